@@ -1,0 +1,50 @@
+"""A retriever that also finds what happened with the query, not only what looks like it.
+
+The flow, one module a step::
+
+    trajectories -> cooccurrence -> predictor, losses, objectives, training -> channels
+                 -> backends -> recall
+
+``index.PredictiveAssociativeIndex`` wires them to ``storage``; start there. The method is that of
+"Predictive Associative Memory" (Dury).
+"""
+
+from pam_retriever.__about__ import __version__
+from pam_retriever.channels import Channels
+from pam_retriever.config import FitConfig
+from pam_retriever.errors import (
+    IndexClosed,
+    IndexFormatError,
+    IndexLocked,
+    InvalidInput,
+    MissingExtra,
+    NotFitted,
+    PAMError,
+    TrainingDiverged,
+    UnknownId,
+)
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.predictor import PredictorConfig
+from pam_retriever.types import Evidence, FitReport, Hit, Record, Trajectory
+
+__all__ = [
+    "Channels",
+    "Evidence",
+    "FitConfig",
+    "FitReport",
+    "Hit",
+    "IndexClosed",
+    "IndexFormatError",
+    "IndexLocked",
+    "InvalidInput",
+    "MissingExtra",
+    "NotFitted",
+    "PAMError",
+    "PredictiveAssociativeIndex",
+    "PredictorConfig",
+    "Record",
+    "TrainingDiverged",
+    "Trajectory",
+    "UnknownId",
+    "__version__",
+]

@@ -1,0 +1,101 @@
+"""Step 6: one key [p ; f(p)] a memory; the query decides which question is asked of it.
+
+With q the cue and f the predictor, all unit length, each channel is an inner product with the key:
+
+    similarity  [q    ; 0   ]   what looks like q
+    forward     [f(q) ; 0   ]   what q predicts: the paper's score
+    reverse     [0    ; q   ]   what predicts q: works where q was never an anchor
+    mutual      [0    ; f(q)]   what is predicted by the same experience as q
+
+so a weighted sum of channels is one query vector, and one look-up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.types import Float32
+
+Mode = Literal["association", "similarity", "specific", "hybrid"]
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Weights of the four channels; finite, not negative, not all zero.
+
+    Raises:
+        InvalidInput: for any other weights.
+    """
+
+    similarity: float = 0.0
+    forward: float = 0.0
+    reverse: float = 0.0
+    mutual: float = 0.0
+
+    def __post_init__(self) -> None:
+        weights = (self.similarity, self.forward, self.reverse, self.mutual)
+        numbers = all(isinstance(w, int | float) and math.isfinite(w) and w >= 0 for w in weights)
+        if not numbers or not any(weights):
+            raise InvalidInput(
+                f"Got {self!r}.",
+                "finite weights of at least 0, one of them above 0",
+                "For example Channels(similarity=1, mutual=0.5).",
+            )
+
+    @property
+    def association(self) -> float:
+        """The weight of the three association channels together."""
+        return self.forward + self.reverse + self.mutual
+
+    @property
+    def total(self) -> float:
+        """The weight of all channels together."""
+        return self.similarity + self.association
+
+
+# association: the score that the predictor is trained on, with the mutual term doubled as the
+# measurements in docs/training.md favour. hybrid: the similarity of a vector store with the two
+# channels that help text retrieval added to it.
+MODES: dict[str, Channels] = {
+    "association": Channels(forward=1.0, reverse=1.0, mutual=2.0),
+    "similarity": Channels(similarity=1.0),
+    "hybrid": Channels(similarity=1.0, reverse=0.5, mutual=0.5),
+    "specific": Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5),
+}
+
+
+def unit(vectors: Float32) -> Float32:
+    """The rows of (n, d) at length 1; a row of zeros stays zero."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.where(length > 0, length, 1).astype(np.float32)
+
+
+def make_keys(vectors: Float32, associations: Float32 | None) -> Float32:
+    """Keys [p ; f(p)], (n, 2d); before ``fit`` only [p], (n, d)."""
+    if associations is None:
+        return unit(vectors)
+    return np.concatenate([unit(vectors), associations], axis=1)
+
+
+def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: Float32) -> Float32:
+    """One query vector a cue, whose inner product with a key is the mean over the channels.
+
+    Args:
+        channels: the weights.
+        looks: (Q, d) the queries as given, unit length: what similarity is measured to.
+        cues: (Q, d) the completed cues, unit length.
+        predicted: (Q, d) f of the completed cues, unit length.
+
+    Returns:
+        (Q, 2d), or (Q, d) for similarity alone; the inner products lie in [-1, 1].
+    """
+    if not channels.association:
+        return looks
+    first = channels.similarity * looks + channels.forward * predicted
+    second = channels.reverse * cues + channels.mutual * predicted
+    return np.concatenate([first, second], axis=1, dtype=np.float32) / np.float32(channels.total)

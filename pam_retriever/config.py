@@ -1,0 +1,109 @@
+"""How ``fit`` trains: named configurations, and what follows the data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pam_retriever.errors import InvalidInput
+
+
+PASSES, FEWEST_STEPS = 40, 400
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How to train. ``None`` follows the data, see ``resolve``.
+
+    Attributes:
+        objective: "joint" trains the score that recall uses, on all associates of whole
+            trajectories; "info_nce" is the paper's loss on single pairs.
+        passes: over the trajectories, or over the drawn pairs; None: 40, and at least 400 steps.
+        batch_size: states in a step, or pairs.
+        hidden: width of the predictor.
+        residual_layers: residual layers of the predictor.
+        whiten: see ``PredictorConfig``.
+        learning_rate: peak; falls along a cosine to ``final_learning_rate``.
+        final_learning_rate: at the end.
+        warmup: share of the training over which the learning rate rises linearly.
+        beta2: of AdamW, how slowly the second moment forgets.
+        weight_decay: of AdamW.
+        gradient_clip: largest gradient norm.
+        temperature: at the start; falls along a cosine to ``final_temperature``.
+        final_temperature: at the end.
+        noise: standard deviation of Gaussian noise on every (whitened) input dimension.
+        distance_weights: "inverse" weighs an association by the sum over its meetings of
+            1 / distance, "uniform" weighs all alike.
+        pairs: how many directed pairs "info_nce" draws, once, before training.
+        precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware multiplies it faster.
+    """
+
+    objective: Literal["joint", "info_nce"] = "joint"
+    passes: int | None = None
+    batch_size: int | None = None
+    hidden: int | None = None
+    residual_layers: int = 2
+    whiten: bool = True
+    learning_rate: float = 6e-3
+    final_learning_rate: float = 1e-5
+    warmup: float = 0.05
+    beta2: float = 0.95
+    weight_decay: float = 1e-4
+    gradient_clip: float = 1.0
+    temperature: float = 0.2
+    final_temperature: float = 0.05
+    noise: float = 0.0
+    distance_weights: Literal["inverse", "uniform"] = "uniform"
+    pairs: int | None = None
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    def resolve(self, steps: int, memories: int) -> FitConfig:
+        """Fills in width and batch size for ``steps`` experienced states of ``memories`` memories.
+
+        The width grows with the square root of the number of memories, so that parameters grow
+        in proportion to it (docs/training.md).
+        """
+        hidden = 128 * round(1024 * math.sqrt(memories / 50_000) / 128)
+        return replace(
+            self,
+            batch_size=self.batch_size or min(1_000, steps),
+            hidden=self.hidden or min(max(hidden, 512), 4096),
+        )
+
+    def with_passes(self, steps: int) -> FitConfig:
+        """Fills in the passes, given how many steps one takes: small data get more of them."""
+        return replace(self, passes=self.passes or max(PASSES, math.ceil(FEWEST_STEPS / steps)))
+
+
+CONFIGS = {
+    "fast": FitConfig(),
+    "best": FitConfig(passes=100, learning_rate=4e-3),
+    "paper": FitConfig(  # D2 of pam.tex section 4.3
+        objective="info_nce",
+        passes=500,
+        batch_size=512,
+        hidden=1024,
+        whiten=False,
+        learning_rate=5e-4,
+        warmup=0.0,
+        beta2=0.999,
+        temperature=0.15,
+        final_temperature=0.05,
+        pairs=200_000,
+        precision="float32",
+    ),
+}
+
+
+def read_config(config: str | FitConfig) -> FitConfig:
+    """A named configuration, or the given one.
+
+    Raises:
+        InvalidInput: for an unknown name.
+    """
+    if isinstance(config, FitConfig):
+        return config
+    if config not in CONFIGS:
+        raise InvalidInput(f"Got config={config!r}.", f"one of {list(CONFIGS)} or a FitConfig", "Use 'fast'.")
+    return CONFIGS[config]

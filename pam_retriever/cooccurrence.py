@@ -1,0 +1,113 @@
+"""Step 2: windowed temporal co-occurrence (pam.tex section 3.4).
+
+Two memories are associates when some trajectory holds them at most ``window`` positions apart.
+The result is a sparse symmetric matrix in CSR form; everything here is array operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+Float32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Experience:
+    """Trajectories as flat arrays, one entry per experienced state, in order.
+
+    Attributes:
+        states: (S,) int64, which memory each step holds: an index into the training vectors.
+        trajectory: (S,) int64, non-decreasing; the trajectory of each step.
+        position: (S,) int64, rising within a trajectory. Gaps (a deleted memory) keep
+            the others as far apart as they were experienced.
+    """
+
+    states: Int64
+    trajectory: Int64
+    position: Int64
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+
+@dataclass(frozen=True)
+class Associations:
+    """Who was experienced with whom, both directions, as CSR.
+
+    Attributes:
+        indptr: (M + 1,) int64; the associates of memory ``m`` lie at
+            ``indptr[m]:indptr[m + 1]`` of the two arrays below.
+        indices: (E,) int64 associates, sorted within a row.
+        weights: (E,) float32, sum over the pair's meetings of 1 / distance.
+    """
+
+    indptr: Int64
+    indices: Int64
+    weights: Float32
+
+    def __len__(self) -> int:
+        """How many directed associations there are."""
+        return len(self.indices)
+
+    def anchors(self) -> Int64:
+        """(E,) the memory that each entry of ``indices`` is an associate of."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+
+def associate(experience: Experience, memories: int, window: int) -> Associations:
+    """Collects every pair at most ``window`` positions apart, in both directions.
+
+    Args:
+        experience: the trajectories.
+        memories: M, how many memories there are; every state is below it.
+        window: tau, at least 1.
+
+    Returns:
+        The associations. A memory is never its own associate.
+    """
+    lefts, rights, weights = [], [], []
+    for offset in range(1, min(window, len(experience) - 1) + 1):
+        distance = experience.position[offset:] - experience.position[:-offset]
+        left, right = experience.states[:-offset], experience.states[offset:]
+        met = (
+            (experience.trajectory[offset:] == experience.trajectory[:-offset]) & (distance <= window) & (left != right)
+        )
+        lefts.append(left[met])
+        rights.append(right[met])
+        weights.append(1.0 / distance[met])
+    if not lefts:
+        return Associations(np.zeros(memories + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+    left, right, weight = np.concatenate(lefts), np.concatenate(rights), np.concatenate(weights)
+    # one number per directed pair, so that one sort groups its meetings
+    key = np.concatenate([left * memories + right, right * memories + left])
+    pairs, meeting = np.unique(key, return_inverse=True)
+    total = np.bincount(meeting, weights=np.concatenate([weight, weight]), minlength=len(pairs))
+    indptr = np.searchsorted(pairs, np.arange(memories + 1) * memories)
+    return Associations(indptr.astype(np.int64), pairs % max(memories, 1), total.astype(np.float32))
+
+
+def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[Int64, Int64, Float32]:
+    """The associations among ``members`` only, as local coordinates.
+
+    Args:
+        associations: of all M memories.
+        members: (B,) distinct memories.
+        lookup: (M,) int64 scratch filled with -1; it is left so.
+
+    Returns:
+        ``rows``, ``columns`` (places in ``members``) and ``weights``, one entry per directed pair.
+    """
+    lookup[members] = np.arange(len(members))
+    start = associations.indptr[members]
+    count = associations.indptr[members + 1] - start
+    rows = np.repeat(np.arange(len(members)), count)
+    # the concatenation of the ranges start[i] : start[i] + count[i]
+    entry = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
+    columns = lookup[associations.indices[entry]]
+    inside = columns >= 0
+    lookup[members] = -1
+    return rows[inside], columns[inside], associations.weights[entry[inside]]

@@ -1,0 +1,60 @@
+"""Every error of this library: what was given, what was expected, what to do."""
+
+from __future__ import annotations
+
+
+class PAMError(Exception):
+    """Base class. The message says what was given, what was expected and what to do.
+
+    Args:
+        got: what was given, or what happened.
+        expected: what would have been right.
+        fix: what the caller can do about it.
+    """
+
+    def __init__(self, got: str, expected: str, fix: str) -> None:
+        self.got, self.expected, self.fix = got, expected, fix
+        super().__init__(f"{got} Expected {expected}. {fix}")
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of its argument
+        return str(self.args[0])
+
+
+class InvalidInput(PAMError, ValueError):
+    """An argument has a wrong type, shape or value."""
+
+
+class UnknownId(PAMError, KeyError):
+    """An id that is not in the index."""
+
+
+class NotFitted(PAMError, RuntimeError):
+    """Association was asked of an index that was never fitted."""
+
+
+class TrainingDiverged(PAMError, ArithmeticError):
+    """The loss became NaN or infinite; the index is as it was before ``fit``."""
+
+
+class IndexFormatError(PAMError, OSError):
+    """A folder that is not an index, is damaged, or is from a newer version."""
+
+
+class IndexLocked(PAMError, OSError):
+    """Another process has the index open."""
+
+
+class IndexClosed(PAMError, RuntimeError):
+    """The index was closed."""
+
+
+class MissingExtra(PAMError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed.",
+            f"the extra '{extra}'",
+            f"Install it with: pip install 'pam-retriever[{extra}]'",
+        )

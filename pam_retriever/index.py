@@ -1,0 +1,410 @@
+"""PredictiveAssociativeIndex: the wiring of storage, training, backends and recall."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy.typing as npt
+
+from pam_retriever.answer import Asking
+from pam_retriever.backends import make_backend
+from pam_retriever.bank import Bank
+from pam_retriever.channels import MODES, Channels, Mode
+from pam_retriever.config import FitConfig, read_config
+from pam_retriever.errors import InvalidInput, NotFitted, UnknownId
+from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.storage import snapshot
+from pam_retriever.storage.documents import Documents
+from pam_retriever.training import train
+from pam_retriever.trajectories import TrajectoryLike, read_trajectories
+from pam_retriever.types import FitReport, Hit, Metadata, Record
+from pam_retriever.validation import (
+    check_count,
+    check_id,
+    check_ids,
+    check_metadatas,
+    check_positive,
+    check_texts,
+    check_vectors,
+    read_query,
+)
+
+Query = str | npt.ArrayLike
+
+
+class PredictiveAssociativeIndex:
+    """Finds what looks like a query, and what happened with it.
+
+    This makes an index in memory; ``open`` makes one in a folder, where what a call returned is
+    on disk. Any method may be called from any thread.
+
+    Args:
+        dim: d, length of the vectors, at least 1. Closeness is cosine.
+        backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact".
+
+    Raises:
+        InvalidInput: for any other argument.
+
+    Example:
+        >>> index = PredictiveAssociativeIndex(dim=3)
+        >>> index.add([[1, 0, 0], [0, 1, 0], [0, 0, 1]], ids=["stairs", "slip", "sofa"])
+        ['stairs', 'slip', 'sofa']
+        >>> index.search([1, 0.1, 0], k=1)[0].id
+        'stairs'
+        >>> report = index.fit([["stairs", "slip"]], progress=False)
+        >>> index.recall("stairs", k=1)[0].id
+        'slip'
+    """
+
+    def __init__(self, dim: int, backend: str = "faiss") -> None:
+        self._lock = threading.RLock()
+        self._bank = Bank(Documents(), _new_manifest(dim, backend))
+
+    @classmethod
+    def _of(cls, bank: Bank) -> PredictiveAssociativeIndex:
+        index = cls.__new__(cls)
+        index._lock, index._bank = threading.RLock(), bank
+        return index
+
+    # ---- where the index is kept
+
+    @classmethod
+    def open(cls, path: str | Path, dim: int | None = None, backend: str = "faiss") -> PredictiveAssociativeIndex:
+        """Opens the durable index in a folder, and makes it if it is not there.
+
+        What ``add``, ``delete``, ``observe`` and ``fit`` wrote is on disk when they return. One
+        process at a time has the index open; ``close`` it, or use it as a context manager.
+
+        Args:
+            path: the folder, also one that ``save`` wrote.
+            dim: needed to make an index; checked if it is there.
+            backend: as for the class, for a new index.
+
+        Raises:
+            InvalidInput: no ``dim`` for a new index, another ``dim`` than that of the index, or a
+                folder with something else in it.
+            IndexFormatError: the folder is damaged or from a newer version.
+            IndexLocked: another process has it open.
+        """
+        folder = Path(path)
+        if folder.is_dir() and any(folder.iterdir()):
+            manifest = snapshot.read_manifest(folder)
+            if dim is not None and dim != manifest["dim"]:
+                raise InvalidInput(
+                    f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
+                )
+        else:
+            if dim is None:
+                raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
+            manifest = _new_manifest(dim, backend)
+            folder.mkdir(parents=True, exist_ok=True)
+        documents = snapshot.open_database(folder, manifest)
+        with documents.closed_on_error():
+            return cls._of(Bank(documents, manifest, folder, source=folder))
+
+    @classmethod
+    def load(cls, path: str | Path) -> PredictiveAssociativeIndex:
+        """Reads a saved index into memory; the folder is left as it is and may be read by many.
+
+        Raises:
+            IndexFormatError: no index there, a damaged one, or one from a newer version.
+        """
+        folder = Path(path)
+        manifest = snapshot.read_manifest(folder)
+        documents = Documents.read_copy(snapshot.check_database(folder, manifest))
+        with documents.closed_on_error():
+            return cls._of(Bank(documents, manifest, source=folder))
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
+
+        Args:
+            path: a folder that is not there or empty; with ``overwrite`` also one of an index, which
+                stays whole until the new one is complete.
+            overwrite: replace the index at ``path``.
+
+        Raises:
+            InvalidInput: the folder is not empty, or is the one that this index has open.
+            IndexFormatError: ``overwrite`` of a folder that is no index.
+        """
+        folder = Path(path)
+        with self._lock:
+            home = self._bank.folder
+            if home is not None and folder.resolve() == home.resolve():
+                raise InvalidInput(
+                    f"{folder} is where this index lives.", "another folder", "It is saved there already."
+                )
+            self._bank.save(folder, overwrite)
+
+    def close(self) -> None:
+        """Closes the database; the index cannot be used any more. Closing twice is harmless."""
+        with self._lock:
+            self._bank.close()
+
+    def __enter__(self) -> PredictiveAssociativeIndex:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- memories
+
+    @property
+    def dim(self) -> int:
+        """Length of the vectors."""
+        return self._bank.dim
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether ``recall`` has a predictor."""
+        return self._bank.predictor is not None
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._bank.documents)
+
+    def __contains__(self, id: object) -> bool:
+        with self._lock:
+            return isinstance(id, str) and id in self._bank.documents.rows_of([id])
+
+    def __repr__(self) -> str:
+        with self._lock:
+            bank = self._bank
+            if bank.closed:
+                return f"PredictiveAssociativeIndex(dim={bank.dim}, closed)"
+            fitted = f"fitted with window {bank.window}" if bank.predictor else "not fitted"
+            where = f"at {str(bank.folder)!r}" if bank.folder else "in memory"
+            return (
+                f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories, "
+                f"{bank.documents.count_trajectories():,} trajectories, {fitted}, "
+                f"{bank.manifest['backend']} ({bank.similar.kind}), {where})"
+            )
+
+    def add(
+        self,
+        vectors: npt.ArrayLike,
+        ids: Sequence[str] | None = None,
+        texts: Sequence[str | None] | None = None,
+        metadatas: Sequence[Metadata | None] | None = None,
+    ) -> list[str]:
+        """Stores memories; one whose id is there already is replaced and keeps its place in trajectories.
+
+        Args:
+            vectors: (n, dim) finite numbers, no row all zeros.
+            ids: n distinct non-empty strings; uuid4 strings if None.
+            texts: n strings or None.
+            metadatas: n dicts that JSON can hold, or None.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            InvalidInput: nothing was stored.
+        """
+        checked = check_vectors(vectors, self.dim, "add")
+        names = check_ids(ids, len(checked))
+        contents = check_texts(texts, len(checked)), check_metadatas(metadatas, len(checked))
+        with self._lock:
+            self._bank.add(names, *contents, checked)
+        return names
+
+    def delete(self, ids: str | Sequence[str]) -> int:
+        """Forgets memories and their places in trajectories; unknown ids are ignored.
+
+        Returns:
+            How many were there.
+        """
+        names = [ids] if isinstance(ids, str) else [check_id(id, "delete") for id in ids]
+        with self._lock:
+            return self._bank.delete(names)
+
+    def get(self, ids: Sequence[str]) -> list[Record]:
+        """The stored memories, in the order of ``ids``.
+
+        Raises:
+            UnknownId: one of them is not in the index.
+        """
+        if isinstance(ids, str):
+            raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
+        with self._lock:
+            records = self._bank.documents.records(ids)
+        unknown = [id for id in ids if id not in records]
+        if unknown:
+            raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Ask `id in index` first.")
+        return [records[id] for id in ids]
+
+    # ---- experience
+
+    def observe(self, trajectory: TrajectoryLike) -> list[str]:
+        """Stores a trajectory; the next ``fit`` learns from it.
+
+        Args:
+            trajectory: ids of memories in order, an array (T, dim) of new states, or a ``Trajectory``.
+
+        Returns:
+            The ids of its states.
+
+        Raises:
+            InvalidInput, UnknownId: nothing was stored.
+        """
+        episodes = read_trajectories([trajectory], self.dim)
+        with self._lock:
+            check_known(self._bank.documents, episodes)
+            self._bank.observe(episodes)
+        return list(episodes[0].ids)
+
+    def fit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: str | FitConfig = "fast",
+        *,
+        group_by: str | None = None,
+        order_by: str | None = None,
+        device: str = "auto",
+        seed: int = 0,
+        time_budget: float | None = None,
+        progress: bool | None = None,
+    ) -> FitReport:
+        """Learns from all trajectories: those given here and those stored before.
+
+        The index answers other threads meanwhile, and switches over at the end. If ``fit`` fails or is
+        interrupted, the index is as it was, without the given trajectories.
+
+        Args:
+            trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
+                None learns from what is stored.
+            window: tau; memories at most this many positions apart are associates.
+            config: "fast", "best" (more passes), "paper" (the published recipe), or a ``FitConfig``.
+            group_by: metadata key; memories that share its value are a trajectory.
+            order_by: metadata key that orders a group; the order of adding if None.
+            device: "auto" takes CUDA if there is one.
+            seed: the same seed gives the same index on the same machine.
+            time_budget: seconds that training may take.
+            progress: show a progress bar; None shows it on a terminal.
+
+        Returns:
+            What was done.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+            TrainingDiverged: the loss became NaN or infinite.
+        """
+        window, settings = check_count("window", window), read_config(config)
+        if time_budget is not None:
+            check_positive("time_budget", time_budget)
+        if trajectories is not None and group_by is not None:
+            raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
+        episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
+        with self._lock:
+            if group_by is not None:
+                episodes = read_groups(self._bank.documents, group_by, order_by)
+            vectors, experience = gather(self._bank.documents, episodes, self.dim)
+        if not len(experience):
+            raise InvalidInput(
+                "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
+            )
+        predictor, report = train(
+            vectors,
+            experience,
+            window,
+            settings,
+            device=device,
+            seed=seed,
+            time_budget=time_budget,
+            progress=progress,
+        )
+        with self._lock:
+            self._bank.adopt(predictor, window, episodes)
+        return report
+
+    # ---- recall
+
+    def search(self, query: Query, k: int = 10, where: Mapping[str, Any] | None = None) -> list[Hit] | list[list[Hit]]:
+        """What looks like the query: what a vector store does. Needs no ``fit``.
+
+        Args:
+            query: a vector, an id, or a batch of either.
+            k: how many hits; if there are fewer memories, all of them.
+            where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
+
+        Returns:
+            Hits by falling cosine, for a batch one list each. A query by id leaves that id out.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+        """
+        return self.recall(query, k, mode="similarity", where=where)
+
+    def recall(
+        self,
+        query: Query,
+        k: int | None = 10,
+        mode: Mode = "association",
+        hops: int = 1,
+        channels: Channels | None = None,
+        *,
+        min_score: float | None = None,
+        where: Mapping[str, Any] | None = None,
+        faithful: bool = False,
+        explain: bool = False,
+    ) -> list[Hit] | list[list[Hit]]:
+        """What happened with the query.
+
+        A vector that is no stored memory is completed first: it stands for the memories nearest to it.
+
+        Args:
+            query: a vector, an id, or a batch of either.
+            k: how many hits at most; None for all with ``min_score``.
+            mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
+                or "specific" (both must agree).
+            hops: how many steps of association to follow.
+            channels: weights of the channels, in place of those of ``mode``.
+            min_score: leave out hits that score less.
+            where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
+            faithful: only memories that were experienced with the cue, within the window.
+            explain: fill ``Hit.evidence``.
+
+        Returns:
+            Hits by falling score, for a batch one list each. A query by id leaves that id out.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+            NotFitted: association was asked for before ``fit``.
+        """
+        weights = self._read_channels(mode, channels)
+        hops = check_count("hops", hops)
+        if k is not None:
+            k = check_count("k", k)
+        elif min_score is None or hops > 1:
+            raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
+        asked, batch = read_query(query, self.dim)
+        with self._lock:
+            if not len(self._bank.similar):
+                raise InvalidInput("The index is empty.", "at least one memory", "Call add() first.")
+            asking = Asking(self._bank, weights, where, min_score, faithful, intersect=mode == "specific")
+            hits = asking.answer(asked, k, hops, explain)
+        return hits if batch else hits[0]
+
+    def _read_channels(self, mode: str, channels: Channels | None) -> Channels:
+        if mode not in MODES:
+            raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
+        weights = channels or MODES[mode]
+        if weights.association and not self.is_fitted:
+            raise NotFitted(
+                "Association was asked of an index that was never fitted.",
+                "a fitted index",
+                "Call fit(trajectories) first; search() works without.",
+            )
+        return weights
+
+
+def _new_manifest(dim: int, backend: str) -> dict[str, Any]:
+    make_backend(backend, 1)  # refuses an unknown name
+    return snapshot.new_manifest(check_count("dim", dim), backend)

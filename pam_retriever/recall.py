@@ -1,0 +1,240 @@
+"""Step 7: recall. Complete the cue, look up, follow hops, say what was experienced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.backends import Backend
+from pam_retriever.channels import Channels, query_vectors, unit
+from pam_retriever.types import Float32, Int64
+
+# Cue completion: a query that is no stored state stands for its nearest memories, weighted by
+# softmax(cosine / 0.05). A noisy view of one memory becomes that memory, a question in
+# words becomes a mixture of the texts that are about it.
+COMPLETED_FROM = 4
+COMPLETION_TEMPERATURE = 0.05
+RECOGNISED = 0.1  # a memory with less of the weight does not count as experienced by the cue
+
+SPECIFIC_POOL = 100  # how many candidates "specific" looks through, and at least ten a hit
+FIRST_RANGE = 64  # how many hits an epsilon-ball search starts with
+
+
+@dataclass(frozen=True)
+class Cues:
+    """Queries as recall sees them, all vectors of unit length.
+
+    Attributes:
+        looks: (Q, d) the queries as given.
+        completed: (Q, d) what they were completed to; the same for a stored memory.
+        predicted: (Q, d) f of that.
+        rows: for each query, the stored memories that it was recognised as.
+        own: (Q,) the row of a query that was given as an id, which is no answer to itself;
+            -1 for a vector.
+    """
+
+    looks: Float32
+    completed: Float32
+    predicted: Float32
+    rows: list[Int64]
+    own: Int64
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def only(self, at: int) -> Cues:
+        """One of the cues."""
+        one = slice(at, at + 1)
+        return Cues(self.looks[one], self.completed[one], self.predicted[one], self.rows[one], self.own[one])
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answers to one query, best first, each array of length n.
+
+    Attributes:
+        rows: the memories.
+        scores: what they are sorted by.
+        similarity: cosine to the query as given.
+        association: weighted mean of the association channels, None without such channels.
+        hops: how many steps away.
+    """
+
+    rows: Int64
+    scores: Float32
+    similarity: Float32
+    association: Float32 | None
+    hops: Int64
+
+
+def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
+    """Cues that are stored memories with ``keys`` (Q, 2d), or (Q, d) before ``fit``: nothing to complete."""
+    looks, predicted = keys[:, :dim], keys[:, dim:]
+    return Cues(looks, looks, predicted, [np.array([row]) for row in rows.tolist()], rows)
+
+
+def plain_cues(queries: Float32) -> Cues:
+    """Cues (Q, d) for similarity alone, which needs no completion."""
+    looks, count = unit(queries), len(queries)
+    return Cues(looks, looks, looks, [np.empty(0, np.int64)] * count, np.full(count, -1, np.int64))
+
+
+def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> Cues:
+    """Cues that are vectors (Q, d), completed from the memories nearest to them."""
+    looks = unit(queries)
+    cosine, rows = similar.search(looks, COMPLETED_FROM)  # (Q, m)
+    weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
+    weights /= weights.sum(axis=1, keepdims=True)
+    mixed = np.einsum("qm,qmk->qk", weights, _gather(associative, rows))  # (Q, 2d)
+    dim = looks.shape[1]
+    recognised = [row[weight >= RECOGNISED] for row, weight in zip(rows, weights, strict=True)]
+    nobody = np.full(len(looks), -1, np.int64)
+    return Cues(looks, unit(mixed[:, :dim]), unit(mixed[:, dim:]), recognised, nobody)
+
+
+def look_up(
+    cues: Cues,
+    channels: Channels,
+    backend: Backend,
+    k: int | None,
+    *,
+    min_score: float | None = None,
+    allowed: Int64 | None = None,
+    intersect: bool = False,
+) -> list[Found]:
+    """One ANN look-up for all cues.
+
+    Args:
+        cues: Q of them.
+        channels: their weights.
+        backend: over the keys [p ; f(p)].
+        k: at most so many; None for all with at least ``min_score``.
+        min_score: the epsilon-ball of the paper (3.6): hits below it are left out.
+        allowed: sorted rows to choose from.
+        intersect: score by the geometric mean of similarity and association (3.10): a hit needs both.
+
+    Returns:
+        Q answers.
+    """
+    queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
+    own = int((cues.own >= 0).any())
+    if intersect:
+        pool = max(10 * (k or 1), SPECIFIC_POOL)
+        scores, rows = backend.search(queries, pool if k else len(backend), allowed)
+    elif k is None:
+        scores, rows = _search_ball(backend, queries, min_score or 0.0, allowed)
+    else:
+        scores, rows = backend.search(queries, k + own, allowed)
+    similarity, association = _parts(cues, channels, backend, scores, rows)
+    if intersect and association is not None:
+        scores = np.sqrt(np.clip(similarity, 0, None) * np.clip(association, 0, None))
+        scores = np.where(rows < 0, -np.inf, scores)
+    valid = (rows >= 0) & (rows != cues.own[:, None])
+    if min_score is not None:
+        valid &= scores >= min_score
+    scores = np.where(valid, scores, -np.inf)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    counts = np.minimum(valid.sum(axis=1), order.shape[1])
+    found = []
+    for at, count in enumerate(counts):
+        best = order[at, :count]
+        hops = np.full(count, 1 if channels.association else 0, np.int64)
+        parts = None if association is None else association[at, best]
+        found.append(Found(rows[at, best], scores[at, best], similarity[at, best], parts, hops))
+    return found
+
+
+def follow(
+    cues: Cues,
+    channels: Channels,
+    backend: Backend,
+    k: int,
+    hops: int,
+    step: Callable[[Cues, int], list[Found]],
+) -> list[Found]:
+    """Multi-hop recall (3.7): each hop starts from the best ``k`` memories of the one before.
+
+    A path scores the product of its hops' scores, negative ones counted as zero; a memory keeps its
+    best path. At most ``k`` memories are followed at every hop, so the cost is k look-ups a hop.
+
+    Args:
+        cues: Q of them.
+        channels: their weights.
+        backend: over the keys.
+        k: fan-out and beam width.
+        hops: at least 1.
+        step: one look-up, as ``step(cues, k)``.
+
+    Returns:
+        Q answers, best first; fewer hops win among equal scores.
+    """
+    answers, dim = [], cues.looks.shape[1]
+    first = step(cues, k)
+    for at, found in enumerate(first):
+        best: dict[int, tuple[float, int]] = {}
+        path = {int(row): max(float(score), 0.0) for row, score in zip(found.rows, found.scores, strict=True)}
+        for hop in range(1, hops + 1):
+            for row, score in path.items():
+                if row not in best or score > best[row][0]:
+                    best[row] = (score, hop)
+            if hop == hops or not path:
+                break
+            start = np.array(list(path), np.int64)
+            reached: dict[int, float] = {}
+            for row, onward in zip(start, step(stored_cues(backend.keys(start), start, dim), k), strict=True):
+                for target, score in zip(onward.rows.tolist(), onward.scores.tolist(), strict=True):
+                    total = path[int(row)] * max(score, 0.0)
+                    if target != cues.own[at] and total > reached.get(target, 0.0):
+                        reached[target] = total
+            path = dict(sorted(reached.items(), key=lambda item: -item[1])[:k])
+        answers.append(_describe(cues.only(at), channels, backend, best))
+    return answers
+
+
+def _describe(cue: Cues, channels: Channels, backend: Backend, best: dict[int, tuple[float, int]]) -> Found:
+    """The memories of ``best``, row -> (path score, hop), sorted, with their scores from the cue itself."""
+    ranked = sorted(best, key=lambda row: (-best[row][0], best[row][1]))
+    rows = np.array(ranked, np.int64)
+    queries = query_vectors(channels, cue.looks, cue.completed, cue.predicted)
+    similarity, association = _parts(cue, channels, backend, queries @ _gather(backend, rows).T, rows[None])
+    return Found(
+        rows,
+        np.array([best[row][0] for row in ranked], np.float32),
+        similarity[0],
+        None if association is None else association[0],
+        np.array([best[row][1] for row in ranked], np.int64),
+    )
+
+
+def _parts(
+    cues: Cues, channels: Channels, backend: Backend, scores: Float32, rows: Int64
+) -> tuple[Float32, Float32 | None]:
+    """The similarity of each hit (Q, n), and its association: what is left of its score."""
+    dim = cues.looks.shape[1]
+    similarity: Float32 = np.einsum("qd,qnd->qn", cues.looks, _gather(backend, rows)[..., :dim])
+    if not channels.association:
+        return similarity, None
+    rest: Float32 = scores * np.float32(channels.total) - np.float32(channels.similarity) * similarity
+    return similarity, rest / np.float32(channels.association)
+
+
+def _search_ball(backend: Backend, queries: Float32, min_score: float, allowed: Int64 | None) -> tuple[Float32, Int64]:
+    """Widens the search until every query's last hit is out of the ball, or all is in it."""
+    limit = len(backend) if allowed is None else len(allowed)
+    k = min(FIRST_RANGE, limit)
+    while True:
+        scores, rows = backend.search(queries, max(k, 1), allowed)
+        if k >= limit or not scores.size or scores[:, -1].max() < min_score:
+            return scores, rows
+        k = min(4 * k, limit)
+
+
+def _gather(backend: Backend, rows: Int64) -> Float32:
+    """The keys of rows of any shape, (..., width); zeros for -1."""
+    found = rows >= 0
+    stored = backend.keys(rows[found])
+    keys = np.zeros((*rows.shape, stored.shape[1]), np.float32)
+    keys[found] = stored
+    return keys

@@ -1,0 +1,162 @@
+"""What goes in and what comes out: Trajectory, Record, Hit, Evidence, FitReport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Float32 = npt.NDArray[np.float32]
+Int64 = npt.NDArray[np.int64]
+Metadata = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Memories in the order in which they were experienced: a session, a path, a document.
+
+    Give either ``ids`` of memories that are in the index, or ``vectors`` of shape (T, dim),
+    which are then added as new memories.
+
+    Attributes:
+        ids: T ids, in order. The same id may come more than once.
+        vectors: (T, dim) float; new memories, in order.
+        timestamps: T numbers that never fall, or None. The unit is the caller's.
+        salience: T finite numbers >= 0, how much each state counts, or None.
+        id: name of the trajectory. One that is there already is replaced. A new uuid4 if None.
+    """
+
+    ids: Sequence[str] | None = None
+    vectors: npt.ArrayLike | None = None
+    timestamps: Sequence[float] | None = None
+    salience: Sequence[float] | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stored memory.
+
+    Attributes:
+        id: the user's id.
+        vector: (dim,) float32, as it was added.
+        text: the text, or None.
+        metadata: what was stored with it.
+    """
+
+    id: str
+    vector: Float32
+    text: str | None
+    metadata: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(id={self.id!r}, text={_shorten(self.text)}, metadata={self.metadata!r}, "
+            f"vector=<{len(self.vector)} floats>)"
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One occasion on which cue and hit were experienced together.
+
+    Attributes:
+        trajectory: id of the trajectory.
+        cue_id: the stored memory that the query was recognised as.
+        cue_position: its position in the trajectory, from 0.
+        hit_position: the position of the hit.
+        offset: ``hit_position - cue_position``: positive if the hit came after the cue.
+    """
+
+    trajectory: str
+    cue_id: str
+    cue_position: int
+    hit_position: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One answer to a query.
+
+    Attributes:
+        id: the user's id.
+        score: what the hits are sorted by, larger is closer.
+        text: the stored text, or None.
+        metadata: the stored metadata.
+        similarity: cosine of query and memory.
+        association: the weighted mean of the association channels, in [-1, 1];
+            None where no association channel was asked for.
+        hop: how many steps of association away the hit was found; 0 for plain similarity.
+        evidence: the occasions on which the cue and the hit were experienced together, filled by
+            ``explain=True``. Empty then means: predicted, not experienced. None: not asked for.
+    """
+
+    id: str
+    score: float
+    text: str | None
+    metadata: dict[str, Any]
+    similarity: float
+    association: float | None = None
+    hop: int = 0
+    evidence: tuple[Evidence, ...] | None = None
+
+    def __repr__(self) -> str:
+        association = "" if self.association is None else f", association={self.association:.3f}"
+        evidence = "" if self.evidence is None else f", evidence={list(self.evidence)!r}"
+        return (
+            f"Hit(id={self.id!r}, score={self.score:.3f}, text={_shorten(self.text)}, "
+            f"similarity={self.similarity:.3f}{association}, hop={self.hop}{evidence})"
+        )
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What a ``fit`` did.
+
+    Attributes:
+        losses: mean loss of each pass over the experience.
+        steps: optimiser steps.
+        seconds: wall-clock time of the training.
+        device: where it ran, for example "cpu" or "cuda:0".
+        precision: "float32" or "bfloat16".
+        memories: how many memories the predictor was trained on.
+        trajectories: how many trajectories.
+        associations: directed associations within the window.
+        coverage: share of those that training could draw, from 0 to 1.
+        parameters: trainable parameters of the predictor.
+        config: the configuration in full, the defaults that followed the data filled in.
+        stopped_by: "passes" or "time_budget".
+    """
+
+    losses: tuple[float, ...]
+    steps: int
+    seconds: float
+    device: str
+    precision: str
+    memories: int
+    trajectories: int
+    associations: int
+    coverage: float
+    parameters: int
+    config: dict[str, Any] = field(repr=False)
+    stopped_by: str = "passes"
+
+    def __repr__(self) -> str:
+        first, last = (self.losses[0], self.losses[-1]) if self.losses else (np.nan, np.nan)
+        return (
+            f"FitReport({self.memories:,} memories, {self.trajectories:,} trajectories, "
+            f"{self.associations:,} associations, coverage {self.coverage:.0%}: "
+            f"loss {first:.3f} -> {last:.3f} in {len(self.losses)} passes, {self.steps:,} steps, "
+            f"{self.seconds:.1f} s on {self.device} ({self.precision}), "
+            f"{self.parameters:,} parameters, stopped by {self.stopped_by})"
+        )
+
+
+def _shorten(text: str | None, limit: int = 60) -> str:
+    if text is None or len(text) <= limit:
+        return repr(text)
+    return repr(text[: limit - 1] + "…")

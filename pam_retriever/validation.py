@@ -1,0 +1,202 @@
+"""Checks of what comes in. Each says what was given, what was expected, what to do."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.filters import to_json
+from pam_retriever.types import Float32, Metadata
+
+
+def check_id(id: Any, where: str) -> str:
+    """A non-empty string that can be stored.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if not isinstance(id, str) or not id:
+        raise InvalidInput(f"Got the id {id!r} ({type(id).__name__}) in {where}.", "a non-empty string", "Use str(id).")
+    if "\x00" in id:
+        raise InvalidInput(f"The id {id!r} in {where} holds a NUL character.", "text without", "Remove it.")
+    return check_text(id, where)
+
+
+def check_text(text: Any, where: str) -> str:
+    """A string that UTF-8 can hold.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"Got {text!r} ({type(text).__name__}) in {where}.", "a string", "Use str().")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"A string in {where} holds a lone surrogate at {error.start}.",
+            "text that UTF-8 can hold",
+            "Decode the source with errors='replace'.",
+        ) from error
+    return text
+
+
+def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
+    """(n, dim) finite float32, no row all zeros.
+
+    Raises:
+        InvalidInput: for anything else, naming the first bad row.
+    """
+    try:
+        array = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"The vectors of {where} are not an array of numbers ({error}).",
+            f"an array of shape (n, {dim})",
+            "Check that all rows have the same length.",
+        ) from error
+    if array.ndim != 2 or array.shape[1] != dim:
+        raise InvalidInput(
+            f"The vectors of {where} have shape {array.shape}.",
+            f"(n, {dim}), the dimension of this index",
+            "Use the same embedder for everything in one index."
+            if array.ndim == 2
+            else "Pass a list of vectors, [vector] for a single one.",
+        )
+    if not len(array):
+        raise InvalidInput(f"Got no vectors in {where}.", "at least one", "Skip the call for an empty batch.")
+    bad = ~np.isfinite(array).all(axis=1)
+    if bad.any():
+        raise InvalidInput(
+            f"Vector {int(bad.argmax())} of {where} holds NaN or infinity.",
+            "finite numbers within float32",
+            "Check the embedder's output for that row.",
+        )
+    if not array.any(axis=1).all():
+        raise InvalidInput(
+            f"Vector {int((~array.any(axis=1)).argmax())} of {where} is all zeros.",
+            "a vector with a direction, because closeness is cosine",
+            "Check the embedder's output for that row (an empty text?).",
+        )
+    return np.ascontiguousarray(array)
+
+
+def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:
+    """``length`` distinct ids; new uuid4 strings for None.
+
+    Raises:
+        InvalidInput: for a wrong number, a bad id, or one that comes twice.
+    """
+    if ids is None:
+        return [str(uuid.uuid4()) for _ in range(length)]
+    if isinstance(ids, str):
+        raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
+    checked = [check_id(id, f"ids[{at}]") for at, id in enumerate(ids)]
+    check_length("ids", len(checked), length)
+    if len(set(checked)) < len(checked):
+        twice = next(id for at, id in enumerate(checked) if id in checked[:at])
+        raise InvalidInput(f"The id {twice!r} comes twice.", "each id once in a call", "Keep the last of them.")
+    return checked
+
+
+def check_texts(texts: Sequence[str | None] | None, length: int) -> list[str | None]:
+    """``length`` texts, None where there is none.
+
+    Raises:
+        InvalidInput: for a wrong number or type.
+    """
+    if texts is None:
+        return [None] * length
+    if isinstance(texts, str):
+        raise InvalidInput("Got one string as texts.", "a list of strings", "Wrap it in [ ].")
+    check_length("texts", len(texts), length)
+    return [None if text is None else check_text(text, f"texts[{at}]") for at, text in enumerate(texts)]
+
+
+def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) -> list[str]:
+    """``length`` metadata dicts as JSON.
+
+    Raises:
+        InvalidInput: for a wrong number, or what JSON cannot hold as it is.
+    """
+    if metadatas is None:
+        return ["{}"] * length
+    if isinstance(metadatas, Mapping):
+        raise InvalidInput("Got one dict as metadatas.", "a list of dicts", "Wrap it in [ ].")
+    check_length("metadatas", len(metadatas), length)
+    return [_metadata_json(metadata or {}, at) for at, metadata in enumerate(metadatas)]
+
+
+def _metadata_json(metadata: Metadata, at: int) -> str:
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
+        raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "a dict with string keys", "Convert the keys.")
+    try:
+        return check_text(to_json(dict(metadata)), f"metadatas[{at}]")
+    except (TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            f"metadatas[{at}] cannot be stored as JSON ({error}).",
+            "strings, finite numbers, bools, None, lists and dicts",
+            "Convert other values first, for example dates with .isoformat().",
+        ) from error
+
+
+def check_length(name: str, given: int, expected: int) -> None:
+    """Raises InvalidInput unless the lengths agree."""
+    if given != expected:
+        raise InvalidInput(f"Got {given} {name} for {expected} vectors.", "as many", "Give one each.")
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number of at least 1.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidInput(f"Got {name}={value!r}.", "a whole number of at least 1", f"Use {name}=1 or more.")
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """A finite number above 0.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InvalidInput(f"Got {name}={value!r}.", "a finite number above 0", "Leave it out for the default.")
+    return float(value)
+
+
+def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
+    """A query as ids or as vectors (Q, dim), and whether it was a batch.
+
+    Raises:
+        InvalidInput: for anything else than an id, a vector, or a batch of either.
+    """
+    if isinstance(query, str):
+        return [query], False
+    batch = list(query) if isinstance(query, list | tuple) else query
+    if isinstance(batch, list) and not batch:
+        raise InvalidInput("Got an empty batch of queries.", "at least one", "Skip the call.")
+    if isinstance(batch, list) and any(isinstance(one, str) for one in batch):
+        return [check_id(one, "the query") for one in batch], True
+    try:
+        vectors = np.asarray(batch, np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"Got a query that is no vector ({error}).",
+            f"an id, a vector of {dim} numbers, or a batch of either",
+            "Embed texts first.",
+        ) from error
+    if vectors.ndim == 1:
+        return check_vectors(vectors[None], dim, "the query"), False
+    return check_vectors(vectors, dim, "the query"), True
