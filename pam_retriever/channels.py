@@ -72,7 +72,8 @@ MODES: dict[str, Channels] = {
 def unit(vectors: Float32) -> Float32:
     """The rows of (n, d) at length 1; a row of zeros stays zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / np.where(length > 0, length, 1).astype(np.float32)
+    scaled: Float32 = (vectors / np.where(length > 0, length, 1)).astype(np.float32, copy=False)
+    return scaled
 
 
 def make_keys(vectors: Float32, associations: Float32 | None) -> Float32:

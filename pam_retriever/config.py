@@ -8,7 +8,6 @@ from typing import Literal
 
 from pam_retriever.errors import InvalidInput
 
-
 PASSES, FEWEST_STEPS = 40, 400
 
 
@@ -52,7 +51,7 @@ class FitConfig:
     weight_decay: float = 1e-4
     gradient_clip: float = 1.0
     temperature: float = 0.2
-    final_temperature: float = 0.05
+    final_temperature: float = 0.04
     noise: float = 0.0
     distance_weights: Literal["inverse", "uniform"] = "uniform"
     pairs: int | None = None

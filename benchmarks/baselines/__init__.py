@@ -1,0 +1,1 @@
+"""What recall is compared with."""

@@ -1,0 +1,73 @@
+"""Raw results: JSON with the command, the seeds and the hardware that made them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import torch
+
+import pam_retriever
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def hardware() -> dict[str, Any]:
+    """What it ran on."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        cpu = names[0] if names else cpu
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "platform": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "faiss": faiss.__version__,
+        "pam_retriever": pam_retriever.__version__,
+    }
+
+
+def write(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
+    """Writes ``<folder>/<name>.json`` and returns its path."""
+    path = folder / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = "python -m " + " ".join(_module_and_arguments())
+    stamped = {
+        "command": command,
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "hardware": hardware(),
+        **result,
+    }
+    path.write_text(json.dumps(stamped, indent=1) + "\n")
+    return path
+
+
+def table(rows: list[str], columns: dict[str, dict[str, float]], digits: int = 4) -> str:
+    """A plain-text table, one line a row name, one column a dict; a missing value is left empty."""
+    width = max(len(row) for row in rows)
+    widths = {name: max(len(name), 8) for name in columns}
+    lines = [" ".join([" " * width, *(name.rjust(widths[name]) for name in columns)])]
+    for row in rows:
+        cells = [f"{c[row]:.{digits}f}" if c.get(row) is not None else "" for c in columns.values()]
+        padded = (cell.rjust(widths[name]) for cell, name in zip(cells, columns, strict=True))
+        lines.append(" ".join([row.ljust(width), *padded]))
+    return "\n".join(lines)
+
+
+def _module_and_arguments() -> list[str]:
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = spec.name.removesuffix(".__main__") if spec else sys.argv[0]
+    return [module, *sys.argv[1:]]
