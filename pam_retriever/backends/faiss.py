@@ -11,6 +11,7 @@ from typing import Any, Literal
 import faiss
 import numpy as np
 
+from pam_retriever.backends.scan import WORTH_IT_FROM, scan
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32, Int64
 
@@ -111,6 +112,9 @@ class FaissBackend:
         k = min(k, len(self))
         if k == 0:
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+        if self.kind == "flat" and allowed is None and len(queries) >= WORTH_IT_FROM:
+            scores, places = scan(queries, self._flat_keys(), k)
+            return scores, self._rows[places]
         scores, places = self._index.search(queries, k, params=self._parameters(k, allowed))
         found = places >= 0
         return np.where(found, scores, -np.inf), np.where(found, self._rows[places], -1)
@@ -120,6 +124,12 @@ class FaissBackend:
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
         scores, places = faiss.knn(queries, self.keys(allowed), k, metric=faiss.METRIC_INNER_PRODUCT)
         return scores, allowed[places]
+
+    def _flat_keys(self) -> Float32:
+        """(n, width) the keys where FAISS keeps them, not copied."""
+        count = int(self._index.ntotal)
+        keys: Float32 = faiss.rev_swig_ptr(self._index.get_xb(), count * self._width)
+        return keys.reshape(count, self._width)
 
     def _parameters(self, k: int, allowed: Int64 | None) -> Any:
         """FAISS's search parameters: how wide to look, and which places may be found."""

@@ -1,0 +1,1 @@
+"""Speed and size: what recall and add cost beside what they are made of."""

@@ -1,0 +1,122 @@
+"""``python -m benchmarks.performance.core``: recall beside a bare FAISS search, and durable ``add``.
+
+Everything is interleaved in one run: a shared machine is slow by turns, and only ratios last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from benchmarks import report
+from benchmarks.worlds import paper
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.channels import MODES, query_vectors
+from pam_retriever.recall import stored_cues
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15, help="of each timing, interleaved")
+    parser.add_argument("--singles", type=int, default=200, help="single queries a repeat")
+    parser.add_argument("--name", default="performance/core")
+    arguments = parser.parse_args()
+
+    world = paper.build(42)
+    count, dim = world.states.shape
+    ids = [f"memory-{row}" for row in range(count)]
+    texts = [f"room {room}, moment {row}: what was seen and heard there" for row, room in enumerate(world.rooms)]
+    metadatas = [{"room": int(room), "moment": row, "session": row // 100} for row, room in enumerate(world.rooms)]
+
+    adding = measure_add(world.states, ids, texts, metadatas)
+    index = PredictiveAssociativeIndex(dim=dim)
+    index.add(world.states, ids, texts, metadatas)
+    # speed does not depend on how well f was learned; one pass of the default width
+    index.fit(group_by="session", order_by="moment", config=FitConfig(passes=1), progress=False)
+
+    keys = index._bank.associative.keys(np.arange(1, count + 1))
+    bare = faiss.IndexFlat(keys.shape[1], faiss.METRIC_INNER_PRODUCT)
+    bare.add(keys)
+    random = np.random.default_rng(0)
+    chosen = random.choice(count, 1000, replace=False)
+    cues = stored_cues(keys[chosen], chosen + 1, dim)
+    queries = query_vectors(MODES["association"], cues.looks, cues.completed, cues.predicted)
+    names = [ids[row] for row in chosen]
+    noisy = (world.states[chosen] + 0.3 * random.standard_normal((1000, dim))).astype(np.float32)
+
+    batch = interleave(
+        {
+            "bare FAISS": lambda: bare.search(queries, 10),
+            "recall by id": lambda: index.recall(names, k=10),
+            "recall by vector": lambda: index.recall(noisy, k=10),
+            "search by vector": lambda: index.search(noisy, k=10),
+        },
+        arguments.repeats,
+    )
+    place = {"at": 0}
+
+    def one(call: Callable[[int], Any]) -> Callable[[], Any]:
+        def run() -> None:
+            place["at"] = (place["at"] + 1) % 1000
+            call(place["at"])
+
+        return run
+
+    single = interleave(
+        {
+            "bare FAISS": one(lambda at: bare.search(queries[at : at + 1], 10)),
+            "recall by id": one(lambda at: index.recall(names[at], k=10)),
+            "recall by vector": one(lambda at: index.recall(noisy[at], k=10)),
+            "search by vector": one(lambda at: index.search(noisy[at], k=10)),
+        },
+        arguments.singles,
+    )
+    result = {"memories": count, "dim": dim, "k": 10, "add": adding}
+    for what, timings in (("batch of 1,000", batch), ("one query", single)):
+        base = statistics.median(timings["bare FAISS"])
+        result[what] = {
+            name: {"median_ms": 1e3 * statistics.median(t), "ratio": statistics.median(t) / base}
+            for name, t in timings.items()
+        }
+        for name, figures in result[what].items():
+            print(f"{what:15} {name:18} {figures['median_ms']:9.3f} ms   {figures['ratio']:.2f} x bare FAISS")
+    print(f"add, durable: {adding['per_second']:,.0f} memories a second in batches of {adding['batch']:,}")
+    print(f"written to {report.write(arguments.name, result)}")
+
+
+def measure_add(
+    vectors: np.ndarray, ids: list[str], texts: list[str], metadatas: list[dict[str, int]], batch: int = 5000
+) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        with PredictiveAssociativeIndex.open(Path(folder) / "index", dim=vectors.shape[1]) as index:
+            started = time.perf_counter()
+            for at in range(0, len(ids), batch):
+                part = slice(at, at + batch)
+                index.add(vectors[part], ids[part], texts[part], metadatas[part])
+            seconds = time.perf_counter() - started
+            assert len(index) == len(ids)
+    return {"batch": batch, "seconds": seconds, "per_second": len(ids) / seconds}
+
+
+def interleave(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Times each call ``repeats`` times, in turns, after one turn to warm up."""
+    timings: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(repeats + 1):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            if turn:
+                timings[name].append(time.perf_counter() - started)
+    return timings
+
+
+if __name__ == "__main__":
+    main()
