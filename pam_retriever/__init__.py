@@ -13,6 +13,7 @@ from pam_retriever.__about__ import __version__
 from pam_retriever.channels import Channels
 from pam_retriever.config import FitConfig
 from pam_retriever.errors import (
+    EmptyIndex,
     IndexClosed,
     IndexFormatError,
     IndexLocked,
@@ -29,6 +30,7 @@ from pam_retriever.types import Evidence, FitReport, Hit, Record, Trajectory
 
 __all__ = [
     "Channels",
+    "EmptyIndex",
     "Evidence",
     "FitConfig",
     "FitReport",

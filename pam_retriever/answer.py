@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pam_retriever.bank import Bank
 from pam_retriever.channels import Channels
 from pam_retriever.errors import UnknownId
 from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues
+from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
 
 
@@ -25,10 +27,12 @@ class Asking:
         where: Mapping[str, Any] | None,
         min_score: float | None,
         faithful: bool,
+        complete: bool,
         intersect: bool,
     ) -> None:
         self._bank, self._channels = bank, channels
-        self._min_score, self._faithful, self._intersect = min_score, faithful, intersect
+        self._min_score, self._faithful = min_score, faithful
+        self._complete, self._intersect = complete, intersect
         self._allowed = None if where is None else bank.documents.rows_where(where)
         associative = bank.associative if channels.association else None
         self._backend = bank.similar if associative is None else associative
@@ -50,9 +54,15 @@ class Asking:
                 raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Pass vectors instead.")
             rows = np.array([known[id] for id in asked], np.int64)
             return stored_cues(self._backend.keys(rows), rows, self._bank.dim)
-        if self._bank.associative is None or not self._channels.association:
+        if self._bank.associative is None or self._bank.predictor is None or not self._channels.association:
             return plain_cues(asked)
-        return complete_cues(asked, self._bank.similar, self._bank.associative)
+        completed = complete_cues(asked, self._bank.similar, self._bank.associative)
+        if self._complete:
+            return completed
+        # as it is; but evidence is still about the memories that it was recognised as
+        as_given = predict(self._bank.predictor, asked)
+        nobody = np.full_like(completed.own, -1)
+        return replace(completed, completed=completed.looks, predicted=as_given, own=nobody)
 
     def _step(self, cues: Cues, k: int | None) -> list[Found]:
         if not self._faithful:

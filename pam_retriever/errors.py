@@ -25,6 +25,10 @@ class InvalidInput(PAMError, ValueError):
     """An argument has a wrong type, shape or value."""
 
 
+class EmptyIndex(InvalidInput):
+    """A query before anything was added, or after all was deleted."""
+
+
 class UnknownId(PAMError, KeyError):
     """An id that is not in the index."""
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.filters import to_json
 from pam_retriever.storage.documents import Documents
 from pam_retriever.trajectories import Episode
 from pam_retriever.types import Float32
@@ -67,7 +68,7 @@ def read_groups(documents: Documents, group_by: str, order_by: str | None) -> li
         InvalidInput: no group of two, or values that cannot be sorted against each other.
     """
     episodes = []
-    for value, members in groupby(documents.groups(group_by, order_by), key=lambda found: found[2]):
+    for (_, value), members in groupby(documents.groups(group_by, order_by), key=_group):
         found = list(members)
         kinds = {"text" if kind == "text" else "number" for _, _, _, kind, _ in found}
         bad = [id for _, id, _, kind, _ in found if kind not in ("integer", "real", "text")]
@@ -83,7 +84,7 @@ def read_groups(documents: Documents, group_by: str, order_by: str | None) -> li
         numeric = order_by is not None and kinds == {"number"}
         episodes.append(
             Episode(
-                id=f"{group_by}={value}",
+                id=f"{group_by}={to_json(value)}",
                 ids=tuple(id for _, id, _, _, _ in found),
                 timestamps=tuple(float(order) for *_, order in found) if numeric else None,
             )
@@ -95,3 +96,8 @@ def read_groups(documents: Documents, group_by: str, order_by: str | None) -> li
             "Check the name of the key.",
         )
     return episodes
+
+
+def _group(found: tuple[int, str, object, str, object]) -> tuple[bool, object]:
+    """The value that a memory is grouped by; the number 1 and the string "1" are two groups."""
+    return isinstance(found[2], str), found[2]

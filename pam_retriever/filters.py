@@ -2,9 +2,10 @@
 
     {"speaker": "Ann"}                              equal
     {"year": {"$gte": 2020, "$lt": 2024}}           every condition holds
+    {"tags": {"$contains": "urgent"}}               a list with that entry, or a string with that part
     {"$or": [{"tag": {"$in": ["a", "b"]}}, {"$not": {"draft": True}}]}
 
-A key names a top-level entry of the metadata and may hold any characters. Values compare
+A key names a top-level entry of the metadata and may hold any characters but a leading "$". Values compare
 with values of their own kind (numbers and booleans with numbers, strings with strings), as in
 Python; a memory without the key satisfies ``$ne``, ``$nin`` and ``$exists: False`` only. ``None`` is
 a value like any other: ``{"end": None}`` finds memories whose ``end`` is stored as None.
@@ -20,20 +21,27 @@ from typing import Any
 from pam_retriever.errors import InvalidInput
 
 COMPARISONS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-OPERATORS = (*COMPARISONS, "$ne", "$in", "$nin", "$exists")
+OPERATORS = (*COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
 COMBINERS = ("$and", "$or", "$not")
-MAX_DEPTH = 64  # SQLite refuses expressions nested deeper than 1,000; one level here takes a few
+MAX_DEPTH = 16  # SQLite's parser holds 100 open symbols; a level here takes up to four
+MAX_PARAMETERS = 30_000  # SQLite's limit is 32,766
+NUMBERS, TEXT, NESTED = "'integer', 'real', 'true', 'false'", "'text'", "'array', 'object'"
 
 
 def compile_filter(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """Compiles a filter to an SQL condition on a column ``metadata``, and its parameters.
 
     Raises:
-        InvalidInput: for an unknown operator, a value that cannot be compared, or nesting
-            deeper than 64 levels.
+        InvalidInput: for an unknown operator, a value that cannot be compared, nesting deeper than
+            16 levels, or more than 30,000 tests.
     """
     parameters: list[Any] = []
-    return _condition(where, parameters, depth=0), parameters
+    condition = _condition(where, parameters, depth=0)
+    if len(parameters) > MAX_PARAMETERS:
+        raise InvalidInput(
+            f"Got a filter of {len(parameters):,} tests.", f"at most {MAX_PARAMETERS:,}", "Use $in for many values."
+        )
+    return condition, parameters
 
 
 def _condition(where: Any, parameters: list[Any], depth: int) -> str:
@@ -62,7 +70,7 @@ def _term(key: Any, value: Any, parameters: list[Any], depth: int) -> str:
 
 
 def _test(key: str, operator: Any, operand: Any, parameters: list[Any]) -> str:
-    """One operator on one key. COALESCE-free: EXISTS is never NULL, so NOT is plain negation."""
+    """One operator on one key. EXISTS is never NULL, so NOT is plain negation."""
     if operator == "$ne":
         return f"NOT {_test(key, '$eq', operand, parameters)}"
     if operator == "$nin":
@@ -70,8 +78,10 @@ def _test(key: str, operator: Any, operand: Any, parameters: list[Any]) -> str:
     if operator == "$in":
         if not isinstance(operand, list | tuple | set | frozenset):
             raise InvalidInput(f"Got {operand!r} for $in.", "a list of values", "Wrap it in [ ].")
-        return _join([_test(key, "$eq", value, parameters) for value in operand], "OR")
-    parameters.append(key)
+        return _among(key, list(operand), parameters)
+    if operator == "$contains":
+        return _contains(key, operand, parameters)
+    parameters.append(_storable(key))
     if operator == "$exists":
         if not isinstance(operand, bool):
             raise InvalidInput(f"Got {operand!r} for $exists.", "True or False", "Use a bool.")
@@ -83,34 +93,77 @@ def _test(key: str, operator: Any, operand: Any, parameters: list[Any]) -> str:
 
 def _exists(test: str) -> str:
     # json_each instead of a JSON path: a path cannot spell a key that holds a quote
-    return f"EXISTS (SELECT 1 FROM json_each(metadata) AS entry WHERE entry.key = ? AND {test})"  # noqa: S608 - no input
+    return f"EXISTS (SELECT 1 FROM json_each(metadata) AS entry WHERE entry.key = ? AND {test})"
+
+
+def _contains(key: str, operand: Any, parameters: list[Any]) -> str:
+    """An entry of a list, or a part of a string."""
+    kinds, value = _comparable(operand, equality=False)
+    parameters += [_storable(key), value]
+    part = f"EXISTS (SELECT 1 FROM json_each(entry.value) AS item WHERE item.type IN ({kinds}) AND item.value = ?)"
+    tests = [_exists(f"entry.type = 'array' AND {part}")]
+    if isinstance(operand, str):
+        parameters += [key, value]
+        tests.append(_exists("entry.type = 'text' AND instr(entry.value, ?) > 0"))
+    return _join(tests, "OR")
 
 
 def _comparison(symbol: str, operand: Any, parameters: list[Any]) -> str:
     if operand is None and symbol == "=":
         return "entry.type = 'null'"
-    if isinstance(operand, bool | int | float) and math.isfinite(operand):
-        kinds = "'integer', 'real', 'true', 'false'"
-        # past 64 bits JSON numbers are stored as floating point
-        operand = int(operand) if isinstance(operand, bool) else operand
-        parameters.append(float(operand) if abs(operand) >= 2**63 else operand)
-    elif isinstance(operand, str):
-        kinds = "'text'"
-        parameters.append(operand)
-    elif isinstance(operand, list | tuple | dict) and symbol == "=":
-        kinds = "'array', 'object'"
-        parameters.append(to_json(operand))
-    else:
-        raise InvalidInput(
-            f"Got {operand!r} to compare with.",
-            "a string, a finite number, a bool, or (for equality) None or a list",
-            "Convert it, and store the metadata in the same form.",
-        )
+    kinds, value = _comparable(operand, equality=symbol == "=")
+    parameters.append(value)
     return f"entry.type IN ({kinds}) AND entry.value {symbol} ?"
 
 
+def _among(key: str, operands: list[Any], parameters: list[Any]) -> str:
+    """$in as one test for each kind of value, however many values there are."""
+    by_kind: dict[str, list[Any]] = {}
+    terms = []
+    for operand in operands:
+        if operand is None:
+            terms.append(_test(key, "$eq", None, parameters))
+        else:
+            kinds, value = _comparable(operand, equality=True)
+            by_kind.setdefault(kinds, []).append(value)
+    for kinds, values in by_kind.items():
+        parameters += [_storable(key), to_json(values)]
+        terms.append(_exists(f"entry.type IN ({kinds}) AND entry.value IN (SELECT value FROM json_each(?))"))
+    return _join(terms, "OR")
+
+
+def _comparable(operand: Any, equality: bool) -> tuple[str, Any]:
+    """The JSON types that an operand compares with, and the operand as SQLite holds it."""
+    if isinstance(operand, bool):
+        return NUMBERS, int(operand)
+    if isinstance(operand, int | float) and math.isfinite(operand):
+        # past 64 bits SQLite reads a JSON number as floating point
+        return NUMBERS, float(operand) if abs(operand) >= 2**63 else operand
+    if isinstance(operand, str):
+        return TEXT, _storable(operand)
+    if isinstance(operand, list | tuple | dict) and equality:
+        return NESTED, to_json(operand)
+    raise InvalidInput(
+        f"Got {operand!r} to compare with.",
+        "a string, a finite number, a bool, or (for equality) None or a list",
+        "Convert it, and store the metadata in the same form.",
+    )
+
+
+def _storable(text: str) -> str:
+    """The text, unless it cannot be in any stored metadata and so has no place in a filter."""
+    if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise InvalidInput(
+            f"The filter holds {text!r}.", "text without NUL and lone surrogates", "Remove that character."
+        )
+    return text
+
+
 def _join(terms: list[str], word: str) -> str:
-    """No terms at all: an empty AND holds, an empty OR does not."""
+    """Joins in halves, so that depth grows with the logarithm; an empty AND holds, an empty OR does not."""
+    if len(terms) > 2:
+        middle = len(terms) // 2
+        terms = [_join(terms[:middle], word), _join(terms[middle:], word)]
     return f"({f' {word} '.join(terms)})" if terms else ("1" if word == "AND" else "0")
 
 

@@ -15,13 +15,13 @@ from pam_retriever.backends import make_backend
 from pam_retriever.bank import Bank
 from pam_retriever.channels import MODES, Channels, Mode
 from pam_retriever.config import FitConfig, read_config
-from pam_retriever.errors import InvalidInput, NotFitted, UnknownId
+from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
 from pam_retriever.training import train
 from pam_retriever.trajectories import TrajectoryLike, read_trajectories
-from pam_retriever.types import FitReport, Hit, Metadata, Record
+from pam_retriever.types import FitReport, Metadata, Record
 from pam_retriever.validation import (
     check_count,
     check_id,
@@ -153,6 +153,21 @@ class PredictiveAssociativeIndex:
     ) -> None:
         self.close()
 
+    def set_note(self, key: str, value: Any) -> None:
+        """Keeps something small with the index, such as the name of the embedder.
+
+        Args:
+            key: name of the note; one that is there is replaced.
+            value: what JSON can hold.
+        """
+        with self._lock:
+            self._bank.documents.set_setting(f"note:{key}", value)
+
+    def note(self, key: str) -> Any:
+        """What ``set_note`` kept under ``key``, or None."""
+        with self._lock:
+            return self._bank.documents.setting(f"note:{key}")
+
     # ---- memories
 
     @property
@@ -224,20 +239,36 @@ class PredictiveAssociativeIndex:
         with self._lock:
             return self._bank.delete(names)
 
-    def get(self, ids: Sequence[str]) -> list[Record]:
+    def get(self, ids: Sequence[str], missing_ok: bool = False) -> list[Record]:
         """The stored memories, in the order of ``ids``.
 
+        Args:
+            ids: which ones.
+            missing_ok: leave out ids that are not in the index.
+
         Raises:
-            UnknownId: one of them is not in the index.
+            UnknownId: one of them is not in the index, unless ``missing_ok``.
         """
         if isinstance(ids, str):
             raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
         with self._lock:
             records = self._bank.documents.records(ids)
         unknown = [id for id in ids if id not in records]
-        if unknown:
-            raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Ask `id in index` first.")
-        return [records[id] for id in ids]
+        if unknown and not missing_ok:
+            raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Use missing_ok=True.")
+        return [records[id] for id in ids if id in records]
+
+    def find(self, where: Mapping[str, Any] | None = None, limit: int | None = None) -> list[Record]:
+        """The stored memories that satisfy a filter, all without one, in the order of adding.
+
+        Args:
+            where: metadata filter; see ``filters``.
+            limit: how many at most.
+        """
+        if limit is not None:
+            check_count("limit", limit)
+        with self._lock:
+            return self._bank.documents.find(where or {}, limit)
 
     # ---- experience
 
@@ -326,7 +357,7 @@ class PredictiveAssociativeIndex:
 
     # ---- recall
 
-    def search(self, query: Query, k: int = 10, where: Mapping[str, Any] | None = None) -> list[Hit] | list[list[Hit]]:
+    def search(self, query: Query, k: int = 10, where: Mapping[str, Any] | None = None) -> list[Any]:
         """What looks like the query: what a vector store does. Needs no ``fit``.
 
         Args:
@@ -335,7 +366,8 @@ class PredictiveAssociativeIndex:
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
 
         Returns:
-            Hits by falling cosine, for a batch one list each. A query by id leaves that id out.
+            A list of ``Hit`` by falling cosine, for a batch a list of such lists. A query by id
+            leaves that id out.
 
         Raises:
             InvalidInput, UnknownId: of the arguments.
@@ -354,17 +386,20 @@ class PredictiveAssociativeIndex:
         where: Mapping[str, Any] | None = None,
         faithful: bool = False,
         explain: bool = False,
-    ) -> list[Hit] | list[list[Hit]]:
+    ) -> list[Any]:
         """What happened with the query.
 
-        A vector that is no stored memory is completed first: it stands for the memories nearest to it.
+        In the modes "association" and "specific", a vector is taken for a view of a stored memory and is
+        completed first: it stands for the memories nearest to it. In "hybrid" it may be anything, such as
+        a question in words, and the predictor is asked about it as it is.
 
         Args:
             query: a vector, an id, or a batch of either.
             k: how many hits at most; None for all with ``min_score``.
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
                 or "specific" (both must agree).
-            hops: how many steps of association to follow.
+            hops: how many steps of association to follow. The best ``k`` memories of a hop are where the
+                next begins, and the filter and ``min_score`` hold at every hop.
             channels: weights of the channels, in place of those of ``mode``.
             min_score: leave out hits that score less.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
@@ -372,7 +407,8 @@ class PredictiveAssociativeIndex:
             explain: fill ``Hit.evidence``.
 
         Returns:
-            Hits by falling score, for a batch one list each. A query by id leaves that id out.
+            A list of ``Hit`` by falling score, for a batch a list of such lists. A query by id leaves
+            that id out; so does a vector that is a stored memory, in the modes that complete it.
 
         Raises:
             InvalidInput, UnknownId: of the arguments.
@@ -384,11 +420,21 @@ class PredictiveAssociativeIndex:
             k = check_count("k", k)
         elif min_score is None or hops > 1:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
+        if hops > 1 and not weights.association:
+            raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
         asked, batch = read_query(query, self.dim)
         with self._lock:
             if not len(self._bank.similar):
-                raise InvalidInput("The index is empty.", "at least one memory", "Call add() first.")
-            asking = Asking(self._bank, weights, where, min_score, faithful, intersect=mode == "specific")
+                raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
+            asking = Asking(
+                self._bank,
+                weights,
+                where,
+                min_score,
+                faithful,
+                complete=mode != "hybrid",
+                intersect=mode == "specific",
+            )
             hits = asking.answer(asked, k, hops, explain)
         return hits if batch else hits[0]
 

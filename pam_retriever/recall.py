@@ -12,10 +12,11 @@ from pam_retriever.channels import Channels, query_vectors, unit
 from pam_retriever.types import Float32, Int64
 
 # Cue completion: a query that is no stored state stands for its nearest memories, weighted by
-# softmax(cosine / 0.05). A noisy view of one memory becomes that memory, a question in
-# words becomes a mixture of the texts that are about it.
+# softmax(cosine / 0.02). A noisy view of one memory becomes that memory; what lies between
+# memories becomes a mixture of them.
 COMPLETED_FROM = 4
-COMPLETION_TEMPERATURE = 0.05
+COMPLETION_TEMPERATURE = 0.02
+SAME = 0.9999  # cosine from which a query is the stored memory itself
 RECOGNISED = 0.1  # a memory with less of the weight does not count as experienced by the cue
 
 SPECIFIC_POOL = 100  # how many candidates "specific" looks through, and at least ten a hit
@@ -31,8 +32,7 @@ class Cues:
         completed: (Q, d) what they were completed to; the same for a stored memory.
         predicted: (Q, d) f of that.
         rows: for each query, the stored memories that it was recognised as.
-        own: (Q,) the row of a query that was given as an id, which is no answer to itself;
-            -1 for a vector.
+        own: (Q,) the row of a query that is a stored memory, which is no answer to itself; -1 for none.
     """
 
     looks: Float32
@@ -82,7 +82,10 @@ def plain_cues(queries: Float32) -> Cues:
 
 
 def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> Cues:
-    """Cues that are vectors (Q, d), completed from the memories nearest to them."""
+    """Cues that are vectors (Q, d), completed from the memories nearest to them.
+
+    A vector that is a stored memory is that memory, as if it were asked for by its id.
+    """
     looks = unit(queries)
     cosine, rows = similar.search(looks, COMPLETED_FROM)  # (Q, m)
     weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
@@ -90,8 +93,8 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
     mixed = np.einsum("qm,qmk->qk", weights, _gather(associative, rows))  # (Q, 2d)
     dim = looks.shape[1]
     recognised = [row[weight >= RECOGNISED] for row, weight in zip(rows, weights, strict=True)]
-    nobody = np.full(len(looks), -1, np.int64)
-    return Cues(looks, unit(mixed[:, :dim]), unit(mixed[:, dim:]), recognised, nobody)
+    own = np.where(cosine[:, 0] >= SAME, rows[:, 0], -1)
+    return Cues(looks, unit(mixed[:, :dim]), unit(mixed[:, dim:]), recognised, own)
 
 
 def look_up(
@@ -156,8 +159,9 @@ def follow(
 ) -> list[Found]:
     """Multi-hop recall (3.7): each hop starts from the best ``k`` memories of the one before.
 
-    A path scores the product of its hops' scores, negative ones counted as zero; a memory keeps its
-    best path. At most ``k`` memories are followed at every hop, so the cost is k look-ups a hop.
+    The best ``k`` memories on any path are returned. A path scores the product of its hops' scores,
+    negative ones counted as zero; a memory keeps its best path. At most ``k`` memories are followed
+    at every hop, so the cost is k look-ups a hop.
 
     Args:
         cues: Q of them.
@@ -189,13 +193,13 @@ def follow(
                     if target != cues.own[at] and total > reached.get(target, 0.0):
                         reached[target] = total
             path = dict(sorted(reached.items(), key=lambda item: -item[1])[:k])
-        answers.append(_describe(cues.only(at), channels, backend, best))
+        answers.append(_describe(cues.only(at), channels, backend, best, k))
     return answers
 
 
-def _describe(cue: Cues, channels: Channels, backend: Backend, best: dict[int, tuple[float, int]]) -> Found:
-    """The memories of ``best``, row -> (path score, hop), sorted, with their scores from the cue itself."""
-    ranked = sorted(best, key=lambda row: (-best[row][0], best[row][1]))
+def _describe(cue: Cues, channels: Channels, backend: Backend, best: dict[int, tuple[float, int]], k: int) -> Found:
+    """The ``k`` best of ``best``, row -> (path score, hop), with their scores from the cue itself."""
+    ranked = sorted(best, key=lambda row: (-best[row][0], best[row][1]))[:k]
     rows = np.array(ranked, np.int64)
     queries = query_vectors(channels, cue.looks, cue.completed, cue.predicted)
     similarity, association = _parts(cue, channels, backend, queries @ _gather(backend, rows).T, rows[None])

@@ -137,7 +137,10 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "a dict with string keys", "Convert the keys.")
     try:
-        return check_text(to_json(dict(metadata)), f"metadatas[{at}]")
+        stored = check_text(to_json(dict(metadata)), f"metadatas[{at}]")
+        if "\\u0000" in stored:  # SQLite's JSON functions end a string there
+            raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "text without", "Remove it.")
+        return stored
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):
             raise

@@ -95,14 +95,16 @@ def main() -> None:
 def measure_add(
     vectors: np.ndarray, ids: list[str], texts: list[str], metadatas: list[dict[str, int]], batch: int = 5000
 ) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        with PredictiveAssociativeIndex.open(Path(folder) / "index", dim=vectors.shape[1]) as index:
-            started = time.perf_counter()
-            for at in range(0, len(ids), batch):
-                part = slice(at, at + batch)
-                index.add(vectors[part], ids[part], texts[part], metadatas[part])
-            seconds = time.perf_counter() - started
-            assert len(index) == len(ids)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        PredictiveAssociativeIndex.open(Path(folder) / "index", dim=vectors.shape[1]) as index,
+    ):
+        started = time.perf_counter()
+        for at in range(0, len(ids), batch):
+            part = slice(at, at + batch)
+            index.add(vectors[part], ids[part], texts[part], metadatas[part])
+        seconds = time.perf_counter() - started
+        assert len(index) == len(ids)
     return {"batch": batch, "seconds": seconds, "per_second": len(ids) / seconds}
 
 

@@ -187,10 +187,17 @@ class Documents:
             "WHERE id IN (SELECT value FROM json_each(?))",
             [to_json(list(ids))],
         )
-        return {
-            id: Record(id, np.frombuffer(vector, "<f4").copy(), text, json.loads(metadata))
-            for id, vector, text, metadata in found
-        }
+        return {columns[0]: _record(*columns) for columns in found}
+
+    def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
+        """Records whose metadata satisfy a filter, in the order of adding."""
+        condition, parameters = compile_filter(where)
+        found = self._connection.execute(
+            "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
+            f"WHERE {condition} ORDER BY row LIMIT ?",
+            [*parameters, -1 if limit is None else limit],
+        )
+        return [_record(*columns) for columns in found]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
         """row -> (id, text, metadata as JSON), for the rows that are stored."""
@@ -204,7 +211,7 @@ class Documents:
         """The rows whose metadata satisfy a filter, sorted."""
         condition, parameters = compile_filter(where)
         found = self._connection.execute(
-            f"SELECT row FROM memories WHERE {condition} ORDER BY row",  # noqa: S608 - no input in it
+            f"SELECT row FROM memories WHERE {condition} ORDER BY row",
             parameters,
         )
         return np.array([row for (row,) in found], np.int64)
@@ -314,6 +321,10 @@ class Documents:
         finally:
             source.close()
         return documents
+
+
+def _record(id: str, vector: bytes, text: str | None, metadata: str) -> Record:
+    return Record(id, np.frombuffer(vector, "<f4").copy(), text, json.loads(metadata))
 
 
 def _blobs(vectors: Float32) -> list[bytes]:

@@ -1,0 +1,154 @@
+"""``python -m benchmarks.performance.langchain_overhead``: the LangChain adapter beside the core calls it makes.
+
+Every query goes to the core and to the adapter in turns, so that both see the same moments of a shared
+machine, and who comes first changes from query to query. The embedder looks its vectors up: none is
+computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from benchmarks import report
+from langchain_pam import PAMRetriever, PAMVectorStore
+from pam_retriever import FitConfig, Hit, PredictiveAssociativeIndex
+
+TARGET = 1.10
+SENTENCE = "What was seen, heard and said there, and what it led to afterwards."
+BATCH = 2_000
+SESSION = 100  # documents that were experienced together
+FILTERED_QUERIES = 100  # a filter reads the metadata of every memory, which takes its time
+
+Core = Callable[[list[float]], list[Hit]]
+Adapter = Callable[[str], list[Document]]
+
+
+class Looked(Embeddings):
+    """An embedder that costs nothing: each text is looked up."""
+
+    def __init__(self, vectors: dict[str, list[float]]) -> None:
+        self._vectors = vectors
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self._vectors[text] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self._vectors[text]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=50_000)
+    parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--name", default="performance/langchain_overhead")
+    arguments = parser.parse_args()
+
+    random = np.random.default_rng(arguments.seed)
+    store = fill(random, arguments.documents, arguments.dim)
+    # speed does not depend on how well f was learned
+    store.fit(group_by="session", order_by="moment", config=FitConfig(passes=1, hidden=64), progress=False)
+    queries = {f"question {at}": draw(random, arguments.dim) for at in range(arguments.queries)}
+    store.embedding = Looked(queries)
+
+    result: dict[str, Any] = {"target_ratio": TARGET, **vars(arguments), "calls": {}}
+    for name, (core, adapter) in calls(store, arguments.k).items():
+        asked = list(queries.items())[: FILTERED_QUERIES if "filter" in name else None]
+        check_same(asked[0], core, adapter)
+        figures = compare(asked, core, adapter)
+        result["calls"][name] = figures
+        print(
+            f"{name:28} core {figures['core_median_ms']:8.3f} ms, adapter {figures['adapter_median_ms']:8.3f} ms: "
+            f"{figures['ratio']:.3f} x, {'within' if figures['ratio'] <= TARGET else 'ABOVE'} {TARGET:.2f}"
+        )
+    print(f"written to {report.write(arguments.name, result)}")
+
+
+def draw(random: np.random.Generator, dim: int) -> list[float]:
+    return random.standard_normal(dim).astype(np.float32).tolist()
+
+
+def fill(random: np.random.Generator, count: int, dim: int) -> PAMVectorStore:
+    """Documents as a splitter makes them: a paragraph and a few metadata."""
+    store = PAMVectorStore(Looked({}))
+    for start in range(0, count, BATCH):
+        numbers = range(start, min(start + BATCH, count))
+        texts = [f"Room {at % 50}, moment {at}. " + 8 * SENTENCE for at in numbers]
+        store.embedding = Looked({text: draw(random, dim) for text in texts})
+        metadatas = [{"room": at % 50, "moment": at, "session": at // SESSION} for at in numbers]
+        store.add_texts(texts, metadatas, ids=[f"document-{at}" for at in numbers])
+    return store
+
+
+def calls(store: PAMVectorStore, k: int) -> dict[str, tuple[Core, Adapter]]:
+    """What is compared: the core's call, and the adapter's that asks the same."""
+    index = store.index
+    assert isinstance(index, PredictiveAssociativeIndex)
+    room = {"room": {"$lt": 5}}
+    retriever = PAMRetriever(vectorstore=store, k=k)
+    standard = store.as_retriever(search_kwargs={"k": k})
+
+    def similar(vector: list[float]) -> list[Hit]:
+        return index.search(vector, k)
+
+    return {
+        "similarity_search": (similar, lambda query: store.similarity_search(query, k)),
+        "similarity_search, filter": (
+            lambda vector: index.search(vector, k, where=room),
+            lambda query: store.similarity_search(query, k, filter=room),
+        ),
+        "as_retriever().invoke": (similar, standard.invoke),
+        "recall": (
+            lambda vector: index.recall(vector, k),
+            lambda query: store.recall(query, k),
+        ),
+        "PAMRetriever.invoke": (lambda vector: index.recall(vector, k, mode="hybrid"), retriever.invoke),
+    }
+
+
+def check_same(asked: tuple[str, list[float]], core: Core, adapter: Adapter) -> None:
+    """Speed counts only if the answers are the same."""
+    query, vector = asked
+    if [hit.id for hit in core(vector)] != [document.id for document in adapter(query)]:
+        raise SystemExit("The adapter answers otherwise than the core.")
+
+
+def compare(asked: list[tuple[str, list[float]]], core: Core, adapter: Adapter) -> dict[str, Any]:
+    """Times both on every query, in turns."""
+    core_times, adapter_times = [], []
+    for at, (query, vector) in enumerate(asked):
+        if at % 2:
+            adapter_times.append(seconds(adapter, query))
+            core_times.append(seconds(core, vector))
+        else:
+            core_times.append(seconds(core, vector))
+            adapter_times.append(seconds(adapter, query))
+    base, ours = statistics.median(core_times), statistics.median(adapter_times)
+    return {
+        "queries": len(asked),
+        "core_median_ms": 1e3 * base,
+        "adapter_median_ms": 1e3 * ours,
+        "ratio": ours / base,
+        "core_ms": [round(1e3 * value, 4) for value in core_times],
+        "adapter_ms": [round(1e3 * value, 4) for value in adapter_times],
+    }
+
+
+def seconds(call: Callable[[Any], Any], argument: Any) -> float:
+    started = time.perf_counter()
+    call(argument)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

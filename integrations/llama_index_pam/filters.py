@@ -1,0 +1,155 @@
+"""LlamaIndex's metadata filters, as filters of the index or, where it has no such operator, in Python.
+
+Both ways agree: values compare with values of their own kind, and a value that is missing or None
+satisfies NE, NIN and IS_EMPTY only (and EQ None, if it is stored as None). An empty group of filters
+holds, whatever its condition; NOT holds if none of its filters does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.types import Metadata
+
+Where = dict[str, Any]
+
+COMPARISONS: dict[FilterOperator, tuple[str, Callable[[Any, Any], bool]]] = {
+    FilterOperator.GT: ("$gt", operator.gt),
+    FilterOperator.GTE: ("$gte", operator.ge),
+    FilterOperator.LT: ("$lt", operator.lt),
+    FilterOperator.LTE: ("$lte", operator.le),
+}
+SAME = {FilterOperator.EQ: "$eq", FilterOperator.NE: "$ne"}
+AMONG = {FilterOperator.IN: "$in", FilterOperator.NIN: "$nin"}
+OF_LISTS = (*AMONG, FilterOperator.ANY, FilterOperator.ALL)
+OF_TEXT = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
+
+
+def check_filters(filters: MetadataFilters) -> None:
+    """Refuses operands that an operator cannot use.
+
+    Raises:
+        InvalidInput: naming the operator and its operand.
+    """
+    for one in filters.filters:
+        if isinstance(one, MetadataFilters):
+            check_filters(one)
+        else:
+            _check_operand(one)
+
+
+def to_where(filters: MetadataFilters) -> tuple[Where, bool]:
+    """The part of checked filters that the index can apply itself.
+
+    Returns:
+        A filter that every memory wanted satisfies, and whether it says all that ``filters`` say.
+    """
+    if not filters.filters:
+        return {}, True
+    parts = [to_where(one) if isinstance(one, MetadataFilters) else _leaf(one) for one in filters.filters]
+    exact = all(whole for _, whole in parts)
+    wheres = [where for where, _ in parts]
+    if len(wheres) == 1 and filters.condition != FilterCondition.NOT:
+        return wheres[0], exact  # the index allows only so many levels
+    if filters.condition == FilterCondition.NOT:
+        # the opposite of a part says too much, unless the part says all
+        wheres = [where for where, whole in parts if whole]
+        return {"$not": {"$or": wheres}}, exact
+    return {"$or" if filters.condition == FilterCondition.OR else "$and": wheres}, exact
+
+
+def matches(filters: MetadataFilters, metadata: Metadata) -> bool:
+    """Whether metadata satisfy checked filters."""
+    if not filters.filters:
+        return True
+    results = (
+        matches(one, metadata)
+        if isinstance(one, MetadataFilters)
+        else _leaf_matches(one, metadata.get(one.key), metadata)
+        for one in filters.filters
+    )
+    if filters.condition == FilterCondition.OR:
+        return any(results)
+    if filters.condition == FilterCondition.NOT:
+        return not any(results)
+    return all(results)
+
+
+def _check_operand(one: MetadataFilter) -> None:
+    if one.operator in OF_LISTS:
+        good, expected = isinstance(one.value, list), "a list of values"
+    elif one.operator in OF_TEXT:
+        good, expected = isinstance(one.value, str), "a string"
+    elif one.operator in COMPARISONS:
+        good, expected = isinstance(one.value, int | float | str), "a number or a string"
+    elif one.operator == FilterOperator.CONTAINS:
+        good, expected = isinstance(one.value, int | float | str), "a number or a string, one of those looked for"
+    else:
+        return
+    if not good:
+        raise InvalidInput(
+            f"Got {one.value!r} for the operator {one.operator.name} on {one.key!r}.", expected, "Change the filter."
+        )
+
+
+def _leaf(one: MetadataFilter) -> tuple[Where, bool]:
+    """One filter for the index; the empty one, which holds always, if it has no such operator."""
+    where: Where | None = None
+    if one.key.startswith("$"):  # the index takes it for an operator
+        where = None
+    elif one.operator in SAME and not isinstance(one.value, list):
+        where = {one.key: {SAME[one.operator]: one.value}}
+    elif one.operator in COMPARISONS:
+        where = {one.key: {COMPARISONS[one.operator][0]: one.value}}
+    elif one.operator in AMONG:
+        where = {one.key: {AMONG[one.operator]: one.value}}
+    elif one.operator == FilterOperator.IS_EMPTY:
+        where = {"$or": [{one.key: {"$exists": False}}, {one.key: None}, {one.key: ""}, {one.key: []}]}
+    return ({}, False) if where is None else (where, True)
+
+
+def _leaf_matches(one: MetadataFilter, stored: Any, metadata: Metadata) -> bool:
+    wanted = one.value
+    if one.operator == FilterOperator.IS_EMPTY:
+        return stored is None or stored in ("", [])
+    if one.operator in SAME:
+        return _equal(stored, wanted, one.key in metadata) == (one.operator == FilterOperator.EQ)
+    if one.operator in AMONG:
+        found = any(_equal(stored, value, one.key in metadata) for value in _listed(wanted))
+        return found == (one.operator == FilterOperator.IN)
+    if one.operator in COMPARISONS:
+        return _one_kind(stored, wanted) and COMPARISONS[one.operator][1](stored, wanted)
+    if one.operator == FilterOperator.ANY:
+        return any(_holds(stored, value) for value in _listed(wanted))
+    if one.operator == FilterOperator.ALL:
+        return stored is not None and all(_holds(stored, value) for value in _listed(wanted))
+    if one.operator == FilterOperator.TEXT_MATCH_INSENSITIVE:
+        return isinstance(stored, str) and str(wanted).lower() in stored.lower()
+    if one.operator == FilterOperator.TEXT_MATCH:
+        return isinstance(stored, str) and str(wanted) in stored
+    return _holds(stored, wanted)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _holds(stored: Any, value: Any) -> bool:
+    """Whether a list has an entry, or a string a substring, as ``in`` does."""
+    if isinstance(stored, str):
+        return isinstance(value, str) and value in stored
+    return isinstance(stored, list) and value in stored
+
+
+def _equal(stored: Any, value: Any, is_stored: bool) -> bool:
+    return is_stored and bool(stored == value)
+
+
+def _one_kind(a: Any, b: Any) -> bool:
+    numbers = isinstance(a, int | float) and isinstance(b, int | float)
+    return numbers or (isinstance(a, str) and isinstance(b, str))

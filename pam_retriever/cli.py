@@ -1,0 +1,181 @@
+"""The command line: ``pam-retriever fit | recall | search | inspect | demo``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from pam_retriever import demo
+from pam_retriever.__about__ import __version__
+from pam_retriever.channels import MODES
+from pam_retriever.config import CONFIGS
+from pam_retriever.errors import InvalidInput, PAMError
+from pam_retriever.events import Embed, Fields, read_events, sentence_embedder
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.types import Hit
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status, 2 for an error that the user can mend."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        parsed.run(parsed)
+    except (PAMError, FileNotFoundError, PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
+        print(f"pam-retriever: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\npam-retriever: interrupted; the index is as it was", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pam-retriever", description="Finds what happened with a query.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    fit = commands.add_parser("fit", help="read events from a JSONL file into an index, and learn from them")
+    fit.add_argument("events", type=Path, help="JSONL: one event a line, with a text or a vector, and a session")
+    fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
+    fit.add_argument("--model", help=f"sentence-transformers model, by name or folder ({DEFAULT_MODEL})")
+    for name, default in asdict(Fields()).items():
+        fit.add_argument(f"--{name}-field", default=default, help=f"key of the {name} in an event ({default})")
+    fit.add_argument("--window", type=int, default=5, help="steps apart that still count as together (5)")
+    fit.add_argument("--config", choices=list(CONFIGS), default="fast")
+    fit.add_argument("--device", default="auto")
+    fit.add_argument("--seed", type=int, default=0)
+    fit.add_argument("--time-budget", type=float, help="seconds that training may take")
+    fit.set_defaults(run=_fit)
+
+    for name, run, words in (
+        ("recall", _recall, "what happened with the query"),
+        ("search", _search, "what looks like the query"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.add_argument("index", type=Path, help="folder of the index")
+        command.add_argument("query", nargs="?", help="a text, embedded with the model of the index")
+        command.add_argument("--id", help="a stored memory as the query, in place of a text")
+        command.add_argument("-k", type=int, default=10, help="how many hits (10)")
+        command.add_argument("--where", type=json.loads, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
+        command.add_argument("--json", action="store_true", help="print one JSON object a hit")
+        command.set_defaults(run=run)
+        if name == "recall":
+            command.add_argument("--mode", choices=list(MODES), default="hybrid")
+            command.add_argument("--hops", type=int, default=1)
+            command.add_argument("--faithful", action="store_true", help="only what was experienced with the query")
+
+    inspect = commands.add_parser("inspect", help="what an index holds")
+    inspect.add_argument("index", type=Path)
+    inspect.set_defaults(run=_inspect)
+
+    show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
+    show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
+    show.set_defaults(run=lambda parsed: demo.run(parsed.trajectories))
+    return parser
+
+
+def _fit(parsed: argparse.Namespace) -> None:
+    fields = Fields(**{name: getattr(parsed, f"{name}_field") for name in asdict(Fields())})
+    index: PredictiveAssociativeIndex | None = None
+    embed: Embed | None = None
+    has_time = False
+    try:
+        for batch in tqdm(read_events(parsed.events, fields), desc="events", unit="batch", disable=None):
+            if batch.vectors[0] is None and embed is None:
+                embed = sentence_embedder(_model_of(parsed))
+            dim = None if index is None else index.dim
+            vectors = batch.embedded(embed, dim)
+            if index is None:
+                index = PredictiveAssociativeIndex.open(parsed.index, dim=vectors.shape[1])
+                if embed is not None:
+                    index.set_note("embedder", _model_of(parsed))
+            index.add(vectors, batch.ids, batch.texts, batch.metadatas)
+            has_time = has_time or fields.time in batch.metadatas[0]
+        if index is None:
+            raise InvalidInput(f"{parsed.events} holds no events.", "one JSON object a line", "Check the file.")
+        report = index.fit(
+            group_by=fields.session,
+            order_by=fields.time if has_time else None,
+            window=parsed.window,
+            config=parsed.config,
+            device=parsed.device,
+            seed=parsed.seed,
+            time_budget=parsed.time_budget,
+        )
+        print(report)
+        print(index)
+    finally:
+        if index is not None:
+            index.close()
+
+
+def _model_of(parsed: argparse.Namespace) -> str:
+    """The model that was asked for, or that the index was made with, or the default."""
+    if parsed.model:
+        return str(parsed.model)
+    if (parsed.index / "manifest.json").exists():
+        with PredictiveAssociativeIndex.load(parsed.index) as index:
+            return str(index.note("embedder") or DEFAULT_MODEL)
+    return DEFAULT_MODEL
+
+
+def _recall(parsed: argparse.Namespace) -> None:
+    with PredictiveAssociativeIndex.load(parsed.index) as index:
+        hits = index.recall(
+            _query(index, parsed),
+            k=parsed.k,
+            mode=parsed.mode,
+            hops=parsed.hops,
+            where=parsed.where,
+            faithful=parsed.faithful,
+            explain=True,
+        )
+        _print(hits, parsed.json)
+
+
+def _search(parsed: argparse.Namespace) -> None:
+    with PredictiveAssociativeIndex.load(parsed.index) as index:
+        _print(index.search(_query(index, parsed), k=parsed.k, where=parsed.where), parsed.json)
+
+
+def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any:
+    if (parsed.query is None) == (parsed.id is None):
+        raise InvalidInput("Got no query, or two.", "a text or --id", "Pass one of them.")
+    if parsed.id is not None:
+        return parsed.id
+    embedder = index.note("embedder")
+    if embedder is None:
+        raise InvalidInput(
+            f"The index at {parsed.index} was made from vectors.", "--id of a memory", "Use Python for vectors."
+        )
+    return sentence_embedder(str(embedder))([parsed.query])[0]
+
+
+def _print(hits: list[Hit], as_json: bool) -> None:
+    for hit in hits:
+        if as_json:
+            print(json.dumps(asdict(hit), ensure_ascii=False))
+            continue
+        print(f"{hit.score:7.3f}  {hit.id}  {hit.text or ''}")
+        for evidence in (hit.evidence or ())[:1]:
+            print(f"         experienced {evidence.offset:+d} steps from {evidence.cue_id!r} in {evidence.trajectory}")
+
+
+def _inspect(parsed: argparse.Namespace) -> None:
+    with PredictiveAssociativeIndex.load(parsed.index) as index:
+        print(index)
+        print((parsed.index / "manifest.json").read_text("utf-8"), end="")
+        print(f"embedder: {index.note('embedder')}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Events as JSON lines: one experienced state a line, with a text or a vector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.types import Float32
+from pam_retriever.validation import check_vectors
+
+Embed = Callable[[list[str]], Float32]
+LINE_LIMIT = 10_000_000  # characters; a longer line is no event
+BATCH = 1_000  # events read, embedded and stored at once
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Which key of an event means what; every other key is metadata, as are session and time."""
+
+    id: str = "id"
+    text: str = "text"
+    vector: str = "vector"
+    session: str = "session"
+    time: str = "time"
+
+
+@dataclass
+class Events:
+    """A batch of events, ready for ``PredictiveAssociativeIndex.add``."""
+
+    ids: list[str] = field(default_factory=list)
+    texts: list[str | None] = field(default_factory=list)
+    vectors: list[Any] = field(default_factory=list)
+    metadatas: list[dict[str, Any]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def embedded(self, embed: Embed | None, dim: int | None) -> Float32:
+        """(n, dim) the given vectors, or those of the texts."""
+        if any(vector is None for vector in self.vectors):
+            if embed is None or any(vector is not None for vector in self.vectors):
+                raise InvalidInput(
+                    "Some events have a vector and some have not.", "a vector in all, or in none", "Complete them."
+                )
+            return embed([text or "" for text in self.texts])
+        return check_vectors(self.vectors, dim or np.asarray(self.vectors[0]).size, "the events")
+
+
+def read_events(path: Path, fields: Fields) -> Iterator[Events]:
+    """Reads batches of events.
+
+    Raises:
+        InvalidInput: naming the line, for one that is no event.
+    """
+    batch, seen = Events(), 0
+    with path.open(encoding="utf-8") as lines:
+        while line := lines.readline(LINE_LIMIT + 1):
+            seen += 1
+            if line.strip():
+                _append(batch, line, f"{path.name}:{seen}", fields)
+            if len(batch) == BATCH:
+                yield batch
+                batch = Events()
+    if len(batch):
+        yield batch
+    elif not seen:
+        raise InvalidInput(f"{path} is empty.", "one JSON object a line", "Check the file.")
+
+
+def _append(batch: Events, line: str, where: str, fields: Fields) -> None:
+    try:
+        if len(line) > LINE_LIMIT:
+            raise ValueError(f"longer than {LINE_LIMIT:,} characters")
+        event = json.loads(line)
+        if not isinstance(event, dict):
+            raise ValueError(f"a {type(event).__name__}")
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{where} is no event: {error}.", "a JSON object", "Correct that line.") from error
+    text, vector = event.pop(fields.text, None), event.pop(fields.vector, None)
+    if text is None and vector is None:
+        raise InvalidInput(
+            f"{where} has neither {fields.text!r} nor {fields.vector!r}.",
+            "a text or a vector in every event",
+            "Name the fields with --text-field or --vector-field.",
+        )
+    if fields.session not in event:
+        raise InvalidInput(
+            f"{where} has no {fields.session!r}.", "the session of every event", "Name it with --session-field."
+        )
+    batch.ids.append(str(event.pop(fields.id, where)))
+    batch.texts.append(None if text is None else str(text))
+    batch.vectors.append(vector)
+    batch.metadatas.append(event)
+
+
+def sentence_embedder(name: str) -> Embed:
+    """Embeds texts with a sentence-transformers model, by name or folder.
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingExtra("sentence-transformers", "text", "Embedding text") from error
+    model = SentenceTransformer(name)
+
+    def embed(texts: list[str]) -> Float32:
+        return np.asarray(model.encode(texts, show_progress_bar=False), np.float32)
+
+    return embed

@@ -1,0 +1,122 @@
+"""Every backend against the exact one, on values, through add, replace and remove."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pam_retriever import InvalidInput
+from pam_retriever.backends import ExactBackend, faiss, make_backend
+from pam_retriever.backends.scan import scan
+from pam_retriever.channels import unit
+
+NAMES = ["faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss"]
+WIDTH = 12
+random = np.random.default_rng(0)
+
+
+centres = random.standard_normal((60, WIDTH))
+
+
+def keys(count: int) -> np.ndarray:
+    """Clustered, as embeddings are."""
+    around = centres[random.integers(0, len(centres), count)]
+    return unit((around + 0.5 * random.standard_normal((count, WIDTH))).astype(np.float32))
+
+
+def search(backend, asked, k, allowed=None, singly=False):
+    if not singly:
+        return backend.search(asked, k, allowed)
+    found = [backend.search(asked[[at]], k, allowed) for at in range(len(asked))]
+    return np.concatenate([scores for scores, _ in found]), np.concatenate([rows for _, rows in found])
+
+
+def assert_same(found, expected, share=1.0):
+    """The same rows with the same scores; an approximate index may miss a share of them."""
+    (scores, rows), (right_scores, right_rows) = found, expected
+    assert rows.shape == right_rows.shape
+    agreeing = [len(set(a) & set(b)) / max(len(b), 1) for a, b in zip(rows, right_rows, strict=True)]
+    assert np.mean(agreeing) >= share
+    if share == 1.0:
+        np.testing.assert_allclose(scores, right_scores, atol=1e-5)
+        np.testing.assert_array_equal(rows, right_rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("singly", [True, False])
+def test_search_finds_what_the_exact_backend_finds(name, singly):
+    rows, stored, asked, other_keys = np.arange(3000) * 3 + 7, keys(3000), keys(40), keys(250)
+    exact, other = make_backend("exact", WIDTH), make_backend(name, WIDTH)
+    for backend in (exact, other):
+        backend.rebuild(rows[:2000], stored[:2000])
+        backend.add(rows[2000:], stored[2000:])
+        backend.remove(rows[::4])
+        backend.add(rows[1:1000:4], other_keys)  # replaced
+    share = 1.0 if other.kind == "flat" else 0.9
+    assert len(other) == len(exact) == 2250
+    assert_same(search(other, asked, 10, singly=singly), exact.search(asked, 10), share)
+    few, many = np.sort(random.choice(rows, 50, replace=False)), np.setdiff1d(rows, rows[::10])
+    assert_same(search(other, asked, 10, few, singly), exact.search(asked, 10, few))
+    assert_same(search(other, asked, 10, many, singly), exact.search(asked, 10, many), share)
+    np.testing.assert_array_equal(other.keys(rows[1:1000:4]), other_keys)
+    assert not np.isin(other.search(asked, 2250)[1], rows[::4]).any()
+
+
+@pytest.mark.parametrize("name", ["exact", *NAMES])
+def test_edges(name):
+    backend = make_backend(name, WIDTH)
+    assert backend.search(keys(2), 5)[1].shape == (2, 0)
+    backend.remove(np.array([4]))
+    stored = keys(3)
+    backend.add(np.array([10, 2, 30]), stored)
+    assert backend.search(stored, 5)[1][:, 0].tolist() == [10, 2, 30]
+    assert backend.search(stored, 5)[1].shape == (3, 3)
+    assert backend.search(stored, 5, np.array([2, 99]))[1].tolist() == [[2], [2], [2]]
+    assert backend.search(stored, 5, np.array([], np.int64))[1].shape == (3, 0)
+    backend.remove(np.array([2, 10, 30]))
+    assert len(backend) == 0
+    assert backend.search(stored, 1)[1].shape == (3, 0)
+
+
+@pytest.mark.parametrize("name", ["faiss:hnsw", "faiss:ivf"])
+def test_removed_rows_are_dropped_for_good_once_they_are_many(name):
+    backend = make_backend(name, WIDTH)
+    rows, stored = np.arange(4000), keys(4000)
+    backend.rebuild(rows, stored)
+    for start in range(0, 3600, 400):
+        backend.remove(rows[start : start + 400])
+        left = rows[start + 400 :]
+        assert len(backend) == len(left)
+        assert np.isin(backend.search(stored[:20], 10)[1], left).all()
+    np.testing.assert_array_equal(backend.keys(rows[3600:]), stored[3600:])
+
+
+def test_auto_changes_its_kind_with_the_size(monkeypatch):
+    monkeypatch.setattr(faiss, "FLAT_UP_TO", 2000)
+    monkeypatch.setattr(faiss, "HNSW_UP_TO", 4000)
+    backend, exact = make_backend("faiss", WIDTH), make_backend("exact", WIDTH)
+    kinds, asked = [], keys(50)
+    for start in range(0, 5000, 1000):
+        batch = keys(1000)
+        for one in (backend, exact):
+            one.add(np.arange(start, start + 1000), batch)
+        kinds.append(backend.kind)
+        assert_same(backend.search(asked, 10), exact.search(asked, 10), 0.9)
+    assert kinds == ["flat", "flat", "hnsw", "hnsw", "ivf"]
+
+
+@pytest.mark.parametrize("name", ["lucene", "faiss:pq", "exact:flat", ""])
+def test_an_unknown_backend_is_refused(name):
+    with pytest.raises(InvalidInput, match="faiss"):
+        make_backend(name, 2)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 40))
+def test_the_scan_is_exact_for_any_size(count, k, queries):
+    stored, asked = keys(count), keys(queries)
+    backend = ExactBackend(WIDTH)
+    backend.rebuild(np.arange(count), stored)
+    assert_same(scan(asked, stored, min(k, count)), backend.search(asked, k))

@@ -1,0 +1,212 @@
+"""Recall on the planted world, where every right answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import DIM, TINY, WINDOW, new_index
+
+from pam_retriever import Channels, FitConfig, NotFitted, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.training import predict
+
+
+def share_found(fitted, planted, queries, k=4, **options) -> float:
+    found = []
+    for id, hits in zip(planted.ids, fitted.recall(queries, k=k, **options), strict=True):
+        right = planted.associates(id)
+        found.append(len(right & {hit.id for hit in hits} - {id}) / len(right))
+    return float(np.mean(found))
+
+
+def test_recall_finds_what_happened_and_search_does_not(fitted, planted):
+    assert share_found(fitted, planted, planted.ids) > 0.98
+    assert share_found(fitted, planted, planted.ids, mode="similarity") < 0.1
+
+
+def test_a_vector_or_a_noisy_view_of_a_memory_recalls_like_its_id(fitted, planted):
+    assert share_found(fitted, planted, planted.vectors) > 0.98
+    # what is only recognised stays among the answers, so one place more
+    noise = 0.2 * np.random.default_rng(0).standard_normal(planted.vectors.shape).astype(np.float32)
+    assert share_found(fitted, planted, planted.vectors + noise, k=5) > 0.97
+
+
+def test_shuffled_time_gives_other_answers(planted):
+    """The control: with the order destroyed, what is recalled is not what happened."""
+    index = new_index(planted)
+    shuffled = np.random.default_rng(0).permutation(planted.ids).reshape(20, 10).tolist()
+    index.fit(shuffled, window=WINDOW, config=TINY, progress=False)
+    assert share_found(index, planted, planted.ids) < 0.1
+
+
+def test_a_query_by_id_leaves_itself_out_and_a_vector_does_not(fitted, planted):
+    for mode in ("association", "similarity", "hybrid", "specific"):
+        assert "m005" not in [hit.id for hit in fitted.recall("m005", k=200, mode=mode)]
+    assert fitted.search(planted.vectors[5], k=1)[0].id == "m005"
+
+
+def test_a_vector_that_is_a_stored_memory_recalls_exactly_as_its_id(fitted, planted):
+    for mode in ("association", "specific"):
+        by_id, by_vector = fitted.recall("m005", mode=mode), fitted.recall(3 * planted.vectors[5], mode=mode)
+        assert [hit.id for hit in by_id] == [hit.id for hit in by_vector]
+    assert fitted.recall(planted.vectors[5], k=1, mode="hybrid")[0].id == "m005"
+
+
+def test_single_and_batch_queries_agree(fitted, planted):
+    many = fitted.recall(["m001", "m150"], k=7)
+    assert many == [fitted.recall("m001", k=7), fitted.recall("m150", k=7)]
+    vectors = fitted.recall(planted.vectors[:20], k=7, mode="hybrid")
+    for vector, hits in zip(planted.vectors, vectors, strict=False):
+        single = fitted.recall(vector, k=7, mode="hybrid")
+        assert [hit.id for hit in single] == [hit.id for hit in hits]
+        np.testing.assert_allclose([h.score for h in single], [h.score for h in hits], atol=1e-5)
+    assert fitted.recall(planted.vectors[0].tolist()) == fitted.recall(planted.vectors[0])
+
+
+def test_scores_are_the_channels_and_hits_say_their_parts(fitted, planted):
+    p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    f = predict(fitted._bank.predictor, planted.vectors)
+    weights = Channels(similarity=0.5, forward=1, reverse=2, mutual=3)
+    parts = p[9] @ p.T, f[9] @ p.T, p[9] @ f.T, f[9] @ f.T
+    association = (parts[1] + 2 * parts[2] + 3 * parts[3]) / 6
+    score = (0.5 * parts[0] + 6 * association) / 6.5
+    for hit in fitted.recall("m009", k=50, channels=weights):
+        at = int(hit.id[1:])
+        assert hit.score == pytest.approx(score[at], abs=1e-5)
+        assert hit.similarity == pytest.approx(parts[0][at], abs=1e-5)
+        assert hit.association == pytest.approx(association[at], abs=1e-4)
+        assert (hit.hop, hit.text, hit.evidence) == (1, f"text of {hit.id}", None)
+    plain = fitted.search("m009", k=1)[0]
+    assert (plain.association, plain.hop) == (None, 0)
+    assert plain.score == plain.similarity
+
+
+def test_hits_come_best_first_and_all_there_are_for_a_large_k(fitted):
+    for mode in ("association", "similarity", "hybrid", "specific"):
+        hits = fitted.recall("m000", k=1000, mode=mode)
+        scores = [hit.score for hit in hits]
+        assert len(hits) == 199
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_the_epsilon_ball_holds_what_scores_enough_and_nothing_else(fitted):
+    everything = fitted.recall("m050", k=199)
+    for threshold in (everything[3].score, everything[120].score, 2.0, -2.0):
+        inside = [hit.id for hit in everything if hit.score >= threshold]
+        assert [hit.id for hit in fitted.recall("m050", k=None, min_score=threshold)] == inside
+        assert [hit.id for hit in fitted.recall("m050", k=2, min_score=threshold)] == inside[:2]
+
+
+def test_filters_apply_before_the_top_k(fitted):
+    odd = fitted.recall("m050", k=60, where={"parity": "odd"})
+    everything = fitted.recall("m050", k=199)
+    assert [hit.id for hit in odd] == [hit.id for hit in everything if hit.metadata["parity"] == "odd"][:60]
+    assert [hit.id for hit in fitted.search("m050", k=3, where={"number": {"$in": [7, 8]}})] != []
+    assert fitted.recall("m050", where={"number": -1}) == []
+
+
+def test_evidence_names_the_occasion_or_none(fitted, planted):
+    for hit in fitted.recall("m044", k=30, explain=True):
+        apart = int(hit.id[1:]) - 44
+        if hit.id in planted.associates("m044"):
+            (evidence,) = hit.evidence
+            assert (evidence.cue_id, evidence.cue_position) == ("m044", 4)
+            assert (evidence.hit_position, evidence.offset) == (4 + apart, apart)
+        else:
+            assert hit.evidence == ()
+
+
+def test_evidence_of_a_noisy_view_is_that_of_the_memory_it_was_recognised_as(fitted, planted):
+    for mode in ("association", "hybrid"):
+        hits = fitted.recall(planted.vectors[44] + 0.05, k=8, mode=mode, explain=True)
+        assert {e.cue_id for hit in hits for e in hit.evidence} == {"m044"}
+
+
+def test_faithful_recall_is_what_was_experienced_and_all_of_it(fitted, planted):
+    for id in ("m000", "m044", "m199"):
+        assert {hit.id for hit in fitted.recall(id, k=100, faithful=True)} == planted.associates(id)
+    batch = fitted.recall(["m000", "m044"], k=100, faithful=True, where={"parity": "odd"})
+    expected = [{id for id in planted.associates(cue) if int(id[1:]) % 2} for cue in ("m000", "m044")]
+    assert [{hit.id for hit in hits} for hits in batch] == expected
+
+
+def test_specific_wants_both_similar_and_associated():
+    """Four drills that look alike, each experienced with its own screw; a fifth thing looks like neither."""
+    random = np.random.default_rng(0)
+    drill = random.standard_normal(DIM)
+    drills = drill + 0.4 * random.standard_normal((8, DIM))
+    days = random.standard_normal((8, DIM))
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.add(drills, [f"drill{n}" for n in range(8)])
+    index.add(days, [f"day{n}" for n in range(8)])
+    index.fit([[f"drill{n}", f"day{n}"] for n in range(8)], config=FitConfig(hidden=64, passes=300), progress=False)
+    for n in range(8):
+        cue = 0.5 * drill / np.linalg.norm(drill) + days[n] / np.linalg.norm(days[n])
+        hits = [hit.id for hit in index.recall(cue, k=16, mode="specific")]
+        assert hits.index(f"drill{n}") < min(hits.index(f"drill{m}") for m in range(8) if m != n)
+
+
+def test_hops_reach_what_the_cue_never_met(planted):
+    """A-B in one trajectory, B-C in another: C is two hops from A."""
+    index = new_index(planted)
+    chains = [[f"m{n:03}", f"m{n + 1:03}"] for n in range(40)]
+    index.fit(chains, window=1, config=TINY, progress=False)
+    one = {hit.id: hit.hop for hit in index.recall("m010", k=2)}
+    assert one == {"m009": 1, "m011": 1}
+    assert len(index.recall("m010", k=2, hops=2)) == 2
+    two = index.recall("m010", k=4, hops=2, explain=True)
+    assert {hit.id: hit.hop for hit in two} == {"m009": 1, "m011": 1, "m008": 2, "m012": 2}
+    assert [hit.hop for hit in two[:2]] == [1, 1]
+    assert {hit.id for hit in two if hit.evidence} == {"m009", "m011"}
+    assert all(later.score <= earlier.score for earlier, later in zip(two, two[1:], strict=False))
+
+
+def test_memories_added_after_fit_are_recalled_too(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.add(planted.vectors[:1] + 0.001, ["twin of m000"])
+    assert "twin of m000" in [hit.id for hit in index.recall("m001", k=6)]
+
+
+def test_experience_of_arrays_and_more_experience_later(planted):
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.fit([planted.vectors[:10], Trajectory(vectors=planted.vectors[10:20], id="monday")], config=TINY, window=2)
+    assert len(index) == 20
+    assert {hit.id for hit in index.recall("monday/4", k=4)} == {f"monday/{n}" for n in (2, 3, 5, 6)}
+    ids = index.add(planted.vectors[20:30])
+    assert index.observe(ids) == ids
+    report = index.fit(config=TINY, window=2)
+    assert (report.trajectories, report.memories) == (3, 30)
+    assert {hit.id for hit in index.recall(ids[4], k=4)} == {ids[n] for n in (2, 3, 5, 6)}
+
+
+def test_experience_out_of_metadata(planted):
+    index = PredictiveAssociativeIndex(dim=DIM)
+    random = np.random.default_rng(0).permutation(60)
+    metadatas = [{"session": int(n) // 10, "when": f"2024-01-{int(n) % 10 + 1:02}"} for n in random]
+    index.add(planted.vectors[random], [planted.ids[n] for n in random], metadatas=metadatas)
+    index.add(planted.vectors[100:101], ["of no session"])
+    report = index.fit(group_by="session", order_by="when", window=WINDOW, config=TINY)
+    assert report.trajectories == 6
+    assert {hit.id for hit in index.recall("m023", k=4)} == planted.associates("m023")
+    evidence = index.recall("m023", k=1, explain=True)[0].evidence[0]
+    assert evidence.trajectory == "session=2"
+    again = index.fit(group_by="session", order_by="when", window=WINDOW, config=TINY)
+    assert again.trajectories == 6  # replaced, not doubled
+
+
+def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    assert index.delete("m045") == 1
+    assert "m045" not in {hit.id for hit in index.recall("m044", k=500)}
+    remaining = {hit.id for hit in index.recall("m044", k=500, faithful=True)}
+    assert remaining == {"m042", "m043", "m046"}  # positions are kept: m046 is still two steps away
+    index.add(planted.vectors[45:46], ["m045"])
+    assert {hit.id for hit in index.recall("m044", k=500, faithful=True)} == remaining  # a new memory has no past
+
+
+def test_before_fit_search_works_and_recall_says_what_to_do(index):
+    assert len(index.search("m000")) == 10
+    assert len(index.recall("m000", mode="similarity")) == 10
+    with pytest.raises(NotFitted, match="fit"):
+        index.recall("m000")
