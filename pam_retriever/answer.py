@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,13 +55,8 @@ class Asking:
             return stored_cues(self._backend.keys(rows), rows, self._bank.dim)
         if self._bank.associative is None or self._bank.predictor is None or not self._channels.association:
             return plain_cues(asked)
-        completed = complete_cues(asked, self._bank.similar, self._bank.associative)
-        if self._complete:
-            return completed
-        # as it is; but evidence is still about the memories that it was recognised as
-        as_given = predict(self._bank.predictor, asked)
-        nobody = np.full_like(completed.own, -1)
-        return replace(completed, completed=completed.looks, predicted=as_given, own=nobody)
+        predicted = None if self._complete else predict(self._bank.predictor, asked)
+        return complete_cues(asked, self._bank.similar, self._bank.associative, predicted)
 
     def _step(self, cues: Cues, k: int | None) -> list[Found]:
         if not self._faithful:

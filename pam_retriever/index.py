@@ -391,7 +391,7 @@ class PredictiveAssociativeIndex:
 
         In the modes "association" and "specific", a vector is taken for a view of a stored memory and is
         completed first: it stands for the memories nearest to it. In "hybrid" it may be anything, such as
-        a question in words, and the predictor is asked about it as it is.
+        a question in words, and is completed only so far as one memory stands out among the nearest.
 
         Args:
             query: a vector, an id, or a batch of either.

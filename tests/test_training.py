@@ -1,0 +1,175 @@
+"""fit: recipes, budgets, seeds, and interruption."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from conftest import DIM, TINY, WINDOW, new_index
+from test_bad_input import state
+
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.config import CONFIGS
+from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.objectives import InfoNCEObjective, JointObjective
+from pam_retriever.training import predict
+
+
+def test_the_paper_configuration_is_the_published_recipe():
+    paper = CONFIGS["paper"]
+    assert (paper.objective, paper.hidden, paper.residual_layers, paper.whiten) == ("info_nce", 1024, 2, False)
+    assert (paper.batch_size, paper.passes, paper.pairs) == (512, 500, 200_000)
+    assert (paper.learning_rate, paper.final_learning_rate, paper.warmup) == (5e-4, 1e-5, 0)
+    assert (paper.weight_decay, paper.gradient_clip, paper.beta2) == (1e-4, 1.0, 0.999)
+    assert (paper.temperature, paper.final_temperature, paper.precision) == (0.15, 0.05, "float32")
+
+
+def line(trajectories: int, length: int) -> Experience:
+    steps = np.arange(trajectories * length)
+    return Experience(steps, steps // length, steps % length)
+
+
+def test_the_paper_draws_its_pairs_once_and_drops_the_last_batch():
+    graph = associate(line(50, 100), 5000, 5)
+    objective = InfoNCEObjective(graph, FitConfig(batch_size=512, pairs=20_000), np.random.default_rng(0))
+    assert objective.coverage == pytest.approx(20_000 / 48_500)
+    passes = [list(objective.batches(np.random.default_rng(seed))) for seed in (1, 2)]
+    assert [len(batches) for batches in passes] == [objective.steps, 20_000 // 512]
+    everything = {tuple(pair) for batches in passes for batch in batches for pair in batch.tolist()}
+    assert len(everything) <= 20_000
+    dense = {(a, b) for a, b in zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True)}
+    assert everything <= dense
+
+
+@pytest.mark.parametrize(
+    ("trajectories", "length", "batch"), [(50, 100, 1000), (3, 1000, 200), (400, 3, 128), (1, 7, 64)]
+)
+def test_every_association_is_in_some_batch_of_every_pass(trajectories, length, batch):
+    experience = line(trajectories, length)
+    memories = len(experience) + 30  # the last 30 are in no trajectory
+    graph = associate(experience, memories, 5)
+    objective = JointObjective(experience, graph, 5, FitConfig(batch_size=batch), torch.Generator())
+    missing = set(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True))
+    seen = set()
+    for members in objective.batches(np.random.default_rng(0)):
+        assert len(members) <= 2 * batch
+        there = set(members.tolist())
+        assert len(there) == len(members)
+        seen |= there
+        missing -= {(a, b) for a, b in missing if a in there and b in there}
+    assert not missing
+    assert seen == set(range(memories)) or len(experience) < 30
+
+
+def test_the_report_says_what_was_done(planted):
+    report = new_index(planted).fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    assert (report.memories, report.trajectories) == (200, 20)
+    assert report.associations == 20 * 2 * (9 + 8)
+    assert (report.coverage, report.stopped_by, report.device) == (1.0, "passes", "cpu")
+    assert len(report.losses) == report.config["passes"] == 150
+    assert report.losses[-1] < 0.1 * report.losses[0]
+    assert "200 memories" in repr(report)
+
+
+def test_the_same_seed_gives_the_same_index_and_another_does_not(planted):
+    predicted = []
+    for seed in (1, 1, 2):
+        torch.rand(3)  # the global generator has no say
+        np.random.rand(3)
+        index = new_index(planted)
+        index.fit(planted.outings, config=FitConfig(hidden=32, passes=5, noise=0.1), seed=seed, progress=False)
+        predicted.append(predict(index._bank.predictor, planted.vectors))
+    np.testing.assert_array_equal(predicted[0], predicted[1])
+    assert np.abs(predicted[0] - predicted[2]).max() > 0.01
+
+
+def test_no_global_state_is_touched(planted):
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist(), torch.get_num_threads()
+    new_index(planted).fit(planted.outings, config=FitConfig(hidden=8, passes=2, noise=0.1), progress=False)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert (before[1], before[2]) == (np.random.get_state()[1].tolist(), torch.get_num_threads())
+
+
+def test_a_time_budget_ends_the_training_and_the_schedule(planted):
+    report = new_index(planted).fit(
+        planted.outings, config=FitConfig(hidden=64, passes=10**7), time_budget=0.5, progress=False
+    )
+    assert report.stopped_by == "time_budget"
+    assert report.losses[-1] < report.losses[0]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path):
+    if durable:
+        index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
+        index.add(planted.vectors, planted.ids)
+    else:
+        index = new_index(planted)
+    before = state(index)
+
+    def interrupt() -> None:
+        time.sleep(0.5)
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        index.fit(
+            [*planted.outings, planted.vectors[:5] + 1], config=FitConfig(hidden=64, passes=10**7), progress=False
+        )
+    assert state(index) == before
+    index.fit(planted.outings, config=FitConfig(hidden=8, passes=1), progress=False)
+    assert index.is_fitted
+
+
+def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, config=FitConfig(hidden=8, passes=1), progress=False)
+    learning = threading.Thread(
+        target=index.fit, args=(planted.outings,), kwargs={"config": TINY, "window": WINDOW, "time_budget": 1.5}
+    )
+    learning.start()
+    answers = 0
+    while learning.is_alive():
+        assert len(index.recall("m000", k=3)) == 3
+        index.add(np.ones((1, DIM)), [f"added {answers}"])
+        index.delete("m199")
+        answers += 1
+        time.sleep(0.02)
+    assert answers > 5
+    assert len(index) == 199 + answers
+    assert "m199" not in {hit.id for hit in index.recall("m198", k=1000)}
+    assert len(index.recall("m000", k=1000)) == 198 + answers
+
+
+def test_many_threads_at_once(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, config=FitConfig(hidden=8, passes=1), progress=False)
+
+    def work(number: int) -> None:
+        for turn in range(20):
+            index.add(planted.vectors[:2] + turn, [f"{number}-{turn}-a", f"{number}-{turn}-b"])
+            assert index.recall(planted.vectors[number], k=5, mode="hybrid")
+            assert index.delete(f"{number}-{turn}-b") == 1
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert len(index) == 200 + 8 * 20
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("config", [TINY, FitConfig(objective="info_nce", hidden=64, passes=100, batch_size=64)])
+def test_cuda_learns_what_the_cpu_learns(planted, config):
+    found = []
+    for device in ("cpu", "cuda"):
+        index = new_index(planted)
+        report = index.fit(planted.outings, window=WINDOW, config=config, device=device, progress=False)
+        assert report.device.startswith(device)
+        hits = index.recall(planted.ids, k=4)
+        right = [len(planted.associates(id) & {h.id for h in one}) for id, one in zip(planted.ids, hits, strict=True)]
+        found.append(sum(right))
+    assert found[1] > 0.95 * found[0]
