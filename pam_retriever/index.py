@@ -101,7 +101,7 @@ class PredictiveAssociativeIndex:
             if dim is None:
                 raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
             manifest = _new_manifest(dim, backend)
-            folder.mkdir(parents=True, exist_ok=True)
+            snapshot.create_folder(folder, manifest)
         documents = snapshot.open_database(folder, manifest)
         with documents.closed_on_error():
             return cls._of(Bank(documents, manifest, folder, source=folder))

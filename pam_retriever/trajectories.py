@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,7 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
         raise InvalidInput("Got no trajectories.", "at least one", "Pass at least one trajectory.")
     names = [episode.id for episode in episodes]
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(names).most_common(1)[0][0]
         raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "an id of its own for each", "Rename one.")
     return episodes
 

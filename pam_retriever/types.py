@@ -25,7 +25,8 @@ class Trajectory:
         ids: T ids, in order. The same id may come more than once.
         vectors: (T, dim) float; new memories, in order.
         timestamps: T numbers that never fall, or None. The unit is the caller's.
-        salience: T finite numbers >= 0, how much each state counts, or None.
+        salience: T finite numbers >= 0, or None. Stored with the trajectory, as are the timestamps;
+            training does not use either yet.
         id: name of the trajectory. One that is there already is replaced. A new uuid4 if None.
     """
 

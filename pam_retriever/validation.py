@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,8 @@ import numpy.typing as npt
 from pam_retriever.errors import InvalidInput
 from pam_retriever.filters import to_json
 from pam_retriever.types import Float32, Metadata
+
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape, not a backslash before the letters u0000
 
 
 def check_id(id: Any, where: str) -> str:
@@ -100,7 +104,7 @@ def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:
     checked = [check_id(id, f"ids[{at}]") for at, id in enumerate(ids)]
     check_length("ids", len(checked), length)
     if len(set(checked)) < len(checked):
-        twice = next(id for at, id in enumerate(checked) if id in checked[:at])
+        twice = Counter(checked).most_common(1)[0][0]
         raise InvalidInput(f"The id {twice!r} comes twice.", "each id once in a call", "Keep the last of them.")
     return checked
 
@@ -138,7 +142,7 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
         raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "a dict with string keys", "Convert the keys.")
     try:
         stored = check_text(to_json(dict(metadata)), f"metadatas[{at}]")
-        if "\\u0000" in stored:  # SQLite's JSON functions end a string there
+        if NUL.search(stored):  # SQLite's JSON functions end a string there
             raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "text without", "Remove it.")
         return stored
     except (TypeError, ValueError, RecursionError) as error:

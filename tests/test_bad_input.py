@@ -186,6 +186,23 @@ def test_unknown_ids_are_ignored_by_delete_and_named_by_get(index):
     assert [record.id for record in index.get(["m001", "m000"], missing_ok=True)] == ["m001"]
 
 
+def test_an_id_that_cannot_be_stored_is_not_there(index):
+    assert "\ud800" not in index
+    assert 7 not in index
+    assert index.get(["\ud800"], missing_ok=True) == []
+    with pytest.raises(UnknownId):
+        index.recall("\ud800", mode="similarity")
+
+
+def test_a_backslash_before_u0000_is_no_nul():
+    index = PredictiveAssociativeIndex(dim=1)
+    for text in ("\\u0000", "\\\\u0000"):
+        index.add([[1.0]], ["id"], metadatas=[{"a": text}])
+        assert index.find({"a": text})[0].metadata == {"a": text}
+    with pytest.raises(InvalidInput, match="NUL"):
+        index.add([[1.0]], metadatas=[{"a": "\\\x00"}])
+
+
 def test_a_callers_metadata_is_neither_kept_nor_handed_out_twice(index):
     metadata = {"tags": ["a"]}
     index.add(good[:1], ["new"], metadatas=[metadata])

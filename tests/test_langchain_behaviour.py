@@ -15,7 +15,6 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from langchain_samples import DIM, TableEmbedder, fitted_sessions, ids_of, ladder, near
 
 from langchain_pam import PAMRetriever, PAMVectorStore
-from langchain_pam.searching import diverse
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 
 # ---- adding
@@ -196,10 +195,12 @@ def test_larger_scores_are_closer_and_relevance_is_between_0_and_1():
 def test_the_choice_of_diverse_documents_is_that_of_langchain():
     random = np.random.default_rng(0)
     for lambda_mult in (0.0, 0.25, 0.5, 1.0):
-        query, vectors = random.standard_normal(8), list(random.standard_normal((12, 8)).astype(np.float32))
-        expected = maximal_marginal_relevance(query, vectors, lambda_mult, k=7)
-        assert diverse(query, vectors, 7, lambda_mult) == expected
-    assert diverse([1.0], [], 3, 0.5) == []
+        query, vectors = random.standard_normal(8), random.standard_normal((12, 8))
+        index = PredictiveAssociativeIndex(8)
+        ids = index.add(vectors)
+        store = PAMVectorStore(TableEmbedder(), index)
+        found = store.max_marginal_relevance_search_by_vector(query.tolist(), 7, 12, lambda_mult)
+        assert ids_of(found) == [ids[at] for at in maximal_marginal_relevance(query, list(vectors), lambda_mult, k=7)]
 
 
 def test_an_empty_store_answers_with_nothing():

@@ -99,6 +99,11 @@ def answers(store, filters):
         ("tags", Op.ALL, ["red", "blue"], "ann"),
         ("tags", Op.ALL, ["blue"], "ann bob"),
         ("numbers", Op.ALL, [1, 3], "ann"),
+        ("tags", Op.ALL, [], "ann bob cyd dan"),
+        ("end", Op.ALL, [], "cyd dan"),
+        ("tags", Op.ANY, [str(number) for number in range(9000)] + ["red"], "ann dan"),
+        ("numbers", Op.ALL, [1, 2] * 40, "ann"),
+        ("tags", Op.TEXT_MATCH, "red", "dan"),
         ("tags", Op.CONTAINS, "blue", "ann bob"),
         ("numbers", Op.CONTAINS, 2, "ann"),
         ("numbers", Op.CONTAINS, "2", ""),
@@ -129,7 +134,7 @@ def test_every_operator_is_known():
 
 
 ADULT, CHILD = one("age", Op.GTE, 18), one("age", Op.LT, 18)
-LEE, BLUE = one("name", Op.TEXT_MATCH, "Lee"), one("tags", Op.CONTAINS, "blue")
+LEE, BLUE = one("name", Op.TEXT_MATCH_INSENSITIVE, "lee"), one("tags", Op.CONTAINS, "blue")
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,8 @@ class AssociativeStore(SimilarityStore):
     ) -> Scored:
         """What happened with a query, each document with its score.
 
+        In the modes "association" and "specific" the text is taken for a view of a stored document. A text
+        that is a stored document (cosine 0.9999 or more) is no answer to itself there, as with ``id``.
         For evidence and the parts of a score, ask ``store.index.recall(..., explain=True)``.
 
         Args:

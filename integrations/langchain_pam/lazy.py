@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from langchain_core.documents import Document
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
@@ -47,31 +46,22 @@ class LazyIndex:
                 "one vector a text",
                 "Check the embedder.",
             )
-        array = np.asarray(vectors, np.float32)
-        if self.index is not None:
-            _add(self.index, documents, array)
-            return
         with self._lock:  # of two threads that come first, one makes the index
             if self.index is None:
-                self.index = self._make(documents, array)
-            else:
-                _add(self.index, documents, array)
+                self.index = self._make(documents, vectors)
+                return
+        _add(self.index, documents, vectors)
 
-    def _make(self, documents: dict[str, Document], vectors: np.ndarray) -> PredictiveAssociativeIndex:
-        """A new index with its first documents; one that refuses them is not kept."""
-        dim = vectors.shape[1]
+    def _make(self, documents: dict[str, Document], vectors: Sequence[Sequence[float]]) -> PredictiveAssociativeIndex:
+        """A new index with its first documents; if it refuses them, nothing fixes the dimension."""
+        index = PredictiveAssociativeIndex(len(vectors[0]))
+        _add(index, documents, vectors)
         if self._path is None:
-            index = PredictiveAssociativeIndex(dim)
-        else:
-            index = PredictiveAssociativeIndex.open(self._path, dim)
-        try:
-            _add(index, documents, vectors)
-        except BaseException:
-            index.close()
-            raise
-        return index
+            return index
+        index.save(self._path)
+        return PredictiveAssociativeIndex.open(self._path)
 
 
-def _add(index: PredictiveAssociativeIndex, documents: dict[str, Document], vectors: np.ndarray) -> None:
+def _add(index: PredictiveAssociativeIndex, documents: dict[str, Document], vectors: Sequence[Sequence[float]]) -> None:
     pages = documents.values()
     index.add(vectors, list(documents), [page.page_content for page in pages], [page.metadata for page in pages])

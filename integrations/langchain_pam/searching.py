@@ -1,22 +1,20 @@
-"""Questions to the index, with what LangChain expects on top: callable filters, empty stores, diversity."""
+"""Questions to the index, with what LangChain expects on top: callable filters, and empty stores that answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from langchain_core.documents import Document
 
 from langchain_pam.documents import to_document
 from langchain_pam.options import Filter
-from pam_retriever import Hit, InvalidInput, NotFitted, PredictiveAssociativeIndex, Record, UnknownId
-from pam_retriever.channels import unit
+from pam_retriever import EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.validation import check_count
 
-FEWEST_FETCHED = 64  # what a search with a callable filter looks at first
-GROWTH = 4  # and how much more it looks at each time that were too few
+FIRST_LOOK = 64  # a callable filter looks at this many of the best hits first,
+FIRST_LOOK_A_HIT = 4  # or at this many for each hit that is wanted, whichever is more
 
 Cue = str | npt.ArrayLike
 
@@ -41,12 +39,8 @@ def ask(
     try:
         if callable(where):
             return _ask_accepted(index, cue, k, where, settings)
-        hits: list[Hit] = index.recall(cue, k, where=where, **settings)
-        return hits[:k]  # several hops reach up to k memories each
-    except (InvalidInput, NotFitted):
-        # asking for the length first would cost every search a count over the whole store
-        if len(index):
-            raise
+        return index.recall(cue, k, where=where, **settings)
+    except EmptyIndex:
         return []
 
 
@@ -57,7 +51,7 @@ def _ask_accepted(
     accepts: Callable[[Document], bool],
     settings: dict[str, Any],
 ) -> list[Hit]:
-    """Looks at more and more of the best memories, until ``k`` are accepted or all were looked at."""
+    """Ranks the best memories and, if too few of those are accepted, all of them."""
     if settings.get("hops", 1) != 1:
         raise InvalidInput(
             f"Got a callable filter with hops={settings['hops']}.",
@@ -65,15 +59,12 @@ def _ask_accepted(
             "For example {'year': {'$gte': 2020}}.",
         )
     k = check_count("k", k)
-    stored = len(index)
-    fetched = max(FEWEST_FETCHED, GROWTH * k)
-    while True:
-        fetched = min(fetched, stored)
-        hits: list[Hit] = index.recall(cue, fetched, **settings)
-        accepted = [hit for hit in hits if accepts(to_document(hit))]
-        if len(accepted) >= k or fetched >= stored:
-            return accepted[:k]
-        fetched *= GROWTH
+    accepted: list[Hit] = []
+    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
+        accepted = [hit for hit in index.recall(cue, ranked, **settings) if accepts(to_document(hit))]
+        if len(accepted) >= k:
+            break
+    return accepted[:k]
 
 
 def usable_mode(index: PredictiveAssociativeIndex | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,49 +79,6 @@ def usable_mode(index: PredictiveAssociativeIndex | None, settings: Mapping[str,
     return settings
 
 
-def forget_all(index: PredictiveAssociativeIndex) -> None:
-    """Deletes every memory; they are found by a search for anything, which leaves none out."""
-    anything = [1.0] * index.dim
-    while hits := ask(index, anything, max(len(index), 1), mode="similarity"):
-        index.delete([hit.id for hit in hits])
-
-
 def records_of(index: PredictiveAssociativeIndex | None, ids: Sequence[str]) -> list[Record]:
     """Those of the ids that are stored, each once, in the order of ``ids``."""
-    if index is None:
-        return []
-    distinct = list(dict.fromkeys(ids))
-    try:
-        return index.get(distinct)
-    except UnknownId:
-        return [record for id in distinct for record in _record_of(index, id)]
-
-
-def _record_of(index: PredictiveAssociativeIndex, id: str) -> list[Record]:
-    try:
-        return index.get([id])
-    except UnknownId:
-        return []
-
-
-def diverse(query: npt.ArrayLike, vectors: Sequence[npt.NDArray[np.float32]], k: int, lambda_mult: float) -> list[int]:
-    """Maximal marginal relevance (Carbonell and Goldstein, 1998).
-
-    Takes the vector closest to the query, then each time the one with the largest
-    ``lambda_mult * cos(query, v) - (1 - lambda_mult) * max over the taken u of cos(u, v)``.
-
-    Returns:
-        The places of at most ``k`` of the ``vectors``, in the order of choice.
-    """
-    if not vectors:
-        return []
-    candidates = unit(np.stack(vectors))
-    relevance = candidates @ unit(np.asarray(query, np.float32)[None])[0]
-    chosen = [int(relevance.argmax())]
-    redundancy = candidates @ candidates[chosen[0]]
-    while len(chosen) < min(k, len(vectors)):
-        gain = lambda_mult * relevance - (1 - lambda_mult) * redundancy
-        gain[chosen] = -np.inf
-        chosen.append(int(gain.argmax()))
-        redundancy = np.maximum(redundancy, candidates @ candidates[chosen[-1]])
-    return chosen
+    return [] if index is None else index.get(list(dict.fromkeys(ids)), missing_ok=True)

@@ -6,14 +6,16 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from langchain_pam.documents import Scored, pages, to_document, to_scored
 from langchain_pam.options import Filter, read_filter
-from langchain_pam.searching import ask, diverse, records_of
+from langchain_pam.searching import ask, records_of
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.validation import check_count
 
@@ -126,5 +128,6 @@ class SimilarityStore(VectorStore):
         where, k = read_filter(filter, kwargs), check_count("k", k)
         hits = ask(self.index, embedding, max(k, fetch_k), where, mode="similarity")
         records = records_of(self.index, [hit.id for hit in hits])
-        chosen = diverse(embedding, [record.vector for record in records], k, lambda_mult)
+        vectors: list[Any] = [record.vector for record in records]
+        chosen = maximal_marginal_relevance(np.asarray(embedding, np.float32), vectors, lambda_mult, k)
         return [to_document(records[place]) for place in chosen]

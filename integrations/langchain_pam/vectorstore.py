@@ -17,7 +17,7 @@ from langchain_pam.documents import from_texts, last_of_each, name_documents, to
 from langchain_pam.lazy import LazyIndex
 from langchain_pam.options import refuse
 from langchain_pam.search_types import PAMVectorStoreRetriever
-from langchain_pam.searching import forget_all, records_of
+from langchain_pam.searching import records_of
 from pam_retriever import PredictiveAssociativeIndex
 
 
@@ -169,10 +169,7 @@ class PAMVectorStore(AssociativeStore):
         """
         refuse(kwargs, "ids")
         if self.index is not None:
-            if ids is None:
-                forget_all(self.index)
-            else:
-                self.index.delete(ids)
+            self.index.delete([record.id for record in self.index.find()] if ids is None else ids)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:

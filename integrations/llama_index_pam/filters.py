@@ -18,16 +18,29 @@ from pam_retriever.types import Metadata
 
 Where = dict[str, Any]
 
-COMPARISONS: dict[FilterOperator, tuple[str, Callable[[Any, Any], bool]]] = {
-    FilterOperator.GT: ("$gt", operator.gt),
-    FilterOperator.GTE: ("$gte", operator.ge),
-    FilterOperator.LT: ("$lt", operator.lt),
-    FilterOperator.LTE: ("$lte", operator.le),
+COMPARISONS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
+    FilterOperator.GT: operator.gt,
+    FilterOperator.GTE: operator.ge,
+    FilterOperator.LT: operator.lt,
+    FilterOperator.LTE: operator.le,
 }
-SAME = {FilterOperator.EQ: "$eq", FilterOperator.NE: "$ne"}
-AMONG = {FilterOperator.IN: "$in", FilterOperator.NIN: "$nin"}
-OF_LISTS = (*AMONG, FilterOperator.ANY, FilterOperator.ALL)
+SAME = (FilterOperator.EQ, FilterOperator.NE)
+AMONG = (FilterOperator.IN, FilterOperator.NIN)
+EACH = (FilterOperator.ANY, FilterOperator.ALL)
+OF_LISTS = (*AMONG, *EACH)
 OF_TEXT = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
+NAMES = {  # where the index has the same operator
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+}
+MANY = 32  # ANY and ALL are one test of every memory for each value: beyond this, Python is faster
 
 
 def check_filters(filters: MetadataFilters) -> None:
@@ -98,19 +111,30 @@ def _check_operand(one: MetadataFilter) -> None:
 
 
 def _leaf(one: MetadataFilter) -> tuple[Where, bool]:
-    """One filter for the index; the empty one, which holds always, if it has no such operator."""
-    where: Where | None = None
-    if one.key.startswith("$"):  # the index takes it for an operator
-        where = None
-    elif one.operator in SAME and not isinstance(one.value, list):
-        where = {one.key: {SAME[one.operator]: one.value}}
-    elif one.operator in COMPARISONS:
-        where = {one.key: {COMPARISONS[one.operator][0]: one.value}}
-    elif one.operator in AMONG:
-        where = {one.key: {AMONG[one.operator]: one.value}}
-    elif one.operator == FilterOperator.IS_EMPTY:
-        where = {"$or": [{one.key: {"$exists": False}}, {one.key: None}, {one.key: ""}, {one.key: []}]}
-    return ({}, False) if where is None else (where, True)
+    """One filter for the index; the empty one, which holds always, if the index cannot express it."""
+    return ({}, False) if _needs_python(one) else (_expressed(one), True)
+
+
+def _needs_python(one: MetadataFilter) -> bool:
+    return (
+        one.operator == FilterOperator.TEXT_MATCH_INSENSITIVE
+        or one.key.startswith("$")  # the index takes it for an operator
+        or (one.operator in SAME and isinstance(one.value, list))  # it tells [1] from [1.0]
+        or (one.operator in EACH and len(_listed(one.value)) > MANY)
+    )
+
+
+def _expressed(one: MetadataFilter) -> Where:
+    if one.operator in NAMES:
+        return {one.key: {NAMES[one.operator]: one.value}}
+    if one.operator == FilterOperator.TEXT_MATCH:
+        return {one.key: {"$contains": one.value, "$gte": ""}}  # only strings are at least ""
+    if one.operator == FilterOperator.IS_EMPTY:
+        return {"$or": [{one.key: {"$exists": False}}, {one.key: None}, {one.key: ""}, {one.key: []}]}
+    each = [{one.key: {"$contains": value}} for value in _listed(one.value)]
+    if one.operator == FilterOperator.ANY:
+        return {"$or": each}
+    return {"$and": [{one.key: {"$exists": True, "$ne": None}}, *each]}  # ALL, of no values too
 
 
 def _leaf_matches(one: MetadataFilter, stored: Any, metadata: Metadata) -> bool:
@@ -123,7 +147,7 @@ def _leaf_matches(one: MetadataFilter, stored: Any, metadata: Metadata) -> bool:
         found = any(_equal(stored, value, one.key in metadata) for value in _listed(wanted))
         return found == (one.operator == FilterOperator.IN)
     if one.operator in COMPARISONS:
-        return _one_kind(stored, wanted) and COMPARISONS[one.operator][1](stored, wanted)
+        return _one_kind(stored, wanted) and COMPARISONS[one.operator](stored, wanted)
     if one.operator == FilterOperator.ANY:
         return any(_holds(stored, value) for value in _listed(wanted))
     if one.operator == FilterOperator.ALL:

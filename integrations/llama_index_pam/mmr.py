@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pam_retriever.channels import unit
 from pam_retriever.types import Float32
 
 
@@ -22,7 +23,7 @@ def mmr_order(similarity: Float32, vectors: Float32, k: int, threshold: float) -
     Returns:
         min(k, n) places, in the order of choice.
     """
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = unit(vectors)
     chosen: list[int] = []
     overlap = np.full(len(units), -1.0)
     open_places = np.ones(len(units), bool)

@@ -10,7 +10,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
 from llama_index_pam.mmr import mmr_order
 from llama_index_pam.nodes import hit_to_node
-from llama_index_pam.selection import Selection, get_known, recall, select
+from llama_index_pam.selection import Selection, recall, select
 from pam_retriever import Channels, Hit, InvalidInput, PredictiveAssociativeIndex
 
 MODES = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR, VectorStoreQueryMode.HYBRID)
@@ -81,7 +81,7 @@ def _mmr(
     if not 0 <= threshold <= 1:
         raise InvalidInput(f"Got mmr_threshold={threshold!r}.", "a number from 0 to 1", "1 ignores variety.")
     hits = recall(index, embedding, max(pool, k), selection, mode="similarity")
-    vectors = {record.id: record.vector for record in get_known(index, [hit.id for hit in hits])}
+    vectors = {record.id: record.vector for record in index.get([hit.id for hit in hits], missing_ok=True)}
     hits = [hit for hit in hits if hit.id in vectors]
     if not hits:
         return []

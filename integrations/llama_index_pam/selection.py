@@ -1,7 +1,7 @@
 """Which memories may answer, and the look-ups among them.
 
 A filter always acts before the k best are chosen. What the index's own filter language cannot
-express is tested in Python, on hits that are fetched in falling order until k of them pass.
+express is tested in Python, on hits in falling order.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from llama_index.core.vector_stores import FilterOperator, MetadataFilter, Metad
 
 from llama_index_pam.filters import check_filters, matches, to_where
 from llama_index_pam.nodes import DOCUMENT_KEY
-from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Record, UnknownId
+from pam_retriever import EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.index import Query
 from pam_retriever.types import Metadata
+from pam_retriever.validation import check_count
 
-WIDENING = 10  # each attempt fetches so many times the hits of the one before
+FIRST_LOOK = 64  # a test in Python looks at this many of the best hits first,
+FIRST_LOOK_A_HIT = 4  # or at this many for each hit that is wanted, whichever is more
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def of_documents(doc_ids: Sequence[str]) -> MetadataFilters:
 def recall(
     index: PredictiveAssociativeIndex, query: Query, k: int, selection: Selection, hops: int = 1, **settings: Any
 ) -> list[Hit]:
-    """The ``k`` best hits among the selected memories.
+    """The ``k`` best hits among the selected memories; none from an empty index.
 
     Args:
         index: where to look.
@@ -98,58 +100,48 @@ def recall(
     Raises:
         InvalidInput: several hops with a filter that the index cannot apply at each of them.
     """
-    if not len(index):
+    try:
+        if selection.by_index:
+            return index.recall(query, k, hops=hops, where=selection.where, **settings)
+        return _recall_allowed(index, query, k, selection, hops, settings)
+    except EmptyIndex:
         return []
-    if selection.by_index:
-        return index.recall(query, k, hops=hops, where=selection.where, **settings)
+
+
+def _recall_allowed(
+    index: PredictiveAssociativeIndex, query: Query, k: int, selection: Selection, hops: int, settings: dict[str, Any]
+) -> list[Hit]:
+    """Ranks the best memories and, if too few of those are allowed, all that satisfy ``where``."""
     if hops > 1:
         raise InvalidInput(
-            f"Got hops={hops} and a filter with ANY, ALL, CONTAINS or a text match, or ids.",
+            f"Got hops={hops} and node_ids, or a filter that is tested in Python.",
             "operators that the index applies at every hop",
-            "Use comparisons, IN and NIN, or hops=1.",
+            "Leave out TEXT_MATCH_INSENSITIVE, long lists and keys with a leading '$', or use hops=1.",
         )
-    pool, most = k, len(index)
-    while True:
-        pool = min(pool * WIDENING, most)
-        hits: list[Hit] = index.recall(query, pool, where=selection.where, **settings)
-        passed = [hit for hit in hits if selection.allows(hit.id, hit.metadata)]
-        # fewer hits than asked for: there are no more
-        if len(passed) >= k or len(hits) < pool or pool == most:
-            return passed[:k]
+    k = check_count("k", k)
+    allowed: list[Hit] = []
+    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
+        hits: list[Hit] = index.recall(query, ranked, where=selection.where, **settings)
+        allowed = [hit for hit in hits if selection.allows(hit.id, hit.metadata)]
+        if len(allowed) >= k:
+            break
+    return allowed[:k]
 
 
-def find_ids(
+def find(
     index: PredictiveAssociativeIndex, node_ids: Sequence[str] | None = None, filters: MetadataFilters | None = None
-) -> list[str]:
-    """The ids of the stored memories that are named and satisfy the filters, in the order of ``node_ids``.
+) -> list[Record]:
+    """The stored memories that are named and satisfy the filters.
 
-    Without ``node_ids``, those of all that satisfy the filters, in no particular order.
+    They come in the order of ``node_ids``, each once; without ``node_ids`` in the order of adding.
 
     Raises:
         InvalidInput: an operand of a filter does not fit its operator.
     """
-    if node_ids is None:
-        return _list_ids(index, select(filters))
-    records = get_known(index, list(dict.fromkeys(node_ids)))
-    if filters is None:
-        return [record.id for record in records]
+    filters = filters or MetadataFilters(filters=[])
     check_filters(filters)
-    return [record.id for record in records if matches(filters, record.metadata)]
-
-
-def get_known(index: PredictiveAssociativeIndex, ids: list[str]) -> list[Record]:
-    """The records of those ids that are stored, in order."""
-    try:
-        return index.get(ids)
-    except UnknownId:  # if another thread deletes in between, this comes again
-        return get_known(index, [id for id in ids if id in index])
-
-
-def _list_ids(index: PredictiveAssociativeIndex, selection: Selection) -> list[str]:
-    if not len(index):
-        return []
-    # the index lists its memories only as hits: with k of all, any query finds each of them, or nearly
-    # each where the backend is approximate and more than 10,000 pass the filter
-    any_direction = [1.0] + [0.0] * (index.dim - 1)
-    hits: list[Hit] = index.search(any_direction, k=len(index), where=selection.where)
-    return [hit.id for hit in hits if selection.allows(hit.id, hit.metadata)]
+    if node_ids is None:
+        records = index.find(to_where(filters)[0])
+    else:
+        records = index.get(list(dict.fromkeys(node_ids)), missing_ok=True)
+    return [record for record in records if matches(filters, record.metadata)]

@@ -18,7 +18,7 @@ from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PE
 from llama_index_pam.nodes import embedding_of, hit_to_node, to_metadata, to_node
 from llama_index_pam.persistence import check_local, is_filled, load_index, save_index
 from llama_index_pam.querying import answer
-from llama_index_pam.selection import find_ids, get_known, of_documents, recall, select
+from llama_index_pam.selection import find, of_documents, recall, select
 from llama_index_pam.threaded import ThreadedVectorStore
 from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
 from pam_retriever.channels import Channels, Mode
@@ -117,7 +117,8 @@ class PAMVectorStore(ThreadedVectorStore):
     def delete(self, ref_doc_id: str, **_: Any) -> None:
         """Deletes the nodes of a document; an unknown one is ignored."""
         if self._index is not None:
-            self._index.delete(find_ids(self._index, filters=of_documents([ref_doc_id])))
+            found = find(self._index, filters=of_documents([ref_doc_id]))
+            self._index.delete([record.id for record in found])
 
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any) -> None:
         """Deletes the nodes that are named and satisfy the filters; unknown ids are ignored.
@@ -127,9 +128,8 @@ class PAMVectorStore(ThreadedVectorStore):
         """
         if node_ids is None and (filters is None or not filters.filters):
             raise InvalidInput("Got neither node_ids nor filters.", "one of them", "Call clear() to delete all nodes.")
-        # an approximate backend may not list all at once; what is left of a filter gets few enough for it
-        while self._index is not None and (found := find_ids(self._index, node_ids, filters)):
-            self._index.delete(found)
+        if self._index is not None:
+            self._index.delete([record.id for record in find(self._index, node_ids, filters)])
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """The nodes that are named and satisfy the filters, with their embeddings.
@@ -139,12 +139,12 @@ class PAMVectorStore(ThreadedVectorStore):
             filters: None for all.
 
         Returns:
-            Nodes in the order of ``node_ids``; without them, in no particular order.
+            Nodes in the order of ``node_ids``; without them, in the order of adding.
         """
         if self._index is None:
             return []
         nodes = []
-        for record in get_known(self._index, find_ids(self._index, node_ids, filters)):
+        for record in find(self._index, node_ids, filters):
             node = to_node(record.id, record.text, record.metadata)
             node.embedding = record.vector.tolist()
             nodes.append(node)
@@ -152,8 +152,8 @@ class PAMVectorStore(ThreadedVectorStore):
 
     def clear(self) -> None:
         """Deletes all nodes; the dimension and what ``fit`` learned stay."""
-        while self._index is not None and len(self._index):
-            self._index.delete(find_ids(self._index))
+        if self._index is not None:
+            self._index.delete([record.id for record in self._index.find()])
 
     def _store(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
@@ -220,7 +220,8 @@ class PAMVectorStore(ThreadedVectorStore):
         """What happened with a query; see ``PredictiveAssociativeIndex.recall``.
 
         Args:
-            query: a vector, or the id of a node.
+            query: a vector, or the id of a node. A vector that is a stored node (cosine 0.9999 or more)
+                leaves that node out in the modes "association" and "specific", an id in every mode.
             k: at most so many nodes.
             mode: "association", "similarity", "hybrid" or "specific".
             hops: how many steps of association to follow.

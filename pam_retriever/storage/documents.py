@@ -139,7 +139,7 @@ class Documents:
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are stored."""
         found = self._connection.execute(
-            "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [to_json(list(ids))]
+            "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))]
         )
         return dict(found)
 
@@ -185,7 +185,7 @@ class Documents:
         found = self._connection.execute(
             "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             "WHERE id IN (SELECT value FROM json_each(?))",
-            [to_json(list(ids))],
+            [json.dumps(list(ids))],
         )
         return {columns[0]: _record(*columns) for columns in found}
 

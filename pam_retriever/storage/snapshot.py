@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 import uuid
 from dataclasses import asdict
 from pathlib import Path
@@ -86,11 +87,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Replaces the manifest atomically."""
-    written = folder / f"{MANIFEST}.new"
-    written.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-    _sync(written)
-    written.replace(folder / MANIFEST)
-    _sync(folder)
+    _write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
 
 
 def check_database(folder: Path, manifest: dict[str, Any]) -> Path:
@@ -104,22 +101,31 @@ def check_database(folder: Path, manifest: dict[str, Any]) -> Path:
     return path
 
 
+def create_folder(folder: Path, manifest: dict[str, Any]) -> None:
+    """Makes the folder of an empty index, whole or not at all; an empty folder may be there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
+        inside = Path(made) / "index"
+        inside.mkdir()
+        Documents(inside / str(manifest["database"])).close()
+        write_manifest(inside, manifest)
+        if folder.exists():
+            folder.rmdir()  # empty: Windows does not replace folders
+        inside.replace(folder)
+    _sync(folder.parent)
+
+
 def open_database(folder: Path, manifest: dict[str, Any]) -> Documents:
-    """Opens the database of a manifest to write to it, making both if they are not there.
+    """Opens the database of a manifest to write to it.
 
     Raises:
         IndexFormatError: the database is missing, or differs from what was saved.
         IndexLocked: another process has it open.
     """
-    if (folder / MANIFEST).exists():
-        path = check_database(folder, manifest)
-        documents = Documents(path)
-        if manifest["database_sha256"] is None:
-            return documents
+    documents = Documents(check_database(folder, manifest))
+    if manifest["database_sha256"] is not None:
         manifest["database_sha256"] = None  # from now on it changes
-    else:
-        documents = Documents(folder / str(manifest["database"]))
-    write_manifest(folder, manifest)
+        write_manifest(folder, manifest)
     return documents
 
 
@@ -136,7 +142,7 @@ def write_snapshot(
         if not overwrite:
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
         read_manifest(folder)  # refuses to write into a folder of something else
-        replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors")]
+        replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
     folder.mkdir(parents=True, exist_ok=True)
     manifest = new_manifest(manifest["dim"], manifest["backend"])
     database = folder / manifest["database"]
@@ -165,10 +171,7 @@ def pack_predictor(predictor: Predictor) -> tuple[dict[str, Any], bytes]:
 
 def write_weights(folder: Path, model: dict[str, Any], weights: bytes) -> None:
     """Writes the weights to the file that ``model`` names; they are on the disk on return."""
-    path = folder / str(model["file"])
-    path.write_bytes(weights)
-    _sync(path)
-    _sync(folder)
+    _write_atomically(folder / str(model["file"]), weights)
 
 
 def read_predictor(folder: Path, model: dict[str, Any]) -> Predictor:
@@ -194,7 +197,7 @@ def read_predictor(folder: Path, model: dict[str, Any]) -> Predictor:
 
 def remove_other_predictors(folder: Path, keep: str | None) -> None:
     """Deletes weights that no setting names: older ones, or those of a fit that was killed."""
-    for path in folder.glob("predictor-*.safetensors"):
+    for path in folder.glob("predictor-*.safetensors*"):
         if path.name != keep:
             path.unlink(missing_ok=True)
 
@@ -206,6 +209,15 @@ def _check_file(path: Path, sha256: str | None) -> None:
         raise IndexFormatError(
             f"{path} is damaged: its checksum differs.", f"sha256 {sha256}", "Restore it from a copy."
         )
+
+
+def _write_atomically(path: Path, contents: bytes) -> None:
+    """The file has its old contents or the new ones, never a part; on the disk on return."""
+    written = path.with_name(f"{path.name}.new")
+    written.write_bytes(contents)
+    _sync(written)
+    written.replace(path)
+    _sync(path.parent)
 
 
 def _sha256(path: Path) -> str:

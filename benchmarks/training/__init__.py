@@ -1,0 +1,1 @@
+"""How the recipes of ``fit`` were chosen."""

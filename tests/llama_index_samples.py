@@ -1,0 +1,63 @@
+"""What the LlamaIndex tests are made of: nodes, and stores in memory, durable and over an index."""
+
+import numpy as np
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores import (
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+)
+
+from llama_index_pam import PAMVectorStore
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+
+TINY = FitConfig(passes=60, hidden=64)
+
+
+def make_node(id, embedding, text=None, document=None, **metadata):
+    relationships = {} if document is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document)}
+    return TextNode(
+        id_=id, text=text or f"text of {id}", embedding=embedding, metadata=metadata, relationships=relationships
+    )
+
+
+def films():
+    return [
+        make_node("redemption", [1.0, 0.0, 0.0], document="king", theme="friendship", year=1994),
+        make_node("godfather", [0.0, 1.0, 0.0], document="coppola", theme="mafia", year=1972),
+        make_node("godfather2", [0.1, 0.9, 0.0], document="coppola", theme="mafia", year=1974),
+        make_node("inception", [0.0, 0.0, 1.0], document="nolan", theme="dreams", year=2010),
+    ]
+
+
+STORES = {
+    "memory": lambda _: PAMVectorStore(),
+    "durable": lambda folder: PAMVectorStore(path=folder / "store"),
+    "wrapped": lambda _: PAMVectorStore(index=PredictiveAssociativeIndex(dim=3, backend="exact")),
+}
+
+
+def ask(store, embedding=(0.0, 1.0, 0.0), k=10, **settings):
+    return store.query(VectorStoreQuery(query_embedding=list(embedding), similarity_top_k=k, **settings))
+
+
+def where(key, value, operator=FilterOperator.EQ):
+    return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
+
+
+def ids_of(nodes):
+    return sorted(node.node_id for node in nodes)
+
+
+def experienced(count=12, dim=16):
+    """Nodes in pairs that look nothing alike and happened together: 0 with 1, 2 with 3, ..."""
+    vectors = np.eye(dim)[:count]
+    return [make_node(f"n{at}", vector.tolist(), session=at // 2, at=at % 2) for at, vector in enumerate(vectors)]
+
+
+def fitted_pairs():
+    store = PAMVectorStore()
+    store.add(experienced())
+    store.fit(group_by="session", order_by="at", config=TINY, progress=False)
+    return store
