@@ -115,10 +115,11 @@ def _run_seed(world: World, queries: Queries, arguments: argparse.Namespace, see
         return lambda q: score(stored_cues(keys[q], rows[q], index.dim), channels, None if query_in_bank else q)
 
     def noisy(deviation: float) -> Scores:
-        random = np.random.RandomState(seed)
+        # not the legacy generator: with seed 42 that would repeat the draws that made the world
+        random = np.random.default_rng(seed)
 
         def scores(q: metrics.Rows) -> metrics.Array:
-            seen = world.states[q] + deviation * random.randn(len(q), index.dim).astype(np.float32)
+            seen = world.states[q] + deviation * random.standard_normal((len(q), index.dim), np.float32)
             bank = index._bank
             assert bank.associative is not None
             return score(complete_cues(seen, bank.similar, bank.associative), MODES["association"], q)
