@@ -46,7 +46,7 @@ def main_table() -> None:
         heights = [values.get(row, 0.0) for row in rows]
         axes.bar(places, heights, width, label=name, color=colour, hatch=hatch, edgecolor="white")
         for place, row, height in zip(places, rows, heights, strict=True):
-            label = "n/a" if row not in values else f"{height:.2f}".removeprefix("0") if height < 1 else "1"
+            label = "n/a" if row not in values else f"{height:.3f}".removeprefix("0")
             axes.text(place, height + 0.015, label, ha="center", fontsize=7)
     axes.set_xticks(np.arange(len(rows)), list(rows.values()), fontsize=8)
     axes.set_ylim(0, 1.18)
