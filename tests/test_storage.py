@@ -212,8 +212,7 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
     assert fitted
 
 
-def test_new_index_of_the_shared_fixture_matches_the_file_format(planted, tmp_path):
-    """The same content twice gives the same answers, whatever the row numbers."""
+def test_the_row_numbers_do_not_show_in_the_answers(planted):
     first, second = new_index(planted), new_index(planted)
     second.delete(planted.ids[:100])
     second.add(
