@@ -19,6 +19,7 @@ class FitConfig:
         objective: "joint" trains the score that recall uses, on all associates of whole
             trajectories; "info_nce" is the paper's loss on single pairs.
         passes: over the trajectories, or over the drawn pairs; None: 40, and at least 400 steps.
+        stop_after: end after so many passes, in the middle of the schedules; None goes to their end.
         batch_size: states in a step, or pairs.
         hidden: width of the predictor.
         residual_layers: residual layers of the predictor.
@@ -40,6 +41,7 @@ class FitConfig:
 
     objective: Literal["joint", "info_nce"] = "joint"
     passes: int | None = None
+    stop_after: int | None = None
     batch_size: int | None = None
     hidden: int | None = None
     residual_layers: int = 2

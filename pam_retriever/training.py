@@ -85,11 +85,12 @@ def train(
     config = config.with_passes(objective.steps)
     assert config.passes
     total = config.passes * objective.steps
+    last_pass = config.stop_after or config.passes
     losses: list[float] = []
     step, done, started = 0, 0.0, time.perf_counter()
     hidden = None if progress is None else not progress
     with tqdm(total=total, desc="fit", unit="step", disable=hidden) as bar:
-        while step < total and done < 1.0:
+        while len(losses) < last_pass and done < 1.0:
             loss_of_pass, first_step = torch.zeros((), device=place), step
             for batch in objective.batches(random):
                 spent = time.perf_counter() - started
@@ -127,7 +128,7 @@ def train(
         coverage=objective.coverage,
         parameters=sum(p.numel() for p in model.parameters()),
         config=asdict(config),
-        stopped_by="passes" if step >= total else "time_budget",
+        stopped_by="passes" if len(losses) >= last_pass and done < 1.0 else "time_budget",
     )
 
 

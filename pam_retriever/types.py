@@ -130,7 +130,7 @@ class FitReport:
         coverage: share of those that training could draw, from 0 to 1.
         parameters: trainable parameters of the predictor.
         config: the configuration in full, the defaults that followed the data filled in.
-        stopped_by: "passes" or "time_budget".
+        stopped_by: "passes" or "time_budget", whichever ended first.
     """
 
     losses: tuple[float, ...]

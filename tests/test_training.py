@@ -76,6 +76,15 @@ def test_the_report_says_what_was_done(planted):
     assert "200 memories" in repr(report)
 
 
+def test_stopping_early_is_the_beginning_of_the_whole_schedule(planted):
+    runs = [
+        new_index(planted).fit(planted.outings, config=FitConfig(hidden=32, passes=20, stop_after=stop), progress=False)
+        for stop in (None, 7)
+    ]
+    assert runs[1].losses == runs[0].losses[:7]
+    assert [run.stopped_by for run in runs] == ["passes", "passes"]
+
+
 def test_the_same_seed_gives_the_same_index_and_another_does_not(planted):
     predicted = []
     for seed in (1, 1, 2):
@@ -130,7 +139,9 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
     index = new_index(planted)
     index.fit(planted.outings, config=FitConfig(hidden=8, passes=1), progress=False)
     learning = threading.Thread(
-        target=index.fit, args=(planted.outings,), kwargs={"config": TINY, "window": WINDOW, "time_budget": 1.5}
+        target=index.fit,
+        args=(planted.outings,),
+        kwargs={"config": FitConfig(hidden=64, passes=10**7), "time_budget": 2.0},
     )
     learning.start()
     answers = 0
@@ -140,7 +151,7 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
         index.delete("m199")
         answers += 1
         time.sleep(0.02)
-    assert answers > 5
+    assert answers  # without waiting for the end
     assert len(index) == 199 + answers
     assert "m199" not in {hit.id for hit in index.recall("m198", k=1000)}
     assert len(index.recall("m000", k=1000)) == 198 + answers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--world-seed", type=int, default=42)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--passes", type=int, help="in place of the configuration's, for a shorter run")
+    parser.add_argument("--stop-after", type=int, help="passes after which to stop, in the middle of the schedules")
     parser.add_argument("--bilinear-epochs", type=int, default=200, help="0 leaves the baseline out")
     parser.add_argument("--noise", type=float, nargs="*", default=[0.3, 0.6], help="of noisy cues, a dimension")
     parser.add_argument("--name", help="of the result file")
@@ -88,8 +90,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _run_seed(world: World, queries: Queries, arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     config: FitConfig = CONFIGS[arguments.config]
-    if arguments.passes:
-        config = FitConfig(**{**vars(config), "passes": arguments.passes})
+    config = replace(config, passes=arguments.passes or config.passes, stop_after=arguments.stop_after)
     index = PredictiveAssociativeIndex(dim=world.states.shape[1], backend="faiss:flat")
     ids = [str(row) for row in range(len(world.states))]
     index.add(world.states, ids=ids)
