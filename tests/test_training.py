@@ -138,19 +138,16 @@ def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path):
 def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(planted):
     index = new_index(planted)
     index.fit(planted.outings, config=FitConfig(hidden=8, passes=1), progress=False)
-    learning = threading.Thread(
-        target=index.fit,
-        args=(planted.outings,),
-        kwargs={"config": FitConfig(hidden=64, passes=10**7), "time_budget": 2.0},
-    )
-    learning.start()
     answers = 0
-    while learning.is_alive():
-        assert len(index.recall("m000", k=3)) == 3
-        index.add(np.ones((1, DIM)), [f"added {answers}"])
-        index.delete("m199")
-        answers += 1
-        time.sleep(0.02)
+    with ThreadPoolExecutor() as threads:
+        learning = threads.submit(index.fit, config=FitConfig(hidden=64, passes=10**7), time_budget=2.0)
+        while not learning.done():
+            assert len(index.recall("m000", k=3)) == 3
+            index.add(np.ones((1, DIM)), [f"added {answers}"])
+            index.delete("m199")
+            answers += 1
+            time.sleep(0.02)
+    assert learning.result().stopped_by == "time_budget"
     assert answers  # without waiting for the end
     assert len(index) == 199 + answers
     assert "m199" not in {hit.id for hit in index.recall("m198", k=1000)}
