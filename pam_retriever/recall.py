@@ -106,7 +106,7 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend, pred
         return Cues(looks, unit(mixed[:, :dim]), unit(mixed[:, dim:]), recognised, own)
     margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
     trust = (0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH)))[:, None]
-    completed = unit(trust * mixed + (1 - trust) * np.concatenate([looks, predicted], axis=1))
+    completed = trust * mixed + (1 - trust) * np.concatenate([looks, predicted], axis=1)
     nobody = np.full(len(looks), -1, np.int64)
     return Cues(looks, unit(completed[:, :dim]), unit(completed[:, dim:]), recognised, nobody)
 

@@ -122,11 +122,12 @@ def open_database(folder: Path, manifest: dict[str, Any]) -> Documents:
         IndexFormatError: the database is missing, or differs from what was saved.
         IndexLocked: another process has it open.
     """
-    documents = Documents(check_database(folder, manifest))
+    path = check_database(folder, manifest)
     if manifest["database_sha256"] is not None:
-        manifest["database_sha256"] = None  # from now on it changes
+        # from now on it changes; said before SQLite touches it, so that a kill in between leaves no false alarm
+        manifest["database_sha256"] = None
         write_manifest(folder, manifest)
-    return documents
+    return Documents(path)
 
 
 def write_snapshot(
