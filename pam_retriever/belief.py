@@ -29,6 +29,7 @@ from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
 POOL = 64  # how many memories the channels name, and at least four a hit
 FAN_OUT = 64  # so many links of a memory that is no more than a hint are followed
 UNEXPERIENCED = 1.5  # what the share of a memory without experience counts (docs/training.md)
+EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
 LOOKED_AT = 64  # how many memories that look like the cue are considered
 LEAST = 1e-4  # a smaller share is not followed
 
@@ -119,7 +120,14 @@ def _weigh(
     by_channels, by_alike, by_named, by_looks = trust.unlearnt.mixture
     unknown = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
     new = UNEXPERIENCED * ((1 - by_looks) * appearance + by_looks * looks)
-    share = np.minimum(np.where(experienced, sure * known + (1 - sure) * unknown, new), 1)
+    old = sure * known + (1 - sure) * unknown
+    # what a cue of one or two episodes met is all there is to know of it: nothing new passes that
+    linked = links > 0
+    weakest = np.full(len(t), np.inf)
+    np.minimum.at(weakest, query[linked], old[linked])
+    few = np.bincount(query[linked], minlength=len(t)) <= EPISODIC * knowledge.window
+    new = np.where(few[query], np.minimum(new, 0.99 * weakest[query]), new)
+    share = np.minimum(np.where(experienced, old, new), 1)
     certain = np.where(links > 0, 1, confidence(trust.learnt, learned))
     sureness = sure * certain + (1 - sure) * confidence(trust.unlearnt, unknown)
     return share.astype(np.float32), sureness.astype(np.float32)
