@@ -9,9 +9,9 @@ import numpy as np
 
 from pam_retriever.backends import Backend, make_backend
 from pam_retriever.channels import make_keys, unit
-from pam_retriever.errors import IndexClosed
+from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput
 from pam_retriever.predictor import Predictor
-from pam_retriever.storage import snapshot
+from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents, Step
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
@@ -30,6 +30,7 @@ class Bank:
         manifest: of the index; gives dimension and backend.
         folder: where the index lives, None for one in memory.
         source: where to read the predictor from, if the database names one.
+        home: what to close with the database: the folder's lock and checksum.
 
     Attributes:
         similar: over p, (d): plain similarity, and cue completion.
@@ -39,20 +40,29 @@ class Bank:
     """
 
     def __init__(
-        self, documents: Documents, manifest: dict[str, Any], folder: Path | None = None, source: Path | None = None
+        self,
+        documents: Documents,
+        manifest: dict[str, Any],
+        folder: Path | None = None,
+        source: Path | None = None,
+        home: snapshot.Home | None = None,
     ) -> None:
         self._documents: Documents | None = documents
+        self._home = home
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
         self.predictor: Predictor | None = None
         self.window = 5
         model = documents.setting("model")
+        if source is not None:
+            check_backend(str(manifest["backend"]))
         if model is not None and source is not None:
-            self.predictor, self.window = snapshot.read_predictor(source, model), int(model["window"])
+            self.predictor, self.window = weights.read_predictor(source, model, self.dim), int(model["window"])
         if folder is not None:
             # weights of a fit that was killed before it was committed
-            snapshot.remove_other_predictors(folder, keep=model["file"] if model else None)
+            weights.remove_other_predictors(folder, keep=model["file"] if model else None)
         rows, vectors, predicted = documents.all_vectors(self.dim)
+        check_fitted(len(rows), self.predictor is not None, predicted is not None)
         self.similar = self._build(rows, make_keys(vectors, None))
         self.associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
         if self.predictor is not None and self.associative is None:
@@ -75,10 +85,12 @@ class Bank:
         return self._documents is None
 
     def close(self) -> None:
-        """Closes the database."""
-        if self._documents is not None:
-            self._documents.close()
-            self._documents = None
+        """Closes the database, and the folder that it is in."""
+        documents, self._documents = self._documents, None
+        if documents is not None and self._home is not None:
+            self._home.close()
+        elif documents is not None:
+            documents.close()
 
     def add(self, ids: list[str], texts: list[str | None], metadatas: list[str], vectors: Float32) -> None:
         """Stores checked memories, replacing those whose id is there."""
@@ -105,9 +117,10 @@ class Bank:
     def adopt(self, predictor: Predictor, window: int, episodes: list[Episode]) -> None:
         """Takes over a finished training: episodes, weights and association vectors, all or none."""
         documents = self.documents
-        model, weights = snapshot.pack_predictor(predictor)
+        model, packed = weights.pack_predictor(predictor)
         if self.folder is not None:
-            snapshot.write_weights(self.folder, model, weights)
+            documents.check_there()
+            weights.write_weights(self.folder, model, packed)
         with documents.transaction():
             added = self._store(episodes, predictor)
             rows, vectors, _ = documents.all_vectors(self.dim)
@@ -119,7 +132,7 @@ class Bank:
         for new_rows, new_vectors, _ in added:
             self.similar.add(new_rows, unit(new_vectors))
         if self.folder is not None:
-            snapshot.remove_other_predictors(self.folder, keep=str(model["file"]))
+            weights.remove_other_predictors(self.folder, keep=str(model["file"]))
 
     def save(self, folder: Path, overwrite: bool) -> None:
         """Writes a copy of the whole index to another folder."""
@@ -158,3 +171,29 @@ class Bank:
         backend = make_backend(str(self.manifest["backend"]), keys.shape[1])
         backend.rebuild(rows, np.ascontiguousarray(keys))
         return backend
+
+
+def check_backend(name: str) -> None:
+    """Refuses a manifest with an unknown backend.
+
+    Raises:
+        IndexFormatError: it has.
+    """
+    try:
+        make_backend(name, 1)
+    except InvalidInput as error:
+        raise IndexFormatError(f"The manifest has backend={name!r}.", error.expected, "Restore it.") from error
+
+
+def check_fitted(memories: int, weights: bool, associations: bool) -> None:
+    """Association vectors come with the weights that made them.
+
+    Raises:
+        IndexFormatError: one is there without the other.
+    """
+    if memories and weights != associations:
+        raise IndexFormatError(
+            f"The index has {'no ' * (not weights)}weights and {'no ' * (not associations)}association vectors.",
+            "both or neither",
+            "Restore the folder from a copy, or run pam-retriever repair on it.",
+        )

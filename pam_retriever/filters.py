@@ -19,12 +19,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.limits import MAX_FILTER_DEPTH, MAX_FILTER_TESTS
 
 COMPARISONS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = (*COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
 COMBINERS = ("$and", "$or", "$not")
-MAX_DEPTH = 16  # SQLite's parser holds 100 open symbols; a level here takes up to four
-MAX_PARAMETERS = 30_000  # SQLite's limit is 32,766
 NUMBERS, TEXT, NESTED = "'integer', 'real', 'true', 'false'", "'text'", "'array', 'object'"
 
 
@@ -37,18 +36,18 @@ def compile_filter(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """
     parameters: list[Any] = []
     condition = _condition(where, parameters, depth=0)
-    if len(parameters) > MAX_PARAMETERS:
-        raise InvalidInput(
-            f"Got a filter of {len(parameters):,} tests.", f"at most {MAX_PARAMETERS:,}", "Use $in for many values."
-        )
+    if len(parameters) > MAX_FILTER_TESTS:
+        _refuse_size(len(parameters))
     return condition, parameters
 
 
 def _condition(where: Any, parameters: list[Any], depth: int) -> str:
     if not isinstance(where, Mapping):
         raise InvalidInput(f"Got {where!r} as a filter.", "a dict", "For example {'year': {'$gte': 2020}}.")
-    if depth > MAX_DEPTH:
-        raise InvalidInput(f"Got a filter nested deeper than {MAX_DEPTH} levels.", "fewer levels", "Flatten it.")
+    if depth > MAX_FILTER_DEPTH:
+        raise InvalidInput(f"Got a filter nested deeper than {MAX_FILTER_DEPTH} levels.", "fewer levels", "Flatten it.")
+    if len(parameters) > MAX_FILTER_TESTS:  # before a hostile filter has grown further
+        _refuse_size(len(parameters))
     terms = [_term(key, value, parameters, depth) for key, value in where.items()]
     return _join(terms, "AND")
 
@@ -142,12 +141,24 @@ def _comparable(operand: Any, equality: bool) -> tuple[str, Any]:
     if isinstance(operand, str):
         return TEXT, _storable(operand)
     if isinstance(operand, list | tuple | dict) and equality:
-        return NESTED, to_json(operand)
+        return NESTED, _storable(_nested_json(operand))
     raise InvalidInput(
         f"Got {operand!r} to compare with.",
         "a string, a finite number, a bool, or (for equality) None or a list",
         "Convert it, and store the metadata in the same form.",
     )
+
+
+def _nested_json(operand: Any) -> str:
+    """A list or a dict as it would be stored."""
+    try:
+        return to_json(operand)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"The filter holds a {type(operand).__name__} that cannot be stored as JSON ({error}).",
+            "strings, finite numbers, bools, None, lists and dicts",
+            "Convert it.",
+        ) from error
 
 
 def _storable(text: str) -> str:
@@ -165,6 +176,12 @@ def _join(terms: list[str], word: str) -> str:
         middle = len(terms) // 2
         terms = [_join(terms[:middle], word), _join(terms[middle:], word)]
     return f"({f' {word} '.join(terms)})" if terms else ("1" if word == "AND" else "0")
+
+
+def _refuse_size(tests: int) -> None:
+    raise InvalidInput(
+        f"Got a filter of more than {tests - 1:,} tests.", f"at most {MAX_FILTER_TESTS:,}", "Use $in for many values."
+    )
 
 
 def _refuse_operator(operator: Any, known: tuple[str, ...]) -> None:

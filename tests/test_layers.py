@@ -9,7 +9,7 @@ import pam_retriever
 
 PACKAGE = Path(pam_retriever.__file__).parent
 FLOW = [
-    {"__about__", "errors"},
+    {"__about__", "errors", "limits", "readwrite"},
     {"types", "predictor", "losses"},
     {"filters", "config", "channels", "cooccurrence"},
     {"validation", "objectives"},
