@@ -34,25 +34,37 @@ def compile_filter(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
         InvalidInput: for an unknown operator, a value that cannot be compared, nesting deeper than
             16 levels, or more than 30,000 tests.
     """
-    parameters: list[Any] = []
+    parameters = _Parameters()
     condition = _condition(where, parameters, depth=0)
-    if len(parameters) > MAX_FILTER_TESTS:
-        _refuse_size(len(parameters))
-    return condition, parameters
+    parameters.check_size()
+    return condition, list(parameters)
 
 
-def _condition(where: Any, parameters: list[Any], depth: int) -> str:
+class _Parameters(list[Any]):
+    """The parameters so far, and how many conditions there were: an empty one has no parameter."""
+
+    conditions = 0
+
+    def check_size(self) -> None:
+        """Refuses a filter that has grown too large, before it grows further."""
+        if max(len(self), self.conditions) > MAX_FILTER_TESTS:
+            raise InvalidInput(
+                f"Got a filter of more than {MAX_FILTER_TESTS:,} tests.", "fewer", "Use $in for many values."
+            )
+
+
+def _condition(where: Any, parameters: _Parameters, depth: int) -> str:
     if not isinstance(where, Mapping):
         raise InvalidInput(f"Got {where!r} as a filter.", "a dict", "For example {'year': {'$gte': 2020}}.")
     if depth > MAX_FILTER_DEPTH:
         raise InvalidInput(f"Got a filter nested deeper than {MAX_FILTER_DEPTH} levels.", "fewer levels", "Flatten it.")
-    if len(parameters) > MAX_FILTER_TESTS:  # before a hostile filter has grown further
-        _refuse_size(len(parameters))
+    parameters.conditions += 1
+    parameters.check_size()
     terms = [_term(key, value, parameters, depth) for key, value in where.items()]
     return _join(terms, "AND")
 
 
-def _term(key: Any, value: Any, parameters: list[Any], depth: int) -> str:
+def _term(key: Any, value: Any, parameters: _Parameters, depth: int) -> str:
     if not isinstance(key, str):
         raise InvalidInput(f"Got the filter key {key!r}.", "a string", "Metadata keys are strings.")
     if key in ("$and", "$or"):
@@ -68,7 +80,7 @@ def _term(key: Any, value: Any, parameters: list[Any], depth: int) -> str:
     return _join([_test(key, op, operand, parameters) for op, operand in value.items()], "AND")
 
 
-def _test(key: str, operator: Any, operand: Any, parameters: list[Any]) -> str:
+def _test(key: str, operator: Any, operand: Any, parameters: _Parameters) -> str:
     """One operator on one key. EXISTS is never NULL, so NOT is plain negation."""
     if operator == "$ne":
         return f"NOT {_test(key, '$eq', operand, parameters)}"
@@ -95,7 +107,7 @@ def _exists(test: str) -> str:
     return f"EXISTS (SELECT 1 FROM json_each(metadata) AS entry WHERE entry.key = ? AND {test})"
 
 
-def _contains(key: str, operand: Any, parameters: list[Any]) -> str:
+def _contains(key: str, operand: Any, parameters: _Parameters) -> str:
     """An entry of a list, or a part of a string."""
     kinds, value = _comparable(operand, equality=False)
     parameters += [_storable(key), value]
@@ -107,7 +119,7 @@ def _contains(key: str, operand: Any, parameters: list[Any]) -> str:
     return _join(tests, "OR")
 
 
-def _comparison(symbol: str, operand: Any, parameters: list[Any]) -> str:
+def _comparison(symbol: str, operand: Any, parameters: _Parameters) -> str:
     if operand is None and symbol == "=":
         return "entry.type = 'null'"
     kinds, value = _comparable(operand, equality=symbol == "=")
@@ -115,7 +127,7 @@ def _comparison(symbol: str, operand: Any, parameters: list[Any]) -> str:
     return f"entry.type IN ({kinds}) AND entry.value {symbol} ?"
 
 
-def _among(key: str, operands: list[Any], parameters: list[Any]) -> str:
+def _among(key: str, operands: list[Any], parameters: _Parameters) -> str:
     """$in as one test for each kind of value, however many values there are."""
     by_kind: dict[str, list[Any]] = {}
     terms = []
@@ -176,12 +188,6 @@ def _join(terms: list[str], word: str) -> str:
         middle = len(terms) // 2
         terms = [_join(terms[:middle], word), _join(terms[middle:], word)]
     return f"({f' {word} '.join(terms)})" if terms else ("1" if word == "AND" else "0")
-
-
-def _refuse_size(tests: int) -> None:
-    raise InvalidInput(
-        f"Got a filter of more than {tests - 1:,} tests.", f"at most {MAX_FILTER_TESTS:,}", "Use $in for many values."
-    )
 
 
 def _refuse_operator(operator: Any, known: tuple[str, ...]) -> None:
