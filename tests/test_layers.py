@@ -16,7 +16,7 @@ FLOW = [
     {"trajectories", "training", "backends", "storage"},
     {"experience", "recall"},
     {"bank"},
-    {"answer"},
+    {"answer", "integrity"},
     {"index"},
     {"demo", "events"},
     {"cli", "__init__"},

@@ -1,8 +1,8 @@
 """Coverage-guided fuzzing with atheris (``pip install atheris``).
 
-    python -m benchmarks.reliability.fuzz filter --seconds 1800
-    python -m benchmarks.reliability.fuzz manifest --seconds 1800
-    python -m benchmarks.reliability.fuzz jsonl --seconds 1800
+python -m benchmarks.reliability.fuzz filter --seconds 1800
+python -m benchmarks.reliability.fuzz manifest --seconds 1800
+python -m benchmarks.reliability.fuzz jsonl --seconds 1800
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from pam_retriever.storage.manifest import new_manifest
 
 TIMEOUT, MEMORY = 10, 2048  # seconds an input may take, MB that the process may hold
 EVENT = {"vector": [1, 2.5], "session": "a", "time": 1, "id": "x", "text": "word"}
+SAVED = {**new_manifest(3, "exact"), "database_sha256": "0" * 64}
 SEEDS = {
-    "filter": ['\x00{"year": {"$gte": 2020, "$lt": 2024}}', '\x00{"$or": [{"a": {"$in": [1, "x"]}}, {"$not": {"a": null}}]}'],
-    "manifest": [json.dumps(new_manifest(3, "faiss")), json.dumps({**new_manifest(3, "exact"), "database_sha256": "0" * 64})],
+    "filter": [
+        '\x00{"year": {"$gte": 2020, "$lt": 2024}}',
+        '\x00{"$or": [{"a": {"$in": [1, "x"]}}, {"$not": {"a": null}}]}',
+    ],
+    "manifest": [json.dumps(new_manifest(3, "faiss")), json.dumps(SAVED)],
     "jsonl": [json.dumps(EVENT) + "\n" + json.dumps({**EVENT, "id": None}), '{"text": "é", "session": 1}\n\n'],
 }
 WORDS = ['"', "{", "}", "[", "]", ":", ",", "null", "true", "1e999", "-0", "\\u0000", "\\ud800", "..", "/", *EVENT]

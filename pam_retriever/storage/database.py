@@ -77,7 +77,7 @@ class Database:
         """
         expected = sqlite3.connect(":memory:")
         expected.executescript(self._schema)
-        query = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name != 'sqlite_sequence' ORDER BY type, name"
+        query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
         same = expected.execute(query).fetchall() == self.fetch(query)
         expected.close()
         if not same:

@@ -120,9 +120,7 @@ class Documents(Database):
     ) -> Int64:
         """Stores memories, replacing those whose id is there; returns their rows (n,)."""
         known = self.rows_of(ids)
-        last = self.fetch(
-            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'"
-        )[0][0]
+        last = self.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
         rows = np.empty(len(ids), np.int64)
         for place, id in enumerate(ids):
             row = known.get(id)
@@ -225,14 +223,13 @@ class Documents(Database):
 
     def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
-        found = self.fetch(
+        return self.fetch(
             "SELECT row, memories.id, g.value, o.type, o.value FROM memories "
             "JOIN json_each(metadata) AS g ON g.key = ? "
             "LEFT JOIN json_each(metadata) AS o ON o.key = ? "
             "ORDER BY g.type, g.value, o.type, o.value, row",  # without order_by, o is NULL throughout
             [group_by, order_by],
         )
-        return found
 
     def associates(self, rows: Int64, window: int) -> Int64:
         """The rows experienced at most ``window`` positions from any of ``rows``, sorted."""

@@ -47,6 +47,7 @@ class Home:
         read_manifest(folder)  # before anything is written into what may be no index
         self._lock = WriterLock(folder)
         try:
+            _remove_unfinished(folder)
             self.manifest = read_manifest(folder)
             self.documents = self._open()
         except BaseException:
@@ -153,7 +154,7 @@ def _signature(folder: Path) -> list[tuple[str, int]]:
     with explained(folder):
         names = [(path.name, 0) for path in folder.glob("*.safetensors")] if folder.is_dir() else []
         manifest = folder / MANIFEST
-        return sorted(names) + [(MANIFEST, manifest.stat().st_mtime_ns if manifest.exists() else 0)]
+        return [*sorted(names), (MANIFEST, manifest.stat().st_mtime_ns if manifest.exists() else 0)]
 
 
 def _read_copy(folder: Path, manifest: dict[str, Any]) -> Documents:
@@ -198,8 +199,9 @@ def write_snapshot(
         folder.mkdir(parents=True, exist_ok=True)
         lock = WriterLock(folder)
         try:
+            _remove_unfinished(folder)
             replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
-            kept = _write_files(folder, old, new_manifest(manifest["dim"], manifest["backend"]), documents, predictor)
+            kept = write_files(folder, old, new_manifest(manifest["dim"], manifest["backend"]), documents, predictor)
             for path in replaced:
                 if path.name not in kept:
                     path.unlink(missing_ok=True)
@@ -207,7 +209,14 @@ def write_snapshot(
             lock.release()
 
 
-def _write_files(
+def _remove_unfinished(folder: Path) -> None:
+    """Deletes what a killed call had begun to write; the caller holds the lock."""
+    with explained(folder):
+        for path in [*folder.glob("*.new"), *folder.glob("*.new-*")]:
+            path.unlink(missing_ok=True)
+
+
+def write_files(
     folder: Path,
     old: dict[str, Any] | None,
     manifest: dict[str, Any],

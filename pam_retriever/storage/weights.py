@@ -88,7 +88,10 @@ def _read_config(model: Any, dim: int) -> PredictorConfig:
         config = PredictorConfig(**model["predictor"])
         sizes = {"dim": MAX_DIM, "hidden": MAX_HIDDEN, "residual_layers": MAX_LAYERS}
         right = (
-            all(type(getattr(config, name)) is int and 0 <= getattr(config, name) <= most for name, most in sizes.items())
+            all(
+                type(getattr(config, name)) is int and 0 <= getattr(config, name) <= most
+                for name, most in sizes.items()
+            )
             and config.hidden >= 1
             and config.dim == dim
             and type(config.whiten) is bool
@@ -97,7 +100,9 @@ def _read_config(model: Any, dim: int) -> PredictorConfig:
             and model["window"] >= 1
         )
     except (TypeError, KeyError) as error:
-        raise IndexFormatError(f"The index describes its predictor wrongly ({error!r}).", "its shape", "Restore it.") from error
+        raise IndexFormatError(
+            f"The index describes its predictor wrongly ({error!r}).", "its shape", "Restore it."
+        ) from error
     if not right:
         raise IndexFormatError(
             f"The index describes its predictor as {str(model)[:200]}.",
