@@ -51,6 +51,8 @@ def explained(path: Path | None) -> Iterator[None]:
         if told is None:
             raise
         raise told from error
+    except UnicodeDecodeError as error:
+        raise _damaged(path, str(error)) from error
     except OSError as error:
         advice = ADVICE.get(error.errno or 0, "Check the disk.")
         reason = os.strerror(error.errno) if error.errno else str(error)
@@ -66,11 +68,14 @@ def _of_sqlite(error: sqlite3.DatabaseError, path: Path | None) -> PAMError | No
     for symptom, advice in SQLITE_ADVICE.items():
         if symptom in words:
             return StorageError(f"{where}: {words}.", "a disk that takes it; the index is as it was", advice)
-    damaged = type(error) is sqlite3.DatabaseError or "malformed" in words or "decode" in words
-    if damaged:
-        return IndexFormatError(
-            f"{where} is damaged ({words}).",
-            "an index's SQLite file",
-            "Run pam-retriever check on the folder, and restore it from a copy or repair it.",
-        )
+    if type(error) is sqlite3.DatabaseError or "malformed" in words or "decode" in words:
+        return _damaged(path, words)
     return None
+
+
+def _damaged(path: Path | None, words: str) -> IndexFormatError:
+    return IndexFormatError(
+        f"{path or 'The database in memory'} is damaged ({words}).",
+        "an index's SQLite file",
+        "Run pam-retriever check on the folder, and restore it from a copy or repair it.",
+    )

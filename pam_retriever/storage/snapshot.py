@@ -163,6 +163,7 @@ def _read_copy(folder: Path, manifest: dict[str, Any]) -> Documents:
     documents = Documents.read_copy(path, settled=sha256 is not None or takes_no_journal(path))
     with documents.closed_on_error():
         if sha256 is None:
+            documents.check_structure()
             documents.check_records()
     return documents
 
@@ -177,6 +178,7 @@ def _view(folder: Path, manifest: dict[str, Any]) -> Documents:
     documents = Documents(path, "read")
     with documents.closed_on_error():
         if sha256 is None:
+            documents.check_structure()
             documents.check_records()
     return documents
 
