@@ -13,6 +13,7 @@ from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents, Step
+from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
 from pam_retriever.types import Float32, Int64
@@ -49,6 +50,7 @@ class Bank:
     ) -> None:
         self._documents: Documents | None = documents
         self._home = home
+        self._switchovers: list[Switchover] = []  # of fits that are under way
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
         self.predictor: Predictor | None = None
@@ -103,6 +105,7 @@ class Bank:
         """Forgets memories; returns how many were there."""
         with self.documents.transaction():
             rows = self.documents.delete(ids)
+        self._note(rows)
         self.similar.remove(rows)
         if self.associative is not None:
             self.associative.remove(rows)
@@ -114,25 +117,44 @@ class Bank:
             added = self._store(episodes, self.predictor)
         self._index(added)
 
-    def adopt(self, predictor: Predictor, window: int, episodes: list[Episode]) -> None:
+    def begin_switchover(self) -> Switchover:
+        """The memories of now; from here on, changes are noted for ``adopt``. Nobody may write meanwhile."""
+        rows, vectors, _ = self.documents.all_vectors(self.dim)
+        begun = Switchover(rows, vectors)
+        self._switchovers.append(begun)
+        return begun
+
+    def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+        """The long part of a switch-over, during which the index may answer and change."""
+        switchover.prepare(predictor, self._build)
+
+    def adopt(self, switchover: Switchover, predictor: Predictor, window: int, episodes: list[Episode]) -> None:
         """Takes over a finished training: episodes, weights and association vectors, all or none."""
         documents = self.documents
+        assert switchover.predicted is not None
         model, packed = weights.pack_predictor(predictor)
         if self.folder is not None:
             documents.check_there()
             weights.write_weights(self.folder, model, packed)
         with documents.transaction():
+            documents.set_associations(switchover.rows, switchover.predicted)
             added = self._store(episodes, predictor)
-            rows, vectors, _ = documents.all_vectors(self.dim)
+            switchover.changed.update(row for rows, _, _ in added for row in rows.tolist())
+            rows, vectors = documents.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
             predicted = predict(predictor, vectors)
             documents.set_associations(rows, predicted)
             documents.set_setting("model", {**model, "window": window})
-            associative = self._build(rows, make_keys(vectors, predicted))
-        self.predictor, self.window, self.associative = predictor, window, associative
+        self.associative = switchover.catch_up(rows, vectors, predicted)
+        self.predictor, self.window = predictor, window
         for new_rows, new_vectors, _ in added:
+            self._note(new_rows)
             self.similar.add(new_rows, unit(new_vectors))
         if self.folder is not None:
             weights.remove_other_predictors(self.folder, keep=str(model["file"]))
+
+    def end_switchover(self, switchover: Switchover) -> None:
+        """Stops noting changes, whether it was adopted or not. Nobody may write meanwhile."""
+        self._switchovers.remove(switchover)
 
     def save(self, folder: Path, overwrite: bool) -> None:
         """Writes a copy of the whole index to another folder."""
@@ -160,9 +182,14 @@ class Bank:
 
     def _index(self, added: Added) -> None:
         for rows, vectors, predicted in added:
+            self._note(rows)
             self.similar.add(rows, unit(vectors))
             if self.associative is not None:
                 self.associative.add(rows, make_keys(vectors, predicted))
+
+    def _note(self, rows: Int64) -> None:
+        for switchover in self._switchovers:
+            switchover.changed.update(rows.tolist())
 
     def _predict(self, vectors: Float32) -> Float32 | None:
         return None if self.predictor is None else predict(self.predictor, vectors)

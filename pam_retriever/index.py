@@ -359,8 +359,15 @@ class PredictiveAssociativeIndex:
             time_budget=time_budget,
             progress=progress,
         )
-        with self._lock:
-            self._bank.adopt(predictor, window, episodes)
+        with self._lock.shared():
+            switchover = self._bank.begin_switchover()
+        try:
+            self._bank.prepare(switchover, predictor)
+            with self._lock:
+                self._bank.adopt(switchover, predictor, window, episodes)
+        finally:
+            with self._lock.shared():
+                self._bank.end_switchover(switchover)
         return report
 
     # ---- recall

@@ -190,6 +190,14 @@ class Documents(Database):
             return rows, vectors, None
         return rows, vectors, _from_blobs([association for _, _, association in found], dim)
 
+    def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
+        """Those of ``rows`` that are stored, sorted, and their vectors."""
+        found = self.fetch(
+            "SELECT row, vector FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([row for row, _ in found], np.int64), _from_blobs([vector for _, vector in found], dim)
+
     def set_associations(self, rows: Int64, associations: Float32) -> None:
         self.run_many(
             "UPDATE vectors SET association = ? WHERE row = ?",
