@@ -218,11 +218,12 @@ def takes_no_journal(path: Path) -> bool:
     return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
 
 
-def prepare_for_readers(path: Path) -> None:
-    """Marks a file so that readers of it never keep a later writer out."""
+def finish_copy(path: Path) -> None:
+    """Makes a new copy such that readers of it never keep a later writer out, and equal copies equal in every byte."""
     with explained(path):
         connection = sqlite3.connect(path)
         try:
+            connection.execute("PRAGMA schema_version = 1")  # a counter of how often it was copied before
             connection.execute("PRAGMA journal_mode = WAL")
         finally:
             connection.close()

@@ -41,7 +41,7 @@ class WriterLock:
         while True:
             self._descriptor = self._take(folder)
             # the holder before removes the file; one that was opened before that is nobody's lock
-            if self._path.exists() and os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+            if self._is_there():
                 break
             os.close(self._descriptor)
         note = {
@@ -75,10 +75,17 @@ class WriterLock:
     def release(self) -> None:
         """Lets the next writer in. Releasing twice is harmless."""
         if self._descriptor >= 0:
-            if sys.platform != "win32":  # Windows does not remove open files
+            if sys.platform != "win32" and self._is_there():  # Windows does not remove open files
                 self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _is_there(self) -> bool:
+        """Whether the file of that name is the one that was opened."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), self._path.stat())
+        except OSError:
+            return False
 
 
 def holder(folder: Path) -> str:

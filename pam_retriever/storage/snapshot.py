@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.predictor import Predictor
-from pam_retriever.storage.database import prepare_for_readers, takes_no_journal
+from pam_retriever.storage.database import finish_copy, takes_no_journal
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.faults import explained
 from pam_retriever.storage.files import check_file, checksum_of, sync
@@ -81,6 +81,7 @@ class Home:
     def close(self) -> None:
         """Closes the database, and gives its file a checksum again."""
         try:
+            self.documents.check_there()
             settled = self.documents.settle()
             self.documents.close()
             if settled:
@@ -229,7 +230,7 @@ def write_files(
     copy = folder / f"{manifest['database']}.new"
     try:
         documents.copy_to(copy)
-        prepare_for_readers(copy)
+        finish_copy(copy)
         digest = checksum_of(copy)
         name = f"memories-{digest[:12]}.sqlite"
         if old is not None and old["database"] == name and old["database_sha256"] is None:
