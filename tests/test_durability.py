@@ -132,9 +132,7 @@ def test_a_reader_that_comes_first_does_not_keep_the_writer_out(fitted, tmp_path
 
 
 def test_the_lock_is_free_after_kill_and_close(tmp_path):
-    child = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "index")], stdout=subprocess.PIPE, text=True
-    )
+    child = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "index")], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "open\n"
     with pytest.raises(IndexLocked, match=f"process {child.pid} on "):
         PredictiveAssociativeIndex.open(tmp_path / "index")
@@ -237,7 +235,7 @@ def test_a_folder_that_may_not_be_written_can_be_read(saved, tmp_path, monkeypat
 
     monkeypatch.setattr(os, "open", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(StorageError, match="Permission denied.*read_only=True"):
+    with pytest.raises(StorageError, match=r"Permission denied.*read_only=True"):
         PredictiveAssociativeIndex.open(saved)
     before = sorted(path.name for path in saved.iterdir())
     with PredictiveAssociativeIndex.open(saved, read_only=True) as index:
@@ -393,8 +391,8 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
     loaded = PredictiveAssociativeIndex.load(tmp_path / "index")
     opened = PredictiveAssociativeIndex.open(tmp_path / "index")
     for index in (loaded, opened):
-        found = [{"id": r.id, "vector": r.vector.tolist(), "text": r.text, "metadata": r.metadata} for r in index.find()]
-        assert found == expected["records"]
+        found = [(r.id, r.vector.tolist(), r.text, r.metadata) for r in index.find()]
+        assert found == [(r["id"], r["vector"], r["text"], r["metadata"]) for r in expected["records"]]
         assert index.note("embedder") == expected["note"]
         hits = index.recall("m0", k=3, faithful=True, explain=True)
         assert [[h.id, h.evidence[0].offset] for h in hits] == expected["recall"]

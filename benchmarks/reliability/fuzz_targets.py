@@ -89,6 +89,7 @@ def manifest_target(data: bytes) -> None:
         return
     database = folder / found["database"]
     assert database.parent == folder and ".." not in found["database"], found
+    assert {"backend", "database_sha256"} <= set(found), found
     assert 1 <= found["dim"] <= MAX_DIM and found["format_version"] == 1, found
 
 

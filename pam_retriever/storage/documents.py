@@ -51,9 +51,11 @@ CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
 
-WRONG_TYPES = {
-    "memories": "typeof(id) != 'text' OR typeof(text) NOT IN ('text', 'null') OR typeof(metadata) != 'text'",
-    "vectors": "typeof(vector) != 'blob' OR typeof(association) NOT IN ('blob', 'null')",
+WRONG = {
+    "memories": "typeof(id) != 'text' OR typeof(text) NOT IN ('text', 'null') OR typeof(metadata) != 'text' "
+    "OR typeof(checksum) != 'integer' OR row NOT IN (SELECT row FROM vectors)",
+    "vectors": "typeof(vector) != 'blob' OR typeof(association) NOT IN ('blob', 'null') "
+    "OR row < 1 OR row NOT IN (SELECT row FROM memories)",
     "trajectories": "typeof(id) != 'text'",
     "steps": "typeof(trajectory) != 'integer' OR typeof(position) != 'integer' OR typeof(row) != 'integer' "
     "OR typeof(timestamp) NOT IN ('real', 'null') OR typeof(salience) NOT IN ('real', 'null')",
@@ -269,7 +271,7 @@ class Documents(Database):
 
     def setting(self, key: str) -> Any:
         found = self.fetch("SELECT value FROM settings WHERE key = ?", [key])
-        return _from_json(found[0][0], f"The setting {key!r}") if found else None
+        return from_json(found[0][0], f"The setting {key!r}") if found else None
 
     def set_setting(self, key: str, value: Any) -> None:
         self.fetch("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
@@ -291,10 +293,12 @@ class Documents(Database):
         Raises:
             IndexFormatError: a column holds values of another type.
         """
-        for table, wrong in WRONG_TYPES.items():
+        for table, wrong in WRONG.items():
             if self.fetch(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1"):
                 raise IndexFormatError(
-                    f"The table {table} holds values of a wrong type.", "what add() stored", "Restore it from a copy."
+                    f"The table {table} holds a wrong type or a row without its other half.",
+                    "what add() stored",
+                    "Restore it from a copy.",
                 )
 
     def damaged(self) -> Iterator[tuple[int, str]]:
@@ -333,11 +337,16 @@ def checksum(id: str, text: str | None, metadata: str, vector: bytes) -> int:
 
 
 def _record(id: str, vector: bytes, text: str | None, metadata: str) -> Record:
-    found = _from_json(metadata, f"The metadata of {id!r}")
+    found = from_json(metadata, f"The metadata of {id!r}")
     return Record(id, np.frombuffer(vector, "<f4").copy(), text, found)
 
 
-def _from_json(text: str, what: str) -> Any:
+def from_json(text: str, what: str) -> Any:
+    """What is stored as JSON.
+
+    Raises:
+        IndexFormatError: it is damaged.
+    """
     try:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:

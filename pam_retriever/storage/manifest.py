@@ -92,7 +92,7 @@ def parse_manifest(contents: bytes, path: Path) -> dict[str, Any]:
 
 def _expected(manifest: dict[str, Any]) -> dict[str, bool]:
     """Which entries are what they should be."""
-    dim, sha256 = manifest.get("dim"), manifest.get("database_sha256")
+    dim, sha256 = manifest.get("dim"), manifest.get("database_sha256", "missing")
     return {
         "dim": type(dim) is int and 1 <= dim <= MAX_DIM,
         "backend": isinstance(manifest.get("backend"), str),

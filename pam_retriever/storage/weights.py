@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.limits import MAX_DIM, MAX_HIDDEN, MAX_LAYERS
+from pam_retriever.limits import MAX_DIM, MAX_HIDDEN, MAX_LAYERS, MAX_WINDOW
 from pam_retriever.predictor import Predictor, PredictorConfig
 from pam_retriever.storage.faults import explained
 from pam_retriever.storage.files import check_file, write_atomically
@@ -86,23 +86,17 @@ def _read_config(model: Any, dim: int) -> PredictorConfig:
     """The shape of the predictor, within limits, so that reading it allocates no more than the file holds."""
     try:
         config = PredictorConfig(**model["predictor"])
-        sizes = {"dim": MAX_DIM, "hidden": MAX_HIDDEN, "residual_layers": MAX_LAYERS}
         right = (
-            all(
-                type(getattr(config, name)) is int and 0 <= getattr(config, name) <= most
-                for name, most in sizes.items()
-            )
-            and config.hidden >= 1
-            and config.dim == dim
+            config.dim == dim <= MAX_DIM
+            and _whole(config.hidden, 1, MAX_HIDDEN)
+            and _whole(config.residual_layers, 0, MAX_LAYERS)
             and type(config.whiten) is bool
             and NAME.fullmatch(model["file"]) is not None
-            and type(model["window"]) is int
-            and model["window"] >= 1
+            and isinstance(model["sha256"], str)
+            and _whole(model["window"], 1, MAX_WINDOW)
         )
-    except (TypeError, KeyError) as error:
-        raise IndexFormatError(
-            f"The index describes its predictor wrongly ({error!r}).", "its shape", "Restore it."
-        ) from error
+    except (TypeError, KeyError):
+        right = False
     if not right:
         raise IndexFormatError(
             f"The index describes its predictor as {str(model)[:200]}.",
@@ -110,3 +104,7 @@ def _read_config(model: Any, dim: int) -> PredictorConfig:
             "Restore the index from a copy.",
         )
     return config
+
+
+def _whole(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
