@@ -49,7 +49,7 @@ class Bank:
         home: snapshot.Home | None = None,
     ) -> None:
         self._documents: Documents | None = documents
-        self._home = home
+        self._home, self._source = home, source
         self._switchovers: list[Switchover] = []  # of fits that are under way
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
@@ -80,6 +80,13 @@ class Bank:
         if self._documents is None:
             raise IndexClosed("The index is closed.", "an open index", "open() or load() it again.")
         return self._documents
+
+    @property
+    def place(self) -> str:
+        """Where the index is, in words."""
+        if self.folder is not None:
+            return f"at {str(self.folder)!r}"
+        return f"read-only, at {str(self._source)!r}" if self.documents.read_only else "in memory"
 
     @property
     def closed(self) -> bool:

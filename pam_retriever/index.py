@@ -201,11 +201,10 @@ class PredictiveAssociativeIndex:
             if bank.closed:
                 return f"PredictiveAssociativeIndex(dim={bank.dim}, closed)"
             fitted = f"fitted with window {bank.window}" if bank.predictor else "not fitted"
-            where = f"at {str(bank.folder)!r}" if bank.folder else "in memory"
             return (
                 f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories, "
                 f"{bank.documents.count_trajectories():,} trajectories, {fitted}, "
-                f"{bank.manifest['backend']} ({bank.similar.kind}), {where})"
+                f"{bank.manifest['backend']} ({bank.similar.kind}), {bank.place})"
             )
 
     def add(

@@ -78,6 +78,7 @@ def test_a_reader_sees_one_moment_while_the_writer_goes_on(tmp_path):
 
 def test_a_reader_changes_nothing(saved):
     with PredictiveAssociativeIndex.open(saved, read_only=True) as reader:
+        assert "read-only, at" in repr(reader)
         before = contents(reader)
         for change in (
             lambda: reader.add(np.ones((1, 3))),

@@ -35,7 +35,7 @@ class Database:
     """
 
     def __init__(self, path: Path | None, schema: str, mode: Mode = "create") -> None:
-        self._path, self._schema, self._mode, self._read_only = path, schema, mode, mode == "read"
+        self._path, self._schema, self._mode, self.read_only = path, schema, mode, mode == "read"
         # Python shares prepared statements between threads, so a statement runs to its end before the next
         self._mutex = threading.RLock()
         self._inode: tuple[int, int] | None = None
@@ -57,7 +57,7 @@ class Database:
         if self._path is not None:
             with explained(self._path):
                 self._inode = _inode(self._path)
-            if self._read_only:
+            if self.read_only:
                 self._begin_snapshot()
             else:
                 self.fetch("PRAGMA journal_mode = WAL")
@@ -142,7 +142,7 @@ class Database:
 
     def check_writable(self) -> None:
         """Raises ReadOnlyIndex for a database that was opened to read."""
-        if self._read_only:
+        if self.read_only:
             raise ReadOnlyIndex(
                 f"The index at {self._path and self._path.parent} was opened with read_only=True.",
                 "an index that may be changed",
@@ -151,7 +151,7 @@ class Database:
 
     def forbid_writing(self) -> None:
         """From now on every change is refused, as in mode "read"."""
-        self._read_only = True
+        self.read_only = True
 
     def check_there(self) -> None:
         """A file that was removed or replaced still takes writes, and loses them.
