@@ -28,6 +28,7 @@ SQLITE_ADVICE = {
     "disk I/O error": "Check the disk: its health, its room, and that the folder is still there.",
     "unable to open": ADVICE[errno.EACCES],
 }
+DAMAGE = ("malformed", "decode", "file format")
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def _of_sqlite(error: sqlite3.DatabaseError, path: Path | None) -> PAMError | No
     for symptom, advice in SQLITE_ADVICE.items():
         if symptom in words:
             return StorageError(f"{where}: {words}.", "a disk that takes it; the index is as it was", advice)
-    if type(error) is sqlite3.DatabaseError or "malformed" in words or "decode" in words:
+    if type(error) is sqlite3.DatabaseError or any(symptom in words for symptom in DAMAGE):
         return _damaged(path, words)
     return None
 
