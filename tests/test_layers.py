@@ -49,3 +49,9 @@ def test_nothing_unsafe_is_imported():
             assert not {"pickle", "marshal", "shelve", "joblib"} & set(names), path
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec"}, path
+
+
+def test_only_the_database_touches_its_connection():
+    """Elsewhere a statement would run without the mutex and with SQLite's own errors."""
+    for path in PACKAGE.rglob("*.py"):
+        assert path.name == "database.py" or "._connection" not in path.read_text(), path

@@ -25,7 +25,7 @@ class Database:
 
     Args:
         path: the file, None for one in memory.
-        schema: SQL statements, one object each. Another schema in the file is refused: it is what a
+        schema: SQL statements that make it. Another schema in the file is refused: it is what a
             stranger's file could smuggle triggers in with.
         mode: "create" makes the file, "write" needs it to be there, "read" leaves it as it is.
 
@@ -34,7 +34,7 @@ class Database:
         StorageError: the disk or its permissions are in the way.
     """
 
-    def __init__(self, path: Path | None, schema: str, mode: Mode = "create") -> None:
+    def __init__(self, path: Path | None, schema: Sequence[str], mode: Mode = "create") -> None:
         self._path, self._schema, self._mode, self.read_only = path, schema, mode, mode == "read"
         # Python shares prepared statements between threads, so a statement runs to its end before the next
         self._mutex = threading.RLock()
@@ -65,7 +65,7 @@ class Database:
                 self.fetch("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
         if self._mode == "create":
             with self.transaction():
-                for statement in self._schema.split(";\n"):
+                for statement in self._schema:
                     self.fetch(statement)
         self.check_schema()
 
@@ -76,7 +76,8 @@ class Database:
             IndexFormatError: it has.
         """
         expected = sqlite3.connect(":memory:")
-        expected.executescript(self._schema)
+        for statement in self._schema:
+            expected.execute(statement)
         query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
         same = expected.execute(query).fetchall() == self.fetch(query)
         expected.close()

@@ -85,7 +85,7 @@ class Documents(Database):
     """
 
     def __init__(self, path: Path | None = None, mode: Mode = "create") -> None:
-        super().__init__(path, SCHEMA, mode)
+        super().__init__(path, SCHEMA.split(";\n"), mode)
         with self.closed_on_error():
             if mode != "create":
                 self.check_types()

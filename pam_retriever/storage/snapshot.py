@@ -12,6 +12,7 @@ every moment the manifest leads to one complete index.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -97,13 +98,25 @@ class Home:
 
 def create_folder(folder: Path, manifest: dict[str, Any]) -> None:
     """Makes the folder of an empty index, whole or not at all; an empty folder may be there."""
+
+    def write(inside: Path) -> None:
+        Documents(inside / str(manifest["database"])).close()
+        write_manifest(inside, manifest)
+
+    _make_folder(folder, write)
+
+
+def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Has a folder written under another name, and renames it when it is complete."""
     with explained(folder):
+        if folder.exists() and os.path.ismount(folder):
+            write(folder)  # a mounted volume cannot be replaced
+            return
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
             inside = Path(made) / "index"
             inside.mkdir()
-            Documents(inside / str(manifest["database"])).close()
-            write_manifest(inside, manifest)
+            write(inside)
             if folder.exists():
                 folder.rmdir()  # empty: Windows does not replace folders
             inside.replace(folder)
@@ -194,17 +207,20 @@ def write_snapshot(
         IndexLocked: the index that is to be replaced is open for writing.
         StorageError: the disk does not take it; what was in the folder is there.
     """
+    fresh = new_manifest(manifest["dim"], manifest["backend"])
     with explained(folder):
         there = folder.exists() and any(folder.iterdir())
-        if there and not overwrite:
+        if not there:
+            _make_folder(folder, lambda inside: write_files(inside, None, fresh, documents, predictor))
+            return
+        if not overwrite:
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
-        old = read_manifest(folder) if there else None  # refuses to write into a folder of something else
-        folder.mkdir(parents=True, exist_ok=True)
+        old = read_manifest(folder)  # refuses to write into a folder of something else
         lock = WriterLock(folder)
         try:
             _remove_unfinished(folder)
             replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
-            kept = write_files(folder, old, new_manifest(manifest["dim"], manifest["backend"]), documents, predictor)
+            kept = write_files(folder, old, fresh, documents, predictor)
             for path in replaced:
                 if path.name not in kept:
                     path.unlink(missing_ok=True)
