@@ -363,7 +363,7 @@ class PredictiveAssociativeIndex:
         try:
             self._bank.prepare(switchover, predictor)
             with self._lock:
-                self._bank.adopt(switchover, predictor, window, episodes)
+                self._bank.adopt(switchover, predictor, report.trust, window, episodes)
         finally:
             with self._lock.shared():
                 self._bank.end_switchover(switchover)
@@ -440,9 +440,10 @@ class PredictiveAssociativeIndex:
         with self._lock.shared():
             if not len(self._bank.similar):
                 raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
+            believing = mode == "association" and channels is None and self._bank.trust is not None
             asking = Asking(
                 self._bank,
-                weights,
+                None if believing else weights,
                 where,
                 min_score,
                 faithful,

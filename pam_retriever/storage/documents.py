@@ -32,7 +32,7 @@ CREATE TABLE memories (
 CREATE TABLE vectors (
     row INTEGER PRIMARY KEY REFERENCES memories ON DELETE CASCADE,
     vector BLOB NOT NULL,       -- float32, as it was added
-    association BLOB            -- float32, f(vector) at unit length; NULL before fit
+    association BLOB            -- float32, f(vector) and its episode code; NULL before fit
 );
 CREATE TABLE trajectories (
     trajectory INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -190,7 +190,7 @@ class Documents(Database):
         vectors = _from_blobs([vector for _, vector, _ in found], dim)
         if all(association is None for _, _, association in found):
             return rows, vectors, None
-        return rows, vectors, _from_blobs([association for _, _, association in found], dim)
+        return rows, vectors, _from_blobs([association for _, _, association in found], len(found[0][2] or b"") // 4)
 
     def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
         """Those of ``rows`` that are stored, sorted, and their vectors."""
@@ -208,14 +208,25 @@ class Documents(Database):
 
     # ---- trajectories
 
-    def put_trajectory(self, id: str, steps: Sequence[Step | None]) -> None:
-        """Stores a trajectory, replacing the one with that id; None leaves a position empty."""
+    def put_trajectory(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
+        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+
+        Returns:
+            Its number, and the number of the one that it replaces.
+        """
+        replaced = self.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         self.fetch("DELETE FROM trajectories WHERE id = ?", [id])
         number = self.insert("INSERT INTO trajectories (id) VALUES (?)", [id])
         self.run_many(
             "INSERT INTO steps (trajectory, position, row, timestamp, salience) VALUES (?, ?, ?, ?, ?)",
             [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps) if step],
         )
+        return number, replaced[0][0] if replaced else None
+
+    def last_trajectory(self) -> int:
+        """The highest number that a trajectory ever had; 0 before the first."""
+        found = self.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
+        return int(found[0][0])
 
     def count_trajectories(self) -> int:
         count: int = self.fetch("SELECT count(*) FROM trajectories")[0][0]
@@ -240,16 +251,6 @@ class Documents(Database):
             "ORDER BY g.type, g.value, o.type, o.value, row",  # without order_by, o is NULL throughout
             [group_by, order_by],
         )
-
-    def associates(self, rows: Int64, window: int) -> Int64:
-        """The rows experienced at most ``window`` positions from any of ``rows``, sorted."""
-        found = self.fetch(
-            "SELECT DISTINCT b.row FROM steps AS a JOIN steps AS b ON b.trajectory = a.trajectory "
-            "AND b.position BETWEEN a.position - ? AND a.position + ? AND b.row != a.row "
-            "WHERE a.row IN (SELECT value FROM json_each(?)) ORDER BY b.row",
-            [window, window, json.dumps(rows.tolist())],
-        )
-        return np.array([row for (row,) in found], np.int64)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """hit row -> the occasions on which it met one of ``cues``, nearest first."""

@@ -90,6 +90,7 @@ def _read_config(model: Any, dim: int) -> PredictorConfig:
             config.dim == dim <= MAX_DIM
             and _whole(config.hidden, 1, MAX_HIDDEN)
             and _whole(config.residual_layers, 0, MAX_LAYERS)
+            and _whole(config.code, 0, MAX_DIM)
             and type(config.whiten) is bool
             and NAME.fullmatch(model["file"]) is not None
             and isinstance(model["sha256"], str)
