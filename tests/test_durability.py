@@ -313,7 +313,8 @@ def test_association_vectors_that_are_not_f_are_noticed_and_rebuilt(saved):
     with PredictiveAssociativeIndex.open(saved) as index:
         expected = [(hit.id, round(hit.score, 4)) for hit in index.recall("m0")]
         with index._bank.documents.transaction():
-            index._bank.documents.set_associations(np.array([2]), np.ones((1, 3), np.float32))
+            _, _, associations = index._bank.documents.all_vectors(3)
+            index._bank.documents.set_associations(np.array([2]), np.ones_like(associations[:1]))
     assert "1 association vectors are not f" in check(saved)[0]
     repair(saved)
     with PredictiveAssociativeIndex.open(saved) as index:

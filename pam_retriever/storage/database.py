@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -79,7 +80,7 @@ class Database:
         for statement in self._schema:
             expected.execute(statement)
         query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
-        same = expected.execute(query).fetchall() == self.fetch(query)
+        same = _plain(expected.execute(query).fetchall()) == _plain(self.fetch(query))
         expected.close()
         if not same:
             raise IndexFormatError(
@@ -228,6 +229,11 @@ def finish_copy(path: Path) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
         finally:
             connection.close()
+
+
+def _plain(schema: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """A schema without the comments in its statements, which may change from version to version."""
+    return [(*names, sql and " ".join(re.sub(r"--[^\n]*", "", str(sql)).split())) for *names, sql in schema]
 
 
 def _inode(path: Path) -> tuple[int, int]:
