@@ -21,6 +21,8 @@ from pam_retriever.errors import (
     MissingExtra,
     NotFitted,
     PAMError,
+    ReadOnlyIndex,
+    StorageError,
     TrainingDiverged,
     UnknownId,
 )
@@ -44,7 +46,9 @@ __all__ = [
     "PAMError",
     "PredictiveAssociativeIndex",
     "PredictorConfig",
+    "ReadOnlyIndex",
     "Record",
+    "StorageError",
     "TrainingDiverged",
     "Trajectory",
     "UnknownId",

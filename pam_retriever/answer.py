@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from pam_retriever.belief import believe
 from pam_retriever.channels import MODES, Channels
 from pam_retriever.errors import UnknownId
 from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues, trusted_cues
+from pam_retriever.storage.documents import from_json
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
 
@@ -143,4 +143,5 @@ def _hit(
     confidence: float | None,
 ) -> Hit:
     # metadata are parsed for each hit, so that a caller who changes one changes no other
-    return Hit(id, score, text, json.loads(metadata), similarity, association, hop, evidence, confidence)
+    found = from_json(metadata, f"The metadata of {id!r}")
+    return Hit(id, score, text, found, similarity, association, hop, evidence, confidence)

@@ -12,11 +12,12 @@ from pam_retriever.backends import Backend, make_backend
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
-from pam_retriever.errors import IndexClosed
+from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
-from pam_retriever.storage import snapshot
+from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents, Step
+from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
 from pam_retriever.trust import read_trust
@@ -36,6 +37,7 @@ class Bank:
         manifest: of the index; gives dimension and backend.
         folder: where the index lives, None for one in memory.
         source: where to read the predictor from, if the database names one.
+        home: what to close with the database: the folder's lock and checksum.
 
     Attributes:
         similar: over p, (d): plain similarity, and cue completion.
@@ -47,22 +49,32 @@ class Bank:
     """
 
     def __init__(
-        self, documents: Documents, manifest: dict[str, Any], folder: Path | None = None, source: Path | None = None
+        self,
+        documents: Documents,
+        manifest: dict[str, Any],
+        folder: Path | None = None,
+        source: Path | None = None,
+        home: snapshot.Home | None = None,
     ) -> None:
         self._documents: Documents | None = documents
+        self._home, self._source = home, source
+        self._switchovers: list[Switchover] = []  # of fits that are under way
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
         self.predictor: Predictor | None = None
         self.trust: Trust | None = None
         self.window = 5
         model = documents.setting("model")
+        if source is not None:
+            check_backend(str(manifest["backend"]))
         if model is not None and source is not None:
-            self.predictor, self.window = snapshot.read_predictor(source, model), int(model["window"])
-            self.trust = read_trust(model.get("trust"))
+            self.predictor, self.window = weights.read_predictor(source, model, self.dim), int(model["window"])
+            self.trust = _read_trust(model.get("trust"))
         if folder is not None:
             # weights of a fit that was killed before it was committed
-            snapshot.remove_other_predictors(folder, keep=model["file"] if model else None)
+            weights.remove_other_predictors(folder, keep=model["file"] if model else None)
         rows, vectors, predicted = documents.all_vectors(self.dim)
+        check_fitted(len(rows), self.predictor is not None, predicted is not None)
         self.similar = self._build(rows, make_keys(vectors, None))
         self.associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
         if self.predictor is not None and self.associative is None:
@@ -82,15 +94,24 @@ class Bank:
         return self._documents
 
     @property
+    def place(self) -> str:
+        """Where the index is, in words."""
+        if self.folder is not None:
+            return f"at {str(self.folder)!r}"
+        return f"read-only, at {str(self._source)!r}" if self.documents.read_only else "in memory"
+
+    @property
     def closed(self) -> bool:
         """Whether ``close`` was called."""
         return self._documents is None
 
     def close(self) -> None:
-        """Closes the database."""
-        if self._documents is not None:
-            self._documents.close()
-            self._documents = None
+        """Closes the database, and the folder that it is in."""
+        documents, self._documents = self._documents, None
+        if documents is not None and self._home is not None:
+            self._home.close()
+        elif documents is not None:
+            documents.close()
 
     def add(self, ids: list[str], texts: list[str | None], metadatas: list[str], vectors: Float32) -> None:
         """Stores checked memories, replacing those whose id is there."""
@@ -105,6 +126,7 @@ class Bank:
             rows = self.documents.delete(ids)
             if self.links.experienced(rows).any():
                 self.documents.set_setting("forgotten", True)  # what the predictor learnt of them is to go as well
+        self._note(rows)
         self.similar.remove(rows)
         self.links.remove(rows)
         if self.associative is not None:
@@ -130,38 +152,67 @@ class Bank:
         same = model.get("recipe") == asdict(config) and model.get("window") == window
         return self.predictor if same and not self.documents.setting("forgotten") else None
 
+    def begin_switchover(self, learnt_to: int) -> Switchover:
+        """The memories of now; from here on, changes are noted for ``adopt``. Nobody may write meanwhile.
+
+        ``learnt_to`` is the highest number that a trajectory had when the training began.
+        """
+        rows, vectors, _ = self.documents.all_vectors(self.dim)
+        begun = Switchover(rows, vectors, learnt_to)
+        self._switchovers.append(begun)
+        return begun
+
+    def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+        """The long part of a switch-over, during which the index may answer and change."""
+        switchover.prepare(predictor, self._build)
+
     def adopt(
         self,
+        switchover: Switchover,
         predictor: Predictor,
         trust: Trust | None,
         window: int,
         episodes: list[Episode],
         recipe: FitConfig | None = None,
     ) -> None:
-        """Takes over a finished training: episodes, weights and association vectors, all or none."""
+        """Takes over a finished training: episodes, weights and association vectors, all or none.
+
+        ``recipe`` is what a later ``fit`` has to ask for to go on from these weights.
+        """
         documents = self.documents
-        model, weights = snapshot.pack_predictor(predictor)
+        assert switchover.predicted is not None
+        model, packed = weights.pack_predictor(predictor)
         if self.folder is not None:
-            snapshot.write_weights(self.folder, model, weights)
+            documents.check_there()
+            weights.write_weights(self.folder, model, packed)
         with documents.transaction():
+            # trajectories that came during the training were not learnt
+            told_meanwhile = documents.last_trajectory() != switchover.learnt_to
+            documents.set_associations(switchover.rows, switchover.predicted)
             added, told = self._store(episodes, predictor)
-            rows, vectors, _ = documents.all_vectors(self.dim)
+            switchover.changed.update(row for rows, _, _ in added for row in rows.tolist())
+            rows, vectors = documents.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
             predicted = predict(predictor, vectors)
             documents.set_associations(rows, predicted)
             learnt = {
                 "trust": None if trust is None else asdict(trust),
-                "learnt_to": documents.last_trajectory(),
+                "learnt_to": switchover.learnt_to if told_meanwhile else documents.last_trajectory(),
                 "recipe": None if recipe is None else asdict(recipe),
             }
             documents.set_setting("model", {**model, "window": window, **learnt})
             documents.set_setting("forgotten", False)
-            associative = self._build(rows, make_keys(vectors, predicted))
-        self.predictor, self.trust, self.window, self.associative = predictor, trust, window, associative
+        self.associative = switchover.catch_up(rows, vectors, predicted)
+        self.predictor, self.trust, self.window = predictor, trust, window
         self._link(told)
         for new_rows, new_vectors, _ in added:
+            self._note(new_rows)
             self.similar.add(new_rows, unit(new_vectors))
         if self.folder is not None:
-            snapshot.remove_other_predictors(self.folder, keep=str(model["file"]))
+            weights.remove_other_predictors(self.folder, keep=str(model["file"]))
+
+    def end_switchover(self, switchover: Switchover) -> None:
+        """Stops noting changes, whether it was adopted or not. Nobody may write meanwhile."""
+        self._switchovers.remove(switchover)
 
     def save(self, folder: Path, overwrite: bool) -> None:
         """Writes a copy of the whole index to another folder."""
@@ -200,9 +251,14 @@ class Bank:
 
     def _index(self, added: Added) -> None:
         for rows, vectors, predicted in added:
+            self._note(rows)
             self.similar.add(rows, unit(vectors))
             if self.associative is not None:
                 self.associative.add(rows, make_keys(vectors, predicted))
+
+    def _note(self, rows: Int64) -> None:
+        for switchover in self._switchovers:
+            switchover.changed.update(rows.tolist())
 
     def _predict(self, vectors: Float32) -> Float32 | None:
         return None if self.predictor is None else predict(self.predictor, vectors)
@@ -211,3 +267,43 @@ class Bank:
         backend = make_backend(str(self.manifest["backend"]), keys.shape[1])
         backend.rebuild(rows, np.ascontiguousarray(keys))
         return backend
+
+
+def _read_trust(stored: Any) -> Trust | None:
+    """Trust as it was stored.
+
+    Raises:
+        IndexFormatError: it is damaged.
+    """
+    try:
+        return read_trust(stored)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise IndexFormatError(
+            f"The index describes its trust in the predictor wrongly ({error!r}).", "what fit stored", "Restore it."
+        ) from error
+
+
+def check_backend(name: str) -> None:
+    """Refuses a manifest with an unknown backend.
+
+    Raises:
+        IndexFormatError: it has.
+    """
+    try:
+        make_backend(name, 1)
+    except InvalidInput as error:
+        raise IndexFormatError(f"The manifest has backend={name!r}.", error.expected, "Restore it.") from error
+
+
+def check_fitted(memories: int, weights: bool, associations: bool) -> None:
+    """Association vectors come with the weights that made them.
+
+    Raises:
+        IndexFormatError: one is there without the other.
+    """
+    if memories and weights != associations:
+        raise IndexFormatError(
+            f"The index has {'no ' * (not weights)}weights and {'no ' * (not associations)}association vectors.",
+            "both or neither",
+            "Restore the folder from a copy, or run pam-retriever repair on it.",
+        )

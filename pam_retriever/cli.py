@@ -1,4 +1,4 @@
-"""The command line: ``pam-retriever fit | recall | search | inspect | demo``."""
+"""The command line: ``pam-retriever fit | recall | search | inspect | check | repair | demo``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from pam_retriever import demo
+from pam_retriever import demo, integrity
 from pam_retriever.__about__ import __version__
 from pam_retriever.channels import MODES
 from pam_retriever.config import CONFIGS
@@ -25,17 +25,16 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status, 2 for an error that the user can mend."""
+    """Runs one command; returns the exit status: 2 for an error that the user can mend, 1 for a damaged index."""
     parsed = _parser().parse_args(arguments)
     try:
-        parsed.run(parsed)
+        return int(parsed.run(parsed) or 0)
     except (PAMError, FileNotFoundError, PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
         print(f"pam-retriever: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\npam-retriever: interrupted; the index is as it was", file=sys.stderr)
         return 130
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,6 +75,14 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="what an index holds")
     inspect.add_argument("index", type=Path)
     inspect.set_defaults(run=_inspect)
+
+    for name, examine, words in (
+        ("check", _check, "read everything in an index and say what is damaged; changes nothing"),
+        ("repair", _repair, "rebuild what can be rebuilt, and say what is lost"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.add_argument("index", type=Path, help="folder of the index")
+        command.set_defaults(run=examine)
 
     show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
     show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
@@ -175,6 +182,17 @@ def _inspect(parsed: argparse.Namespace) -> None:
         print(index)
         print((parsed.index / "manifest.json").read_text("utf-8"), end="")
         print(f"embedder: {index.note('embedder')}")
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    wrong = integrity.check(parsed.index)
+    print("\n".join(wrong) or f"{parsed.index} is sound")
+    return 1 if wrong else 0
+
+
+def _repair(parsed: argparse.Namespace) -> int:
+    print("\n".join(integrity.repair(parsed.index)) or f"{parsed.index} is sound; nothing was changed")
+    return 0
 
 
 if __name__ == "__main__":

@@ -45,8 +45,16 @@ class IndexFormatError(PAMError, OSError):
     """A folder that is not an index, is damaged, or is from a newer version."""
 
 
+class StorageError(PAMError, OSError):
+    """The disk did not take it: full, read-only, gone, or not permitted. The index is as it was."""
+
+
 class IndexLocked(PAMError, OSError):
-    """Another process has the index open."""
+    """Another process, or another object in this one, has the index open for writing."""
+
+
+class ReadOnlyIndex(PAMError, OSError):
+    """A change of an index that was opened with ``read_only=True``."""
 
 
 class IndexClosed(PAMError, RuntimeError):

@@ -6,16 +6,16 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.limits import MAX_BATCH, MAX_DIM, MAX_LINE
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_vectors
 
 Embed = Callable[[list[str]], Float32]
-LINE_LIMIT = 10_000_000  # characters; a longer line is no event
 BATCH = 1_000  # events read, embedded and stored at once
 
 
@@ -50,7 +50,16 @@ class Events:
                     "Some events have a vector and some have not.", "a vector in all, or in none", "Complete them."
                 )
             return embed([text or "" for text in self.texts])
-        return check_vectors(self.vectors, dim or np.asarray(self.vectors[0]).size, "the events")
+        return check_vectors(self.vectors, dim or _length(self.vectors[0]), "the events")
+
+
+def _length(vector: Any) -> int:
+    """The dimension that the first event sets."""
+    if not isinstance(vector, list) or not 1 <= len(vector) <= MAX_DIM:
+        raise InvalidInput(
+            f"The vector of the first event is {str(vector)[:100]!r}.", "a list of numbers", "Correct that line."
+        )
+    return len(vector)
 
 
 def read_events(path: Path, fields: Fields) -> Iterator[Events]:
@@ -59,25 +68,32 @@ def read_events(path: Path, fields: Fields) -> Iterator[Events]:
     Raises:
         InvalidInput: naming the line, for one that is no event.
     """
-    batch, seen = Events(), 0
+    batch, seen, held = Events(), 0, 0
     with path.open(encoding="utf-8") as lines:
-        while line := lines.readline(LINE_LIMIT + 1):
-            seen += 1
+        while line := _next_line(lines, f"{path.name}:{seen + 1}"):
+            seen, held = seen + 1, held + len(line)
             if line.strip():
                 _append(batch, line, f"{path.name}:{seen}", fields)
-            if len(batch) == BATCH:
+            if len(batch) == BATCH or held > MAX_BATCH:
                 yield batch
-                batch = Events()
+                batch, held = Events(), 0
     if len(batch):
         yield batch
     elif not seen:
         raise InvalidInput(f"{path} is empty.", "one JSON object a line", "Check the file.")
 
 
+def _next_line(lines: TextIO, where: str) -> str:
+    try:
+        return lines.readline(MAX_LINE + 1)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where} is not UTF-8 ({error.reason}).", "UTF-8", "Convert the file.") from error
+
+
 def _append(batch: Events, line: str, where: str, fields: Fields) -> None:
     try:
-        if len(line) > LINE_LIMIT:
-            raise ValueError(f"longer than {LINE_LIMIT:,} characters")
+        if len(line) > MAX_LINE:
+            raise ValueError(f"longer than {MAX_LINE:,} characters")
         event = json.loads(line)
         if not isinstance(event, dict):
             raise ValueError(f"a {type(event).__name__}")

@@ -19,12 +19,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.limits import MAX_FILTER_DEPTH, MAX_FILTER_TESTS
 
 COMPARISONS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = (*COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
 COMBINERS = ("$and", "$or", "$not")
-MAX_DEPTH = 16  # SQLite's parser holds 100 open symbols; a level here takes up to four
-MAX_PARAMETERS = 30_000  # SQLite's limit is 32,766
 NUMBERS, TEXT, NESTED = "'integer', 'real', 'true', 'false'", "'text'", "'array', 'object'"
 
 
@@ -35,25 +34,37 @@ def compile_filter(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
         InvalidInput: for an unknown operator, a value that cannot be compared, nesting deeper than
             16 levels, or more than 30,000 tests.
     """
-    parameters: list[Any] = []
+    parameters = _Parameters()
     condition = _condition(where, parameters, depth=0)
-    if len(parameters) > MAX_PARAMETERS:
-        raise InvalidInput(
-            f"Got a filter of {len(parameters):,} tests.", f"at most {MAX_PARAMETERS:,}", "Use $in for many values."
-        )
-    return condition, parameters
+    parameters.check_size()
+    return condition, list(parameters)
 
 
-def _condition(where: Any, parameters: list[Any], depth: int) -> str:
+class _Parameters(list[Any]):
+    """The parameters so far, and how many conditions there were: an empty one has no parameter."""
+
+    conditions = 0
+
+    def check_size(self) -> None:
+        """Refuses a filter that has grown too large, before it grows further."""
+        if max(len(self), self.conditions) > MAX_FILTER_TESTS:
+            raise InvalidInput(
+                f"Got a filter of more than {MAX_FILTER_TESTS:,} tests.", "fewer", "Use $in for many values."
+            )
+
+
+def _condition(where: Any, parameters: _Parameters, depth: int) -> str:
     if not isinstance(where, Mapping):
         raise InvalidInput(f"Got {where!r} as a filter.", "a dict", "For example {'year': {'$gte': 2020}}.")
-    if depth > MAX_DEPTH:
-        raise InvalidInput(f"Got a filter nested deeper than {MAX_DEPTH} levels.", "fewer levels", "Flatten it.")
+    if depth > MAX_FILTER_DEPTH:
+        raise InvalidInput(f"Got a filter nested deeper than {MAX_FILTER_DEPTH} levels.", "fewer levels", "Flatten it.")
+    parameters.conditions += 1
+    parameters.check_size()
     terms = [_term(key, value, parameters, depth) for key, value in where.items()]
     return _join(terms, "AND")
 
 
-def _term(key: Any, value: Any, parameters: list[Any], depth: int) -> str:
+def _term(key: Any, value: Any, parameters: _Parameters, depth: int) -> str:
     if not isinstance(key, str):
         raise InvalidInput(f"Got the filter key {key!r}.", "a string", "Metadata keys are strings.")
     if key in ("$and", "$or"):
@@ -69,7 +80,7 @@ def _term(key: Any, value: Any, parameters: list[Any], depth: int) -> str:
     return _join([_test(key, op, operand, parameters) for op, operand in value.items()], "AND")
 
 
-def _test(key: str, operator: Any, operand: Any, parameters: list[Any]) -> str:
+def _test(key: str, operator: Any, operand: Any, parameters: _Parameters) -> str:
     """One operator on one key. EXISTS is never NULL, so NOT is plain negation."""
     if operator == "$ne":
         return f"NOT {_test(key, '$eq', operand, parameters)}"
@@ -96,7 +107,7 @@ def _exists(test: str) -> str:
     return f"EXISTS (SELECT 1 FROM json_each(metadata) AS entry WHERE entry.key = ? AND {test})"
 
 
-def _contains(key: str, operand: Any, parameters: list[Any]) -> str:
+def _contains(key: str, operand: Any, parameters: _Parameters) -> str:
     """An entry of a list, or a part of a string."""
     kinds, value = _comparable(operand, equality=False)
     parameters += [_storable(key), value]
@@ -108,7 +119,7 @@ def _contains(key: str, operand: Any, parameters: list[Any]) -> str:
     return _join(tests, "OR")
 
 
-def _comparison(symbol: str, operand: Any, parameters: list[Any]) -> str:
+def _comparison(symbol: str, operand: Any, parameters: _Parameters) -> str:
     if operand is None and symbol == "=":
         return "entry.type = 'null'"
     kinds, value = _comparable(operand, equality=symbol == "=")
@@ -116,7 +127,7 @@ def _comparison(symbol: str, operand: Any, parameters: list[Any]) -> str:
     return f"entry.type IN ({kinds}) AND entry.value {symbol} ?"
 
 
-def _among(key: str, operands: list[Any], parameters: list[Any]) -> str:
+def _among(key: str, operands: list[Any], parameters: _Parameters) -> str:
     """$in as one test for each kind of value, however many values there are."""
     by_kind: dict[str, list[Any]] = {}
     terms = []
@@ -142,12 +153,24 @@ def _comparable(operand: Any, equality: bool) -> tuple[str, Any]:
     if isinstance(operand, str):
         return TEXT, _storable(operand)
     if isinstance(operand, list | tuple | dict) and equality:
-        return NESTED, to_json(operand)
+        return NESTED, _storable(_nested_json(operand))
     raise InvalidInput(
         f"Got {operand!r} to compare with.",
         "a string, a finite number, a bool, or (for equality) None or a list",
         "Convert it, and store the metadata in the same form.",
     )
+
+
+def _nested_json(operand: Any) -> str:
+    """A list or a dict as it would be stored."""
+    try:
+        return to_json(operand)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"The filter holds a {type(operand).__name__} that cannot be stored as JSON ({error}).",
+            "strings, finite numbers, bools, None, lists and dicts",
+            "Convert it.",
+        ) from error
 
 
 def _storable(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,8 +16,11 @@ from pam_retriever.channels import MODES, Channels, Mode
 from pam_retriever.config import FitConfig, read_config
 from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.limits import MAX_DIM, MAX_HOPS, MAX_WINDOW
+from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
+from pam_retriever.storage.manifest import new_manifest, read_manifest
 from pam_retriever.training import train
 from pam_retriever.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.types import FitReport, Metadata, Record
@@ -61,38 +63,43 @@ class PredictiveAssociativeIndex:
     """
 
     def __init__(self, dim: int, backend: str = "faiss") -> None:
-        self._lock = threading.RLock()
+        self._lock = ReadWriteLock()
         self._bank = Bank(Documents(), _new_manifest(dim, backend))
 
     @classmethod
     def _of(cls, bank: Bank) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
-        index._lock, index._bank = threading.RLock(), bank
+        index._lock, index._bank = ReadWriteLock(), bank
         return index
 
     # ---- where the index is kept
 
     @classmethod
-    def open(cls, path: str | Path, dim: int | None = None, backend: str = "faiss") -> PredictiveAssociativeIndex:
+    def open(
+        cls, path: str | Path, dim: int | None = None, backend: str = "faiss", *, read_only: bool = False
+    ) -> PredictiveAssociativeIndex:
         """Opens the durable index in a folder, and makes it if it is not there.
 
-        What ``add``, ``delete``, ``observe`` and ``fit`` wrote is on disk when they return. One
-        process at a time has the index open; ``close`` it, or use it as a context manager.
+        What ``add``, ``delete``, ``observe`` and ``fit`` wrote is on disk when they return. One index at a time
+        has the folder open for writing; ``close`` it, or use it as a context manager. Any number of
+        processes may have it open with ``read_only`` meanwhile: each sees it as it was when it opened it.
 
         Args:
             path: the folder, also one that ``save`` wrote.
             dim: needed to make an index; checked if it is there.
             backend: as for the class, for a new index.
+            read_only: change nothing, and leave the writer alone. Open it again to see what was written since.
 
         Raises:
             InvalidInput: no ``dim`` for a new index, another ``dim`` than that of the index, or a
                 folder with something else in it.
             IndexFormatError: the folder is damaged or from a newer version.
-            IndexLocked: another process has it open.
+            IndexLocked: another index has it open for writing; the message says which process.
+            StorageError: the folder cannot be written to, or the disk is full.
         """
         folder = Path(path)
-        if folder.is_dir() and any(folder.iterdir()):
-            manifest = snapshot.read_manifest(folder)
+        if read_only or (folder.is_dir() and any(folder.iterdir())):
+            manifest = read_manifest(folder)
             if dim is not None and dim != manifest["dim"]:
                 raise InvalidInput(
                     f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
@@ -100,24 +107,22 @@ class PredictiveAssociativeIndex:
         else:
             if dim is None:
                 raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
-            manifest = _new_manifest(dim, backend)
-            snapshot.create_folder(folder, manifest)
-        documents = snapshot.open_database(folder, manifest)
-        with documents.closed_on_error():
-            return cls._of(Bank(documents, manifest, folder, source=folder))
+            snapshot.create_folder(folder, _new_manifest(dim, backend))
+        if read_only:
+            return cls._of(snapshot.view(folder, lambda documents, found: Bank(documents, found, source=folder)))
+        home = snapshot.Home(folder)
+        with home.closed_on_error():
+            return cls._of(Bank(home.documents, home.manifest, folder, source=folder, home=home))
 
     @classmethod
     def load(cls, path: str | Path) -> PredictiveAssociativeIndex:
-        """Reads a saved index into memory; the folder is left as it is and may be read by many.
+        """Reads an index into memory, as it is now; the folder is left as it is and may be read by many.
 
         Raises:
             IndexFormatError: no index there, a damaged one, or one from a newer version.
         """
         folder = Path(path)
-        manifest = snapshot.read_manifest(folder)
-        documents = Documents.read_copy(snapshot.check_database(folder, manifest))
-        with documents.closed_on_error():
-            return cls._of(Bank(documents, manifest, source=folder))
+        return cls._of(snapshot.load(folder, lambda documents, found: Bank(documents, found, source=folder)))
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
@@ -130,9 +135,11 @@ class PredictiveAssociativeIndex:
         Raises:
             InvalidInput: the folder is not empty, or is the one that this index has open.
             IndexFormatError: ``overwrite`` of a folder that is no index.
+            IndexLocked: ``overwrite`` of one that is open for writing.
+            StorageError: the disk is full, or the folder cannot be written to; what was there is there.
         """
         folder = Path(path)
-        with self._lock:
+        with self._lock.shared():
             home = self._bank.folder
             if home is not None and folder.resolve() == home.resolve():
                 raise InvalidInput(
@@ -160,12 +167,12 @@ class PredictiveAssociativeIndex:
             key: name of the note; one that is there is replaced.
             value: what JSON can hold.
         """
-        with self._lock:
+        with self._lock, self._bank.documents.transaction():
             self._bank.documents.set_setting(f"note:{key}", value)
 
     def note(self, key: str) -> Any:
         """What ``set_note`` kept under ``key``, or None."""
-        with self._lock:
+        with self._lock.shared():
             return self._bank.documents.setting(f"note:{key}")
 
     # ---- memories
@@ -181,24 +188,23 @@ class PredictiveAssociativeIndex:
         return self._bank.predictor is not None
 
     def __len__(self) -> int:
-        with self._lock:
+        with self._lock.shared():
             return len(self._bank.documents)
 
     def __contains__(self, id: object) -> bool:
-        with self._lock:
+        with self._lock.shared():
             return isinstance(id, str) and id in self._bank.documents.rows_of([id])
 
     def __repr__(self) -> str:
-        with self._lock:
+        with self._lock.shared():
             bank = self._bank
             if bank.closed:
                 return f"PredictiveAssociativeIndex(dim={bank.dim}, closed)"
             fitted = f"fitted with window {bank.window}" if bank.predictor else "not fitted"
-            where = f"at {str(bank.folder)!r}" if bank.folder else "in memory"
             return (
                 f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories, "
                 f"{bank.documents.count_trajectories():,} trajectories, {fitted}, "
-                f"{bank.manifest['backend']} ({bank.similar.kind}), {where})"
+                f"{bank.manifest['backend']} ({bank.similar.kind}), {bank.place})"
             )
 
     def add(
@@ -251,7 +257,7 @@ class PredictiveAssociativeIndex:
         """
         if isinstance(ids, str):
             raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
-        with self._lock:
+        with self._lock.shared():
             records = self._bank.documents.records(ids)
         unknown = [id for id in ids if id not in records]
         if unknown and not missing_ok:
@@ -267,7 +273,7 @@ class PredictiveAssociativeIndex:
         """
         if limit is not None:
             check_count("limit", limit)
-        with self._lock:
+        with self._lock.shared():
             return self._bank.documents.find(where or {}, limit)
 
     # ---- experience
@@ -332,15 +338,17 @@ class PredictiveAssociativeIndex:
             InvalidInput, UnknownId: of the arguments.
             TrainingDiverged: the loss became NaN or infinite.
         """
-        window, settings = check_count("window", window), read_config(config)
+        window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
         if time_budget is not None:
             check_positive("time_budget", time_budget)
         if trajectories is not None and group_by is not None:
             raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
         episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
-        with self._lock:
+        with self._lock.shared():
+            self._bank.documents.check_writable()
             if group_by is not None:
                 episodes = read_groups(self._bank.documents, group_by, order_by)
+            learnt_to = self._bank.documents.last_trajectory()
             vectors, experience, fresh = gather(self._bank.documents, episodes, self.dim, self._bank.learnt_to)
             start = self._bank.predictor_to_continue(settings, window) if fresh.any() and not fresh.all() else None
         if not len(experience):
@@ -360,8 +368,15 @@ class PredictiveAssociativeIndex:
             fresh=None if start is None else fresh,
             trust=None if start is None else self._bank.trust,
         )
-        with self._lock:
-            self._bank.adopt(predictor, report.trust, window, episodes, settings)
+        with self._lock.shared():
+            switchover = self._bank.begin_switchover(learnt_to)
+        try:
+            self._bank.prepare(switchover, predictor)
+            with self._lock:
+                self._bank.adopt(switchover, predictor, report.trust, window, episodes, settings)
+        finally:
+            with self._lock.shared():
+                self._bank.end_switchover(switchover)
         return report
 
     # ---- recall
@@ -424,7 +439,7 @@ class PredictiveAssociativeIndex:
             NotFitted: association was asked for before ``fit``.
         """
         weights = self._read_channels(mode, channels)
-        hops = check_count("hops", hops)
+        hops = check_count("hops", hops, MAX_HOPS)
         if k is not None:
             k = check_count("k", k)
         elif min_score is None or hops > 1:
@@ -432,7 +447,7 @@ class PredictiveAssociativeIndex:
         if hops > 1 and not weights.association:
             raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
         asked, batch = read_query(query, self.dim)
-        with self._lock:
+        with self._lock.shared():
             if not len(self._bank.similar):
                 raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
             believing = mode == "association" and channels is None and self._bank.trust is not None
@@ -463,4 +478,4 @@ class PredictiveAssociativeIndex:
 
 def _new_manifest(dim: int, backend: str) -> dict[str, Any]:
     make_backend(backend, 1)  # refuses an unknown name
-    return snapshot.new_manifest(check_count("dim", dim), backend)
+    return new_manifest(check_count("dim", dim, MAX_DIM), backend)

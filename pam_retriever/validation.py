@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.filters import to_json
+from pam_retriever.limits import MAX_ID_BYTES, MAX_METADATA_BYTES, MAX_METADATA_DEPTH, MAX_TEXT_BYTES
 from pam_retriever.types import Float32, Metadata
 
+STRING, BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[][{}]")
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape, not a backslash before the letters u0000
 
 
@@ -27,6 +29,7 @@ def check_id(id: Any, where: str) -> str:
     """
     if not isinstance(id, str) or not id:
         raise InvalidInput(f"Got the id {id!r} ({type(id).__name__}) in {where}.", "a non-empty string", "Use str(id).")
+    check_size(id, MAX_ID_BYTES, f"The id {id[:60]!r}… in {where}")
     if "\x00" in id:
         raise InvalidInput(f"The id {id!r} in {where} holds a NUL character.", "text without", "Remove it.")
     return check_text(id, where)
@@ -40,6 +43,7 @@ def check_text(text: Any, where: str) -> str:
     """
     if not isinstance(text, str):
         raise InvalidInput(f"Got {text!r} ({type(text).__name__}) in {where}.", "a string", "Use str().")
+    check_size(text, MAX_TEXT_BYTES, f"A string in {where}")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -49,6 +53,17 @@ def check_text(text: Any, where: str) -> str:
             "Decode the source with errors='replace'.",
         ) from error
     return text
+
+
+def check_size(text: str, most: int, what: str) -> None:
+    """A string of at most ``most`` bytes of UTF-8, by its number of characters where that is enough to tell.
+
+    Raises:
+        InvalidInput: it is longer.
+    """
+    size = len(text) if 4 * len(text) <= most else len(text.encode(errors="replace"))
+    if size > most:
+        raise InvalidInput(f"{what} has {size:,} bytes.", f"at most {most:,}", "Split it, or keep it elsewhere.")
 
 
 def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
@@ -142,6 +157,8 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
         raise InvalidInput(f"metadatas[{at}] is {metadata!r}.", "a dict with string keys", "Convert the keys.")
     try:
         stored = check_text(to_json(dict(metadata)), f"metadatas[{at}]")
+        check_size(stored, MAX_METADATA_BYTES, f"metadatas[{at}]")
+        check_depth(stored, f"metadatas[{at}]")
         if NUL.search(stored):  # SQLite's JSON functions end a string there
             raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "text without", "Remove it.")
         return stored
@@ -155,20 +172,38 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
         ) from error
 
 
+def check_depth(stored: str, what: str) -> None:
+    """JSON that SQLite's own parser can follow.
+
+    Raises:
+        InvalidInput: it is nested deeper than the limit.
+    """
+    if stored.count("[") + stored.count("{") <= MAX_METADATA_DEPTH:
+        return
+    depth = deepest = 0
+    for bracket in BRACKET.findall(STRING.sub("", stored)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MAX_METADATA_DEPTH:
+        raise InvalidInput(f"{what} is nested {deepest} levels deep.", f"at most {MAX_METADATA_DEPTH}", "Flatten it.")
+
+
 def check_length(name: str, given: int, expected: int) -> None:
     """Raises InvalidInput unless the lengths agree."""
     if given != expected:
         raise InvalidInput(f"Got {given} {name} for {expected} vectors.", "as many", "Give one each.")
 
 
-def check_count(name: str, value: Any) -> int:
-    """A whole number of at least 1.
+def check_count(name: str, value: Any, most: int | None = None) -> int:
+    """A whole number of at least 1, and at most ``most``.
 
     Raises:
         InvalidInput: for anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InvalidInput(f"Got {name}={value!r}.", "a whole number of at least 1", f"Use {name}=1 or more.")
+    if most is not None and value > most:
+        raise InvalidInput(f"Got {name}={value!r}.", f"at most {most:,}", f"Use a smaller {name}.")
     return int(value)
 
 

@@ -9,15 +9,15 @@ import pam_retriever
 
 PACKAGE = Path(pam_retriever.__file__).parent
 FLOW = [
-    {"__about__", "errors"},
+    {"__about__", "errors", "limits", "readwrite"},
     {"types", "predictor", "losses"},
     {"filters", "config", "channels", "cooccurrence", "links"},
     {"validation", "objectives", "trust"},
     {"trajectories", "training", "backends", "storage"},
-    {"experience", "recall"},
+    {"experience", "recall", "switchover"},
     {"belief"},
     {"bank"},
-    {"answer"},
+    {"answer", "integrity"},
     {"index"},
     {"demo", "events"},
     {"cli", "__init__"},
@@ -50,3 +50,9 @@ def test_nothing_unsafe_is_imported():
             assert not {"pickle", "marshal", "shelve", "joblib"} & set(names), path
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec"}, path
+
+
+def test_only_the_database_touches_its_connection():
+    """Elsewhere a statement would run without the mutex and with SQLite's own errors."""
+    for path in PACKAGE.rglob("*.py"):
+        assert path.name == "database.py" or "._connection" not in path.read_text(), path

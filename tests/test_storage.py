@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -91,7 +92,7 @@ def test_save_refuses_to_overwrite_unless_told(fitted, index, tmp_path):
 def test_two_writers_are_refused(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
         index.add([[1, 2]])
-        with pytest.raises(IndexLocked, match="another process"):
+        with pytest.raises(IndexLocked, match=f"process {os.getpid()} on {platform.node()!r}.*read_only=True"):
             PredictiveAssociativeIndex.open(tmp_path / "index")
         with pytest.raises(InvalidInput, match="lives"):
             index.save(tmp_path / "index", overwrite=True)
@@ -133,7 +134,15 @@ def test_another_dimension_is_refused(tmp_path):
         ({"format_version": 2, "library_version": "9.9"}, r"2.*9\.9.*Upgrade"),
         ({"format_version": "1"}, "format version"),
         ({"database": "../../etc/passwd"}, "same folder"),
-        ({"database": "gone.sqlite"}, "missing"),
+        ({"database": ".."}, "same folder"),
+        ({"database": ""}, "same folder"),
+        ({"database": "manifest.json"}, "same folder"),
+        ({"database_sha256": 7}, "SHA-256"),
+        ({"backend": None}, "backend"),
+        ({"backend": "abacus"}, "abacus"),
+        ({"dim": 10**30}, "dimension"),
+        ({"dim": True}, "dimension"),
+        ({"database": "memories-00000000.sqlite"}, "missing"),
         ({"dim": "many"}, "dimension"),
         ({"dim": -1}, "dimension"),
     ],

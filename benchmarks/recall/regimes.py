@@ -41,7 +41,11 @@ def build(
     for trajectory in world.trajectories:
         index.observe(names[trajectory].tolist())
     predictor, fitted = train(world.states, experience_of(world), WINDOW, config, seed=seed, held_out=held_out)
-    index._bank.adopt(predictor, fitted.trust, WINDOW, [])
+    bank = index._bank
+    switchover = bank.begin_switchover(bank.documents.last_trajectory())
+    bank.prepare(switchover, predictor)
+    bank.adopt(switchover, predictor, fitted.trust, WINDOW, [])
+    bank.end_switchover(switchover)
     if len(held_out):
         index.delete(names[held_out].tolist())
         index.add(world.states[held_out], names[held_out].tolist())

@@ -26,6 +26,7 @@ IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys a
 HNSW_NEIGHBOURS, HNSW_BUILD, HNSW_SEARCH = 32, 100, 128
 IVF_PROBED_SHARE = 0.15
 SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
+DENSE_SPAN = 1_000_000  # rows up to so far apart, and four times as many as there are, are numbered in a table
 DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
 
 
@@ -53,6 +54,7 @@ class FaissBackend:
         self._index: Any
         self._rows: Int64  # place in FAISS -> row, -1 if removed
         self._place: Int64  # row - self._first -> place in FAISS, -1 if not stored
+        self._sorted: Int64 | None  # the rows in order, where they lie too far apart for a table
         self._first: int
         self._dead: int
         self._reset(0)
@@ -91,7 +93,8 @@ class FaissBackend:
             self._rows = np.delete(self._rows, places)
             self._number()
             return
-        self._place[self._rows[places] - self._first] = -1
+        if self._sorted is None:
+            self._place[self._rows[places] - self._first] = -1
         self._rows[places] = -1
         self._dead += len(places)
         if self._dead > DEAD_SHARE * len(self._rows):
@@ -178,7 +181,7 @@ class FaissBackend:
         first_place = len(self._rows)
         self._index.add(keys)
         self._rows = np.concatenate([self._rows, rows])
-        if first_place and rows.min() >= self._first:
+        if first_place and self._sorted is None and self._is_dense(rows):
             beyond = int(rows.max()) - self._first + 1 - len(self._place)
             if beyond > 0:
                 self._place = np.concatenate([self._place, np.full(beyond, -1, np.int64)])
@@ -187,15 +190,30 @@ class FaissBackend:
             self._number()
 
     def _number(self) -> None:
-        """Makes the inverse of ``_rows``: row - first row -> place, -1 if not stored."""
+        """Makes the inverse of ``_rows``: row - first row -> place, -1 if not stored; sorted rows if far apart."""
         stored = np.flatnonzero(self._rows >= 0)
         rows = self._rows[stored]
         self._first = int(rows.min()) if len(rows) else 0
-        self._place = np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64)
-        self._place[rows - self._first] = stored
+        if self._is_dense(rows):
+            self._sorted = None
+            self._place = np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64)
+            self._place[rows - self._first] = stored
+        else:
+            order = np.argsort(rows)
+            self._sorted, self._place = rows[order], stored[order]
+
+    def _is_dense(self, rows: Int64) -> bool:
+        """Whether a table over all row numbers up to the last of ``rows`` is no waste."""
+        if not len(rows):
+            return True
+        return int(rows.min()) >= self._first and int(rows.max()) - self._first < DENSE_SPAN + 4 * len(self._rows)
 
     def _places(self, rows: Int64) -> Int64:
         """(n,) where ``rows`` lie in FAISS, -1 for those that are not stored."""
+        if self._sorted is not None:
+            at = np.minimum(np.searchsorted(self._sorted, rows), len(self._sorted) - 1)
+            places = self._place[at]
+            return np.where((self._sorted[at] == rows) & (self._rows[places] == rows), places, -1)
         offsets = rows - self._first
         known = (offsets >= 0) & (offsets < len(self._place))
         places = np.full(len(rows), -1, np.int64)

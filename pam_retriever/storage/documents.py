@@ -7,7 +7,7 @@ Everything in memory (the ANN indexes) is derived from it and can be rebuilt.
 from __future__ import annotations
 
 import json
-import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pam_retriever.errors import IndexFormatError, IndexLocked
+from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import compile_filter, to_json
+from pam_retriever.storage.database import Database, Mode
 from pam_retriever.types import Evidence, Float32, Int64, Record
 
 SCHEMA = """
@@ -26,7 +26,8 @@ CREATE TABLE memories (
     row INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused
     id TEXT NOT NULL UNIQUE,
     text TEXT,
-    metadata TEXT NOT NULL
+    metadata TEXT NOT NULL,
+    checksum INTEGER NOT NULL   -- CRC-32 of id, text, metadata and vector
 );
 CREATE TABLE vectors (
     row INTEGER PRIMARY KEY REFERENCES memories ON DELETE CASCADE,
@@ -50,6 +51,18 @@ CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
 
+WRONG = {
+    "memories": "typeof(id) != 'text' OR typeof(text) NOT IN ('text', 'null') OR typeof(metadata) != 'text' "
+    "OR typeof(checksum) != 'integer' OR row NOT IN (SELECT row FROM vectors)",
+    "vectors": "typeof(vector) != 'blob' OR typeof(association) NOT IN ('blob', 'null') "
+    "OR row < 1 OR row NOT IN (SELECT row FROM memories)",
+    "trajectories": "typeof(id) != 'text'",
+    "steps": "typeof(trajectory) != 'integer' OR typeof(position) != 'integer' OR typeof(row) != 'integer' "
+    "OR typeof(timestamp) NOT IN ('real', 'null') OR typeof(salience) NOT IN ('real', 'null')",
+    "settings": "typeof(key) != 'text' OR typeof(value) != 'text'",
+}
+
+
 @dataclass(frozen=True)
 class Step:
     """One experienced state of a trajectory, as it is stored."""
@@ -59,55 +72,23 @@ class Step:
     salience: float | None
 
 
-class Documents:
-    """The database of one index.
+class Documents(Database):
+    """The records, vectors and trajectories of one index.
 
     Args:
-        path: the file, or None to keep it in memory. A file is created if it is not there, and
-            is held exclusively until ``close``.
+        path: the file, or None to keep them in memory.
+        mode: as for ``Database``.
 
     Raises:
-        IndexLocked: another process holds the file.
-        IndexFormatError: the file is not such a database.
+        IndexFormatError: the file is damaged, or not such a database.
+        StorageError: the disk or its permissions are in the way.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self._connection = sqlite3.connect(
-            str(path) if path else ":memory:", isolation_level=None, check_same_thread=False, timeout=0.5
-        )
-        try:
-            self._prepare()
-        except sqlite3.OperationalError as error:
-            self._connection.close()
-            if "locked" not in str(error):
-                raise
-            raise IndexLocked(
-                f"The index at {path} is open in another process.",
-                "one process at a time",
-                "Close it there, or load() a copy of a saved index instead of open()ing this one.",
-            ) from error
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise IndexFormatError(
-                f"{path} is not a readable database ({error}).", "an index's SQLite file", "Restore it."
-            ) from error
-
-    def _prepare(self) -> None:
-        run = self._connection.execute
-        run("PRAGMA foreign_keys = ON")
-        run("PRAGMA locking_mode = EXCLUSIVE")
-        if self._path:
-            run("PRAGMA journal_mode = WAL")
-            run("PRAGMA synchronous = FULL")  # a commit is on disk before the call returns
-        with self.transaction():
-            tables = run("SELECT count(*) FROM sqlite_master WHERE name = 'memories'").fetchone()[0]
-            if not tables:
-                for statement in SCHEMA.split(";\n"):
-                    run(statement)
-
-    def close(self) -> None:
-        self._connection.close()
+    def __init__(self, path: Path | None = None, mode: Mode = "create") -> None:
+        super().__init__(path, SCHEMA.split(";\n"), mode)
+        with self.closed_on_error():
+            if mode != "create":
+                self.check_types()
 
     @contextmanager
     def closed_on_error(self) -> Iterator[None]:
@@ -118,27 +99,15 @@ class Documents:
             self.close()
             raise
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that is written inside is committed together, or not at all."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
     # ---- memories
 
     def __len__(self) -> int:
-        count: int = self._connection.execute("SELECT count(*) FROM memories").fetchone()[0]
+        count: int = self.fetch("SELECT count(*) FROM memories")[0][0]
         return count
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are stored."""
-        found = self._connection.execute(
+        found = self.fetch(
             "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))]
         )
         return dict(found)
@@ -153,36 +122,34 @@ class Documents:
     ) -> Int64:
         """Stores memories, replacing those whose id is there; returns their rows (n,)."""
         known = self.rows_of(ids)
-        last = self._connection.execute(
-            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'"
-        ).fetchone()[0]
+        last = self.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
         rows = np.empty(len(ids), np.int64)
         for place, id in enumerate(ids):
             row = known.get(id)
             if row is None:
                 row = last = last + 1
             rows[place] = row
-        listed = rows.tolist()
-        self._connection.executemany(
-            "INSERT INTO memories (row, id, text, metadata) VALUES (?, ?, ?, ?) ON CONFLICT (row) "
-            "DO UPDATE SET text = excluded.text, metadata = excluded.metadata",
-            zip(listed, ids, texts, metadatas, strict=True),
+        listed, stored = rows.tolist(), _blobs(vectors)
+        self.run_many(
+            "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT (row) "
+            "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
+            zip(listed, ids, texts, metadatas, map(checksum, ids, texts, metadatas, stored), strict=True),
         )
         blobs = [None] * len(ids) if associations is None else _blobs(associations)
-        self._connection.executemany(
+        self.run_many(
             "INSERT OR REPLACE INTO vectors (row, vector, association) VALUES (?, ?, ?)",
-            zip(listed, _blobs(vectors), blobs, strict=True),
+            zip(listed, stored, blobs, strict=True),
         )
         return rows
 
     def delete(self, ids: Sequence[str]) -> Int64:
         """Removes memories and their steps; returns the rows that were there."""
         rows = np.array(sorted(self.rows_of(ids).values()), np.int64)
-        self._connection.executemany("DELETE FROM memories WHERE row = ?", ((r,) for r in rows.tolist()))
+        self.run_many("DELETE FROM memories WHERE row = ?", ((r,) for r in rows.tolist()))
         return rows
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        found = self._connection.execute(
+        found = self.fetch(
             "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             "WHERE id IN (SELECT value FROM json_each(?))",
             [json.dumps(list(ids))],
@@ -192,7 +159,7 @@ class Documents:
     def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
         """Records whose metadata satisfy a filter, in the order of adding."""
         condition, parameters = compile_filter(where)
-        found = self._connection.execute(
+        found = self.fetch(
             "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             f"WHERE {condition} ORDER BY row LIMIT ?",
             [*parameters, -1 if limit is None else limit],
@@ -201,7 +168,7 @@ class Documents:
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
         """row -> (id, text, metadata as JSON), for the rows that are stored."""
-        found = self._connection.execute(
+        found = self.fetch(
             "SELECT row, id, text, metadata FROM memories WHERE row IN (SELECT value FROM json_each(?))",
             [json.dumps(np.unique(rows).tolist())],
         )
@@ -210,7 +177,7 @@ class Documents:
     def rows_where(self, where: Mapping[str, Any]) -> Int64:
         """The rows whose metadata satisfy a filter, sorted."""
         condition, parameters = compile_filter(where)
-        found = self._connection.execute(
+        found = self.fetch(
             f"SELECT row FROM memories WHERE {condition} ORDER BY row",
             parameters,
         )
@@ -218,15 +185,23 @@ class Documents:
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32, Float32 | None]:
         """Every row, its vector, and its association vector if the index was fitted."""
-        found = self._connection.execute("SELECT row, vector, association FROM vectors ORDER BY row").fetchall()
+        found = self.fetch("SELECT row, vector, association FROM vectors ORDER BY row")
         rows = np.array([row for row, _, _ in found], np.int64)
         vectors = _from_blobs([vector for _, vector, _ in found], dim)
-        if not found or found[0][2] is None:
+        if all(association is None for _, _, association in found):
             return rows, vectors, None
-        return rows, vectors, _from_blobs([association for _, _, association in found], len(found[0][2]) // 4)
+        return rows, vectors, _from_blobs([association for _, _, association in found], len(found[0][2] or b"") // 4)
+
+    def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
+        """Those of ``rows`` that are stored, sorted, and their vectors."""
+        found = self.fetch(
+            "SELECT row, vector FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([row for row, _ in found], np.int64), _from_blobs([vector for _, vector in found], dim)
 
     def set_associations(self, rows: Int64, associations: Float32) -> None:
-        self._connection.executemany(
+        self.run_many(
             "UPDATE vectors SET association = ? WHERE row = ?",
             zip(_blobs(associations), rows.tolist(), strict=True),
         )
@@ -239,52 +214,47 @@ class Documents:
         Returns:
             Its number, and the number of the one that it replaces.
         """
-        run = self._connection.execute
-        replaced = run("SELECT trajectory FROM trajectories WHERE id = ?", [id]).fetchone()
-        run("DELETE FROM trajectories WHERE id = ?", [id])
-        number = run("INSERT INTO trajectories (id) VALUES (?)", [id]).lastrowid
-        assert number is not None
-        self._connection.executemany(
+        replaced = self.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
+        self.fetch("DELETE FROM trajectories WHERE id = ?", [id])
+        number = self.insert("INSERT INTO trajectories (id) VALUES (?)", [id])
+        self.run_many(
             "INSERT INTO steps (trajectory, position, row, timestamp, salience) VALUES (?, ?, ?, ?, ?)",
             [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps) if step],
         )
-        return number, replaced[0] if replaced else None
+        return number, replaced[0][0] if replaced else None
 
     def last_trajectory(self) -> int:
         """The highest number that a trajectory ever had; 0 before the first."""
-        found = self._connection.execute(
-            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'"
-        ).fetchone()
-        return int(found[0])
+        found = self.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
+        return int(found[0][0])
 
     def count_trajectories(self) -> int:
-        count: int = self._connection.execute("SELECT count(*) FROM trajectories").fetchone()[0]
+        count: int = self.fetch("SELECT count(*) FROM trajectories")[0][0]
         return count
 
     def experienced(self, without: Sequence[str] = ()) -> tuple[Int64, Int64, Int64]:
         """All steps in order, but those of the named trajectories: rows, trajectories, positions, (S,) each."""
-        found = self._connection.execute(
+        found = self.fetch(
             "SELECT row, trajectory, position FROM steps WHERE trajectory NOT IN (SELECT trajectory FROM "
             "trajectories WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
             [to_json(list(without))],
-        ).fetchall()
+        )
         steps = np.array(found, np.int64).reshape(-1, 3)
         return steps[:, 0], steps[:, 1], steps[:, 2]
 
     def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
-        found = self._connection.execute(
+        return self.fetch(
             "SELECT row, memories.id, g.value, o.type, o.value FROM memories "
             "JOIN json_each(metadata) AS g ON g.key = ? "
             "LEFT JOIN json_each(metadata) AS o ON o.key = ? "
             "ORDER BY g.type, g.value, o.type, o.value, row",  # without order_by, o is NULL throughout
             [group_by, order_by],
         )
-        return found.fetchall()
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """hit row -> the occasions on which it met one of ``cues``, nearest first."""
-        found = self._connection.execute(
+        found = self.fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
             "AND b.position BETWEEN a.position - ? AND a.position + ? AND b.row != a.row "
@@ -301,34 +271,89 @@ class Documents:
     # ---- settings and copies
 
     def setting(self, key: str) -> Any:
-        found = self._connection.execute("SELECT value FROM settings WHERE key = ?", [key]).fetchone()
-        return json.loads(found[0]) if found else None
+        found = self.fetch("SELECT value FROM settings WHERE key = ?", [key])
+        return from_json(found[0][0], f"The setting {key!r}") if found else None
 
     def set_setting(self, key: str, value: Any) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
-
-    def copy_to(self, path: Path) -> None:
-        """Writes a compact copy of the database to a file that is not there yet."""
-        self._connection.execute("VACUUM INTO ?", [str(path)])
+        self.fetch("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
 
     @classmethod
-    def read_copy(cls, path: Path) -> Documents:
-        """A database in memory with the contents of a file, which is left as it is."""
+    def read_copy(cls, path: Path, settled: bool) -> Documents:
+        """A database in memory with the contents of a file, which is left as it is; see ``copy_from``."""
         documents = cls()
-        source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            source.backup(documents._connection)
-        except sqlite3.DatabaseError as error:
-            raise IndexFormatError(
-                f"{path} is not a readable database ({error}).", "an index's SQLite file", "Restore it."
-            ) from error
-        finally:
-            source.close()
+        with documents.closed_on_error():
+            documents.copy_from(path, settled)
+            documents.check_types()
         return documents
+
+    # ---- damage
+
+    def check_types(self) -> None:
+        """Refuses what SQLite would store but this library never writes: a cheap scan, without the contents.
+
+        Raises:
+            IndexFormatError: a column holds values of another type.
+        """
+        for table, wrong in WRONG.items():
+            if self.fetch(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1"):
+                raise IndexFormatError(
+                    f"The table {table} holds a wrong type or a row without its other half.",
+                    "what add() stored",
+                    "Restore it from a copy.",
+                )
+
+    def damaged(self) -> Iterator[tuple[int, str]]:
+        """The memories that do not hold what was stored: the row of each, and what is wrong with it."""
+        last = 0
+        while found := self.fetch(
+            "SELECT row, id, text, metadata, checksum, vector FROM memories LEFT JOIN vectors USING (row) "
+            "WHERE row > ? ORDER BY row LIMIT 1000",
+            [last],
+        ):
+            for row, id, text, metadata, expected, vector in found:
+                if vector is None:
+                    yield row, f"memory {id!r} has no vector"
+                elif checksum(id, text, metadata, vector) != expected:
+                    yield row, f"memory {id!r} is not what was stored: its checksum differs"
+            last = found[-1][0]
+
+    def check_records(self) -> None:
+        """Compares every memory with its checksum.
+
+        Raises:
+            IndexFormatError: naming the first that differs.
+        """
+        for _, wrong in self.damaged():
+            raise IndexFormatError(
+                f"{self._path or 'The database'}: {wrong}.",
+                "what add() stored",
+                "Restore the folder from a copy, or run pam-retriever repair on it.",
+            )
+
+
+def checksum(id: str, text: str | None, metadata: str, vector: bytes) -> int:
+    """CRC-32 of a memory; the lengths of its parts are in it, so that none can borrow from the next."""
+    words = to_json([id, text, metadata])
+    return zlib.crc32(vector, zlib.crc32(words.encode()))
 
 
 def _record(id: str, vector: bytes, text: str | None, metadata: str) -> Record:
-    return Record(id, np.frombuffer(vector, "<f4").copy(), text, json.loads(metadata))
+    found = from_json(metadata, f"The metadata of {id!r}")
+    return Record(id, np.frombuffer(vector, "<f4").copy(), text, found)
+
+
+def from_json(text: str, what: str) -> Any:
+    """What is stored as JSON.
+
+    Raises:
+        IndexFormatError: it is damaged.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise IndexFormatError(
+            f"{what} is damaged ({error}).", "JSON", "Run pam-retriever check on the folder."
+        ) from error
 
 
 def _blobs(vectors: Float32) -> list[bytes]:
@@ -339,5 +364,17 @@ def _blobs(vectors: Float32) -> list[bytes]:
 
 
 def _from_blobs(blobs: list[bytes], dim: int) -> Float32:
-    array: npt.NDArray[np.float32] = np.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dim)
-    return array.astype(np.float32, copy=False)
+    if not all(isinstance(blob, bytes) and len(blob) == 4 * dim for blob in blobs):
+        raise IndexFormatError(
+            "The database holds a vector of another length than the index.",
+            f"{dim} float32 numbers in each",
+            "Run pam-retriever check on the folder.",
+        )
+    array: Float32 = np.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dim).astype(np.float32, copy=False)
+    if not np.isfinite(array).all() or not array.any(axis=1).all():
+        raise IndexFormatError(
+            "The database holds a vector that is all zeros, NaN or infinite.",
+            "vectors with a direction",
+            "Run pam-retriever check on the folder.",
+        )
+    return array

@@ -3,6 +3,7 @@
     manifest.json              format version, dimension, which database, its checksum
     memories-<name>.sqlite     records, vectors, trajectories, settings
     predictor-<name>.safetensors
+    writer.lock                while an index is open for writing
 
 A file is written under a new name, fsynced, and only then named by what is replaced
 atomically: the database by the manifest, the weights by a setting in the database. So at
@@ -11,230 +12,253 @@ every moment the manifest leads to one complete index.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import tempfile
-import uuid
-from dataclasses import asdict
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import safetensors.torch
-import torch
-
-from pam_retriever import __about__
-from pam_retriever.errors import IndexFormatError, InvalidInput
-from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
+from pam_retriever.predictor import Predictor
+from pam_retriever.storage.database import finish_copy, takes_no_journal
 from pam_retriever.storage.documents import Documents
+from pam_retriever.storage.faults import explained
+from pam_retriever.storage.files import check_file, checksum_of, sync
+from pam_retriever.storage.lock import WriterLock
+from pam_retriever.storage.manifest import MANIFEST, new_manifest, read_manifest, write_manifest
+from pam_retriever.storage.weights import pack_predictor, write_weights
 
-FORMAT = "pam-retriever-index"
-FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
-MANIFEST_LIMIT = 1_000_000  # bytes; a larger one is not ours
-
-
-def new_manifest(dim: int, backend: str) -> dict[str, Any]:
-    """The manifest of an index that has no database yet."""
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "library_version": __about__.__version__,
-        "dim": dim,
-        "metric": "cosine",
-        "backend": backend,
-        "database": f"memories-{uuid.uuid4().hex[:8]}.sqlite",
-        "database_sha256": None,  # only for a database that is not being written to
-    }
+T = TypeVar("T")
+ATTEMPTS = 5  # at reading a folder that its writer changes meanwhile
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Reads and checks a manifest.
+class Home:
+    """A folder that is open for writing, by this object alone, until ``close``.
 
     Raises:
-        IndexFormatError: there is none, it is not ours, or its format is newer.
+        IndexFormatError: the folder is damaged, or no index.
+        IndexLocked: another index has it open for writing.
+        StorageError: it cannot be written to.
     """
-    path = folder / MANIFEST
-    try:
-        if path.stat().st_size > MANIFEST_LIMIT:
-            raise ValueError(f"{path.stat().st_size} bytes")
-        manifest = json.loads(path.read_text("utf-8"))
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise ValueError(f"no {FORMAT!r} in it")
-    except FileNotFoundError:
-        raise IndexFormatError(f"{folder} holds no {MANIFEST}.", "the folder of an index", "Check the path.") from None
-    except (ValueError, RecursionError) as error:
-        raise IndexFormatError(
-            f"{path} is not a manifest ({error}).", "the manifest of an index", "Restore it from a copy."
-        ) from error
-    version = manifest.get("format_version")
-    if not isinstance(version, int) or version < 1 or version > FORMAT_VERSION:
-        raise IndexFormatError(
-            f"{folder} has format version {version!r}, written by version "
-            f"{manifest.get('library_version')!r} of this library.",
-            f"format version 1 to {FORMAT_VERSION}",
-            "Upgrade pam-retriever to read it.",
-        )
-    name, dim = manifest.get("database"), manifest.get("dim")
-    if not isinstance(name, str) or Path(name).name != name or not isinstance(dim, int) or dim < 1:
-        raise IndexFormatError(
-            f"{path} names the database {name!r} and the dimension {dim!r}.",
-            "a file in the same folder and a whole number",
-            "Restore the manifest from a copy.",
-        )
-    return manifest
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        read_manifest(folder)  # before anything is written into what may be no index
+        self._lock = WriterLock(folder)
+        try:
+            _remove_unfinished(folder)
+            self.manifest = read_manifest(folder)
+            self.documents = self._open()
+        except BaseException:
+            self._lock.release()
+            raise
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Replaces the manifest atomically."""
-    _write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+    def _open(self) -> Documents:
+        path, sha256 = self.folder / str(self.manifest["database"]), self.manifest["database_sha256"]
+        check_file(path, sha256)
+        if sha256 is not None:
+            # from now on it changes; said before SQLite touches it, so that a kill in between leaves no false alarm
+            self.manifest["database_sha256"] = None
+            write_manifest(self.folder, self.manifest)
+        documents = Documents(path, "write")
+        with documents.closed_on_error():
+            if sha256 is None:  # its last writer was killed
+                documents.check_structure()
+                documents.check_records()
+        return documents
 
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Closes the folder if what is inside fails."""
+        try:
+            yield
+        except BaseException:
+            self.documents.close()
+            self._lock.release()
+            raise
 
-def check_database(folder: Path, manifest: dict[str, Any]) -> Path:
-    """The path of the database, after comparing its checksum.
-
-    Raises:
-        IndexFormatError: it is missing or differs from what was saved.
-    """
-    path = folder / str(manifest["database"])
-    _check_file(path, manifest.get("database_sha256"))
-    return path
+    def close(self) -> None:
+        """Closes the database, and gives its file a checksum again."""
+        try:
+            self.documents.check_there()
+            settled = self.documents.settle()
+            self.documents.close()
+            if settled:
+                path = self.folder / str(self.manifest["database"])
+                write_manifest(self.folder, {**self.manifest, "database_sha256": checksum_of(path)})
+        except PAMError as error:
+            # all that was acknowledged is on disk; only the next open has to look at every memory
+            warnings.warn(f"The index was closed without a checksum: {error}", RuntimeWarning, stacklevel=3)
+        finally:
+            self.documents.close()
+            self._lock.release()
 
 
 def create_folder(folder: Path, manifest: dict[str, Any]) -> None:
     """Makes the folder of an empty index, whole or not at all; an empty folder may be there."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
-        inside = Path(made) / "index"
-        inside.mkdir()
+
+    def write(inside: Path) -> None:
         Documents(inside / str(manifest["database"])).close()
         write_manifest(inside, manifest)
-        if folder.exists():
-            folder.rmdir()  # empty: Windows does not replace folders
-        inside.replace(folder)
-    _sync(folder.parent)
+
+    _make_folder(folder, write)
 
 
-def open_database(folder: Path, manifest: dict[str, Any]) -> Documents:
-    """Opens the database of a manifest to write to it.
+def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Has a folder written under another name, and renames it when it is complete."""
+    with explained(folder):
+        if folder.exists() and os.path.ismount(folder):
+            write(folder)  # a mounted volume cannot be replaced
+            return
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
+            inside = Path(made) / "index"
+            inside.mkdir()
+            write(inside)
+            if folder.exists():
+                folder.rmdir()  # empty: Windows does not replace folders
+            inside.replace(folder)
+        sync(folder.parent)
+
+
+def load(folder: Path, build: Callable[[Documents, dict[str, Any]], T]) -> T:
+    """What ``build`` makes of a copy in memory of a folder's documents and its manifest.
+
+    Its writer may be at work; the copy is of one moment.
 
     Raises:
-        IndexFormatError: the database is missing, or differs from what was saved.
-        IndexLocked: another process has it open.
+        IndexFormatError: no index there, or a damaged one.
     """
-    path = check_database(folder, manifest)
-    if manifest["database_sha256"] is not None:
-        # from now on it changes; said before SQLite touches it, so that a kill in between leaves no false alarm
-        manifest["database_sha256"] = None
-        write_manifest(folder, manifest)
-    return Documents(path)
+    return _while_it_stays(folder, _read_copy, build)
+
+
+def view(folder: Path, build: Callable[[Documents, dict[str, Any]], T]) -> T:
+    """As ``load``, but reads from the file itself, which is seen as it is now whatever its writer does later."""
+    return _while_it_stays(folder, _view, build)
+
+
+def _while_it_stays(
+    folder: Path,
+    read: Callable[[Path, dict[str, Any]], Documents],
+    build: Callable[[Documents, dict[str, Any]], T],
+) -> T:
+    """Tries again if the folder was changed meanwhile: a file that was named may be gone, or have changed."""
+    for _ in range(ATTEMPTS):
+        before = _signature(folder)
+        manifest = read_manifest(folder)
+        error: PAMError | None = None
+        try:
+            documents = read(folder, manifest)
+            with documents.closed_on_error():
+                built = build(documents, manifest)
+                if manifest["database_sha256"] is None or read_manifest(folder) == manifest:
+                    return built
+            documents.close()
+        except (IndexFormatError, StorageError) as caught:
+            error = caught
+        if error is not None and _signature(folder) == before:
+            raise error
+    raise IndexFormatError(f"{folder} is replaced over and over.", "a folder that stays", "Try again later.")
+
+
+def _signature(folder: Path) -> list[tuple[str, int]]:
+    """Which files are there, and when the manifest was written."""
+    with explained(folder):
+        names = [(path.name, 0) for path in folder.glob("*.safetensors")] if folder.is_dir() else []
+        manifest = folder / MANIFEST
+        return [*sorted(names), (MANIFEST, manifest.stat().st_mtime_ns if manifest.exists() else 0)]
+
+
+def _read_copy(folder: Path, manifest: dict[str, Any]) -> Documents:
+    path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
+    check_file(path, sha256)
+    documents = Documents.read_copy(path, settled=sha256 is not None or takes_no_journal(path))
+    with documents.closed_on_error():
+        if sha256 is None:
+            documents.check_structure()
+            documents.check_records()
+    return documents
+
+
+def _view(folder: Path, manifest: dict[str, Any]) -> Documents:
+    path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
+    if takes_no_journal(path):
+        documents = _read_copy(folder, manifest)
+        documents.forbid_writing()
+        return documents
+    check_file(path, sha256)
+    documents = Documents(path, "read")
+    with documents.closed_on_error():
+        if sha256 is None:
+            documents.check_structure()
+            documents.check_records()
+    return documents
 
 
 def write_snapshot(
     folder: Path, manifest: dict[str, Any], documents: Documents, predictor: Predictor | None, overwrite: bool
 ) -> None:
-    """Saves a whole index.
+    """Saves a whole index. The same contents give the same bytes.
 
     Raises:
         InvalidInput: the folder is not empty, and it is no index or ``overwrite`` is False.
+        IndexLocked: the index that is to be replaced is open for writing.
+        StorageError: the disk does not take it; what was in the folder is there.
     """
-    replaced: list[Path] = []
-    if folder.exists() and any(folder.iterdir()):
+    fresh = new_manifest(manifest["dim"], manifest["backend"])
+    with explained(folder):
+        there = folder.exists() and any(folder.iterdir())
+        if not there:
+            _make_folder(folder, lambda inside: write_files(inside, None, fresh, documents, predictor))
+            return
         if not overwrite:
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
-        read_manifest(folder)  # refuses to write into a folder of something else
-        replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
-    folder.mkdir(parents=True, exist_ok=True)
-    manifest = new_manifest(manifest["dim"], manifest["backend"])
-    database = folder / manifest["database"]
-    documents.copy_to(database)
-    _sync(database)
-    if predictor is not None:
-        write_weights(folder, *pack_predictor(predictor))
-    manifest["database_sha256"] = _sha256(database)
-    write_manifest(folder, manifest)
-    kept = documents.setting("model")
-    for path in replaced:
-        if kept is None or path.name != kept["file"]:
+        old = read_manifest(folder)  # refuses to write into a folder of something else
+        lock = WriterLock(folder)
+        try:
+            _remove_unfinished(folder)
+            replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
+            kept = write_files(folder, old, fresh, documents, predictor)
+            for path in replaced:
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
+        finally:
+            lock.release()
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Deletes what a killed call had begun to write; the caller holds the lock."""
+    with explained(folder):
+        for path in [*folder.glob("*.new"), *folder.glob("*.new-*")]:
             path.unlink(missing_ok=True)
 
 
-def pack_predictor(predictor: Predictor) -> tuple[dict[str, Any], bytes]:
-    """What a setting has to say of a predictor, and the contents of its file."""
-    weights = safetensors.torch.save({k: v.contiguous() for k, v in predictor.state_dict().items()})
-    digest = hashlib.sha256(weights).hexdigest()
-    return {
-        "file": f"predictor-{digest[:12]}.safetensors",
-        "sha256": digest,
-        "predictor": asdict(predictor.config),
-    }, weights
-
-
-def write_weights(folder: Path, model: dict[str, Any], weights: bytes) -> None:
-    """Writes the weights to the file that ``model`` names; they are on the disk on return."""
-    _write_atomically(folder / str(model["file"]), weights)
-
-
-def read_predictor(folder: Path, model: dict[str, Any]) -> Predictor:
-    """Reads the weights that the setting ``model`` names.
-
-    Raises:
-        IndexFormatError: the file is missing, damaged, or does not fit the configuration.
-    """
-    name = model["file"]
-    if not isinstance(name, str) or Path(name).name != name:
-        raise IndexFormatError(f"The weights are named {name!r}.", "a file in the folder", "Restore the index.")
-    path = folder / name
-    _check_file(path, model["sha256"])
-    predictor = Predictor(PredictorConfig(**model["predictor"]), torch.Generator().manual_seed(0))
+def write_files(
+    folder: Path,
+    old: dict[str, Any] | None,
+    manifest: dict[str, Any],
+    documents: Documents,
+    predictor: Predictor | None,
+) -> set[str]:
+    """Writes the files of an index, the manifest last; returns the names of the others."""
+    copy = folder / f"{manifest['database']}.new"
     try:
-        predictor.load_state_dict(safetensors.torch.load(path.read_bytes()))
-    except (RuntimeError, safetensors.SafetensorError) as error:
-        raise IndexFormatError(
-            f"{path} does not hold the weights of this index ({error}).", "the saved weights", "Restore it."
-        ) from error
-    return predictor.eval()
-
-
-def remove_other_predictors(folder: Path, keep: str | None) -> None:
-    """Deletes weights that no setting names: older ones, or those of a fit that was killed."""
-    for path in folder.glob("predictor-*.safetensors*"):
-        if path.name != keep:
-            path.unlink(missing_ok=True)
-
-
-def _check_file(path: Path, sha256: str | None) -> None:
-    if not path.is_file():
-        raise IndexFormatError(f"{path} is missing.", "the file that the index names", "Restore it from a copy.")
-    if sha256 is not None and _sha256(path) != sha256:
-        raise IndexFormatError(
-            f"{path} is damaged: its checksum differs.", f"sha256 {sha256}", "Restore it from a copy."
-        )
-
-
-def _write_atomically(path: Path, contents: bytes) -> None:
-    """The file has its old contents or the new ones, never a part; on the disk on return."""
-    written = path.with_name(f"{path.name}.new")
-    written.write_bytes(contents)
-    _sync(written)
-    written.replace(path)
-    _sync(path.parent)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _sync(path: Path) -> None:
-    """Flushes a file, or the entries of a folder, to the disk."""
-    if path.is_dir() and os.name == "nt":
-        return  # Windows cannot open folders; it keeps their entries itself
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
+        documents.copy_to(copy)
+        finish_copy(copy)
+        digest = checksum_of(copy)
+        name = f"memories-{digest[:12]}.sqlite"
+        if old is not None and old["database"] == name and old["database_sha256"] is None:
+            name = f"memories-{digest[12:24]}.sqlite"  # there is a journal beside the old file of that name
+        sync(copy)
+        copy.replace(folder / name)
     finally:
-        os.close(descriptor)
+        copy.unlink(missing_ok=True)
+    kept = {name}
+    if predictor is not None:
+        model, weights = pack_predictor(predictor)
+        write_weights(folder, model, weights)
+        kept.add(str(model["file"]))
+    write_manifest(folder, {**manifest, "database": name, "database_sha256": digest})
+    return kept

@@ -1,0 +1,1 @@
+"""Kills, full disks, flipped bytes, random operations, fuzzing, and threads; docs/reliability.md."""

@@ -1,0 +1,143 @@
+"""A mixed load on a disk that fills up, with writes that fail, and with a folder that goes away.
+
+    python -m benchmarks.reliability.faults --rounds 200
+
+Each round an operation runs into a disk without room (a small tmpfs, where mounting one is allowed) or into a
+limit on the size of files (every write beyond it fails, at a place that moves). The call must fail with
+``StorageError``, or succeed; either way the index must answer at once with what it had, and what the disk
+holds after reopening must be the same. Then room is made and the load goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from benchmarks import report
+from benchmarks.reliability.load import DIM, Model, draw
+from pam_retriever import PredictiveAssociativeIndex, StorageError
+from pam_retriever.integrity import check
+
+TMPFS = 3_000_000  # bytes
+REOPENED_EVERY = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parsed = parser.parse_args()
+    torch.set_num_threads(1)
+    results, failures = {}, []
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        results["failing writes"], wrong = run(folder / "a", parsed.rounds, parsed.seed, limited_files)
+        failures += wrong
+        mounted = folder / "small"
+        mounted.mkdir()
+        if mount(mounted):
+            try:
+                results["full disk"], wrong = run(mounted / "a", parsed.rounds, parsed.seed, full_disk)
+                failures += wrong
+            finally:
+                ctypes.CDLL(None).umount(str(mounted).encode())
+        else:
+            results["full disk"] = {"not run: no right to mount a tmpfs": 1}
+    path = report.write("reliability/faults", {"seed": parsed.seed, **results, "failures": failures})
+    print(results, failures, path, sep="\n")
+    sys.exit(bool(failures))
+
+
+def run(folder: Path, rounds: int, seed: int, fault: object) -> tuple[dict[str, int], list[str]]:
+    """Runs every operation with a fault, and every one that failed without it."""
+    random = np.random.default_rng(seed)
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    model = Model()
+    folder.parent.mkdir(exist_ok=True)
+    index = PredictiveAssociativeIndex.open(folder, dim=DIM)
+    for number in tqdm(range(rounds), disable=None):
+        operation = draw(seed, number, model)
+        try:
+            with fault(folder.parent, random):  # type: ignore[operator]
+                operation.run(index, folder.with_name("saved"))
+            counts["succeeded all the same"] += 1
+            model = model.after(operation)
+        except StorageError as error:
+            counts[f"{operation.kind} refused"] += 1
+            counts[f"said: {_reason(str(error))}"] += 1
+            wrong = model.differs(index)
+            if wrong:
+                failures.append(f"round {number}, {operation}: after the failure {wrong}")
+            operation.run(index, folder.with_name("saved"))  # there is room again
+            counts["repeated with room, and succeeded"] += 1
+            model = model.after(operation)
+        wrong = model.differs(index)
+        if wrong:
+            failures.append(f"round {number}, {operation}: {wrong}")
+        if number % REOPENED_EVERY == 0:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                index.close()
+            failures += [f"round {number}: {line}" for line in check(folder)]
+            index = PredictiveAssociativeIndex.open(folder)
+            wrong = model.differs(index)
+            counts["reopened"] += 1
+            if wrong:
+                failures.append(f"round {number}: reopened: {wrong}")
+    index.close()
+    return dict(counts), failures
+
+
+@contextmanager
+def limited_files(_: Path, random: np.random.Generator) -> Iterator[None]:
+    """No file may grow beyond a size: a write fails in the middle, as on a disk with a bad patch."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(random.integers(100, 60_000)), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def full_disk(folder: Path, random: np.random.Generator) -> Iterator[None]:
+    """A file that leaves a few kilobytes on the disk."""
+    ballast = folder / "ballast"
+    left = shutil.disk_usage(folder).free - int(random.integers(0, 60_000))
+    descriptor = os.open(ballast, os.O_CREAT | os.O_WRONLY)
+    try:
+        if left > 0:
+            os.posix_fallocate(descriptor, 0, left)
+        yield
+    finally:
+        os.close(descriptor)
+        ballast.unlink()
+
+
+def mount(folder: Path) -> bool:
+    """A small disk; False without the right to mount one."""
+    return ctypes.CDLL(None).mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, f"size={TMPFS}".encode()) == 0
+
+
+def _reason(message: str) -> str:
+    known = ["File too large", "No space left", "full", "disk I/O error", "unable to open"]
+    return next((reason for reason in known if reason in message), message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""What atheris feeds: the filter language, the manifest and the JSONL reader. Run by ``fuzz.py``.
+
+    python -m benchmarks.reliability.fuzz_targets filter CORPUS -max_total_time=60
+
+Every input must be accepted or refused with an error of the library; anything else is a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import atheris
+
+with atheris.instrument_imports(include=["pam_retriever.filters", "pam_retriever.events", "pam_retriever.validation"]):
+    from pam_retriever import events, filters, validation  # noqa: F401
+with atheris.instrument_imports(include=["pam_retriever.storage.manifest", "json.decoder"]):
+    from pam_retriever.storage import manifest as manifests
+
+from pam_retriever import InvalidInput, PAMError, PredictiveAssociativeIndex
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.limits import MAX_DIM
+
+KEYS = ["a", "tags", "year", "", "'", '"', "$.a", "a.b", "é", "\U0001f600"]
+OPERATORS = [*filters.OPERATORS, *filters.COMBINERS, "$near"]
+METADATA = [
+    {},
+    {"a": 1, "tags": ["x", "y"], "year": 2020},
+    {"a": None, "'": "quote", '"': True, "$": 0},
+    {"a": "text", "tags": "x y", "year": 2020.5, "é": {"b": [1, 2]}},
+    {"a": [1, [2, "x"]], "": -(2**63), "\U0001f600": 2**70},
+]
+
+
+def make_filter_target() -> Any:
+    """Any filter selects rows, and its negation selects the others."""
+    index = PredictiveAssociativeIndex(dim=1)
+    index.add([[1.0]] * len(METADATA), metadatas=METADATA)
+    everything = {record.id for record in index.find()}
+
+    def target(data: bytes) -> None:
+        try:  # as JSON, or as what Python can hand in beyond JSON
+            as_json = data[:1] == b"\x00"
+            where = json.loads(data[1:].decode()) if as_json else _value(atheris.FuzzedDataProvider(data), 0)
+        except (ValueError, RecursionError):
+            return
+        try:
+            chosen = {record.id for record in index.find(where)} if isinstance(where, dict) else set()
+            others = {record.id for record in index.find({"$not": where})}
+        except InvalidInput:
+            return
+        if isinstance(where, dict):
+            assert chosen | others == everything and not chosen & others, where
+
+    return target
+
+
+def _value(provider: Any, depth: int) -> Any:
+    """A value as a filter may hold it, or may not."""
+    kind = provider.ConsumeIntInRange(0, 9)
+    if kind >= 6 and depth < 20:
+        return {_key(provider): _value(provider, depth + 1) for _ in range(provider.ConsumeIntInRange(0, 3))}
+    if kind == 5 and depth < 20:
+        return [_value(provider, depth + 1) for _ in range(provider.ConsumeIntInRange(0, 4))]
+    if kind == 4:
+        return provider.ConsumeUnicode(20)
+    if kind == 3:
+        return provider.ConsumeFloat()
+    if kind == 2:
+        return provider.ConsumeInt(9)
+    return [None, True][kind % 2]
+
+
+def _key(provider: Any) -> str:
+    names = KEYS if provider.ConsumeBool() else OPERATORS
+    at = provider.ConsumeIntInRange(0, len(names))
+    return names[at] if at < len(names) else provider.ConsumeUnicode(20)
+
+
+def manifest_target(data: bytes) -> None:
+    """A manifest is refused, or names a database in the folder and a dimension within the limits."""
+    folder = Path("/an/index")
+    try:
+        found = manifests.parse_manifest(data, folder / "manifest.json")
+    except IndexFormatError:
+        return
+    database = folder / found["database"]
+    assert database.parent == folder and ".." not in found["database"], found
+    assert {"backend", "database_sha256"} <= set(found), found
+    assert 1 <= found["dim"] <= MAX_DIM and found["format_version"] == 1, found
+
+
+def make_jsonl_target() -> Any:
+    """A file of events is refused, or can be stored and found."""
+    path = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)) / "events.jsonl"
+
+    def target(data: bytes) -> None:
+        path.write_bytes(data)
+        index = None
+        try:
+            for batch in events.read_events(path, events.Fields()):
+                vectors = batch.embedded(None, None if index is None else index.dim)
+                index = index or PredictiveAssociativeIndex(dim=vectors.shape[1], backend="exact")
+                index.add(vectors, batch.ids, batch.texts, batch.metadatas)
+            if index is not None:
+                assert {record.id for record in index.find({"session": {"$exists": True}})} >= set(batch.ids)
+        except PAMError:
+            return
+
+    return target
+
+
+if __name__ == "__main__":
+    chosen = sys.argv.pop(1)
+    targets = {"filter": make_filter_target, "manifest": lambda: manifest_target, "jsonl": make_jsonl_target}
+    atheris.Setup(sys.argv, targets[chosen]())
+    atheris.Fuzz()

@@ -1,0 +1,145 @@
+"""kill -9 at random moments of a mixed load; every reopened index against the model.
+
+    python -m benchmarks.reliability.kills --kills 500
+
+The writer logs each operation before it begins and after it returned. After the kill, the index must hold
+every operation that returned, the one in flight wholly or not at all, and nothing else; ``check`` must
+find nothing wrong with it. Every other time a reader goes first and has to recover the journal. The writer is
+forked from a process that has imported the library, so that a life takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from benchmarks import report
+from benchmarks.reliability.load import DIM, Model, draw
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.integrity import check
+
+LIVES = 25  # of one folder; then a new one
+LONGEST = 0.8  # seconds until the kill
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parsed = parser.parse_args()
+    torch.set_num_threads(1)  # threads do not survive a fork
+    with tempfile.TemporaryDirectory() as folder:
+        counts, failures = run(parsed.kills, parsed.seed, Path(folder))
+    path = report.write("reliability/kills", {"seed": parsed.seed, "counts": counts, "failures": failures})
+    print(counts, failures, path, sep="\n")
+    sys.exit(bool(failures))
+
+
+def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
+    """Kills a writer so often; returns what was counted, and every difference from the model."""
+    random = np.random.default_rng(seed)
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    model, number = Model(), 0
+    for life in tqdm(range(kills), disable=None):
+        path, log = folder / f"index{life // LIVES}", folder / "log"
+        if life % LIVES == 0:
+            model = Model()
+        log.write_bytes(b"")
+        _live_and_die(path, log, folder / "spare", seed, number, model, float(random.uniform(0, LONGEST)))
+        begun, done = _read(log)
+        counts["kills"] += 1
+        for at in range(number, number + done):
+            operation = draw(seed, at, model)
+            counts[f"acknowledged {operation.kind}"] += 1
+            model = model.after(operation)
+        number += done
+        candidates = [model]
+        if begun > done:
+            inflight = draw(seed, number, model)
+            counts[f"killed in {inflight.kind}"] += 1
+            candidates.append(model.after(inflight))
+            number += 1
+        else:
+            counts["killed between operations, or while opening"] += 1
+        if not path.exists():
+            counts["killed before the folder was there"] += 1
+            if done:
+                failures.append(f"life {life}: the folder is gone")
+            continue
+        model, wrong = _compare(path, candidates, read_first=bool(life % 2))
+        counts["in flight: there"] += begun > done and model is candidates[-1]
+        counts["in flight: not there"] += begun > done and model is candidates[0]
+        failures += [f"life {life}: {line}" for line in wrong]
+        if (folder / "spare").exists() and life % 10 == 9:
+            failures += [f"life {life}: saved copy: {line}" for line in _check_spare(folder / "spare")]
+        if life % LIVES == LIVES - 1:
+            shutil.rmtree(path)
+    return dict(counts), failures
+
+
+def _live_and_die(path: Path, log: Path, spare: Path, seed: int, number: int, model: Model, seconds: float) -> None:
+    """A writer in a process of its own, killed after so long."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            written = os.open(log, os.O_WRONLY | os.O_APPEND)
+            index = PredictiveAssociativeIndex.open(path, dim=DIM)
+            while True:
+                operation = draw(seed, number, model)
+                os.write(written, b"begin\n")
+                operation.run(index, spare)
+                os.write(written, b"done\n")
+                model, number = model.after(operation), number + 1
+        except BaseException as error:  # noqa: BLE001 - a child must not run on as its parent
+            os.write(written, f"error {error!r}\n".encode())
+        finally:
+            os._exit(status)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _read(log: Path) -> tuple[int, int]:
+    """How many operations began, and how many returned."""
+    lines = log.read_text().splitlines()
+    errors = [line for line in lines if line.startswith("error")]
+    if errors:
+        raise SystemExit(f"the writer failed: {errors}")
+    return lines.count("begin"), lines.count("done")
+
+
+def _compare(path: Path, candidates: list[Model], read_first: bool) -> tuple[Model, list[str]]:
+    """The candidate that the index agrees with, and what is wrong if there is none."""
+    wrong: list[str] = []
+    if read_first:
+        with PredictiveAssociativeIndex.open(path, read_only=True) as index:
+            if all(candidate.differs(index) for candidate in candidates):
+                wrong.append(f"read-only: {candidates[-1].differs(index)}")
+    wrong += check(path)
+    with PredictiveAssociativeIndex.open(path) as index:
+        for candidate in candidates:
+            if candidate.differs(index) is None:
+                return candidate, wrong
+        return candidates[0], [*wrong, str(candidates[0].differs(index))]
+
+
+def _check_spare(spare: Path) -> list[str]:
+    """A folder that was being overwritten holds one whole index, the old one or the new one."""
+    return check(spare)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""What is wrong with the folder of an index, and what of it can be rebuilt."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.backends import make_backend
+from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
+from pam_retriever.predictor import Predictor
+from pam_retriever.storage import snapshot
+from pam_retriever.storage.documents import Documents
+from pam_retriever.storage.files import check_file
+from pam_retriever.storage.lock import WriterLock
+from pam_retriever.storage.manifest import FORMAT_VERSION, new_manifest, read_manifest
+from pam_retriever.storage.salvage import salvage
+from pam_retriever.storage.weights import read_predictor
+from pam_retriever.training import predict
+
+CLOSE = 1e-3  # float32 on another machine moves f(p), of unit length, by 1e-6
+NAMED = 20  # damaged memories that are named one by one
+
+
+def check(path: str | Path) -> list[str]:
+    """Reads everything in the folder of an index, and changes nothing.
+
+    Args:
+        path: the folder; it may be open for writing.
+
+    Returns:
+        A line for each thing that is wrong; none for a sound index.
+
+    Raises:
+        IndexFormatError: there is no index, or it is of a newer format.
+    """
+    folder = Path(path)
+    refuse_others(folder)
+    return list(_findings(folder))
+
+
+def repair(path: str | Path) -> list[str]:
+    """Rebuilds what can be rebuilt, and leaves a sound index.
+
+    Memories whose checksum differs are left out and named; association vectors are computed anew from vectors
+    and weights; where the weights are lost, the index has to be fitted again. ANN indexes are not in the
+    folder: ``open`` and ``load`` always build them. The damaged database is kept as ``damaged-...``.
+
+    Returns:
+        A line for each thing that was done, lost or could not be rebuilt; none for a sound index.
+
+    Raises:
+        IndexFormatError: there is nothing to rebuild from; the folder is as it was.
+        IndexLocked: the index is open for writing.
+        StorageError: the disk does not take it; the folder is as it was.
+    """
+    folder = Path(path)
+    refuse_others(folder)
+    lock = WriterLock(folder)
+    try:
+        wrong = list(_findings(folder))
+        return [*wrong, *_rebuild(folder)] if wrong else []
+    finally:
+        lock.release()
+
+
+def refuse_others(folder: Path) -> None:
+    """Refuses a folder without an index, and one of a newer format, which is not damaged.
+
+    Raises:
+        IndexFormatError: it is one of them.
+    """
+    try:
+        read_manifest(folder)
+    except IndexFormatError as error:
+        newer = f"format version 1 to {FORMAT_VERSION}" in str(error)
+        if newer or not list(folder.glob("memories-*.sqlite")):
+            raise
+
+
+def _findings(folder: Path) -> Iterator[str]:
+    manifest = _manifest(folder)
+    if isinstance(manifest, str):
+        yield manifest
+        return
+    try:
+        make_backend(str(manifest["backend"]), 1)
+    except InvalidInput as error:
+        yield f"manifest.json: {error}"
+    database = folder / str(manifest["database"])
+    try:
+        check_file(database, manifest["database_sha256"])
+    except IndexFormatError as error:
+        yield str(error)
+        if not database.is_file():
+            return
+    try:
+        documents = Documents.read_copy(database, settled=manifest["database_sha256"] is not None)
+    except PAMError as error:
+        yield str(error)
+        return
+    try:
+        yield from _contents(folder, manifest, documents)
+    except PAMError as error:
+        yield str(error)
+    finally:
+        documents.close()
+
+
+def _contents(folder: Path, manifest: dict[str, Any], documents: Documents) -> Iterator[str]:
+    """What is wrong inside a database that can be opened."""
+    documents.check_structure()
+    wrong = [line for _, line in documents.damaged()]
+    yield from wrong[:NAMED]
+    if len(wrong) > NAMED:
+        yield f"and {len(wrong) - NAMED:,} more memories"
+    documents.find({}, None)  # metadata that are no JSON
+    rows, vectors, associations = documents.all_vectors(int(manifest["dim"]))
+    model = documents.setting("model")
+    if model is None:
+        if associations is not None:
+            yield "there are association vectors, but no weights that made them"
+        return
+    predictor = read_predictor(folder, model, int(manifest["dim"]))
+    if len(rows) and associations is None:
+        yield "there are weights, but no association vectors"
+    elif associations is not None:
+        far = np.flatnonzero(np.abs(predict(predictor, vectors) - associations).max(axis=1) > CLOSE)
+        if len(far):
+            yield f"{len(far):,} association vectors are not f of their memory, the first in row {rows[far[0]]}"
+
+
+def _manifest(folder: Path) -> dict[str, Any] | str:
+    """The manifest, or what is wrong with it."""
+    try:
+        return read_manifest(folder)
+    except IndexFormatError as error:
+        return str(error)
+
+
+def _rebuild(folder: Path) -> Iterator[str]:
+    """Writes the folder anew from what can be read; the caller holds the lock."""
+    manifest = _manifest(folder)
+    known = {} if isinstance(manifest, str) else manifest
+    database = _database(folder, known)
+    try:
+        documents, dim, lost = salvage(database, known.get("dim"))
+    except sqlite3.DatabaseError as error:
+        raise IndexFormatError(
+            f"Nothing can be read from {database} ({error}).", "a database", "Restore the folder from a copy."
+        ) from error
+    with documents.closed_on_error():
+        if not dim:
+            raise IndexFormatError(f"No memory in {database} is whole.", "at least one", "Restore it from a copy.")
+        backend = _backend(known)
+        predictor, words = _refit(folder, documents, dim)
+        kept = database.rename(database.with_name(f"damaged-{database.name}"))
+        try:
+            snapshot.write_files(folder, None, new_manifest(dim, backend), documents, predictor)
+        except BaseException:
+            kept.rename(database)
+            raise
+        if documents.count_trajectories():
+            yield "trajectories have no checksum of their own: compare them with a copy if there is one"
+        yield from (f"lost: {line}" for line in lost)
+        yield from words
+        yield f"kept {len(documents):,} memories and {documents.count_trajectories():,} trajectories"
+        yield f"the damaged database is kept as {kept.name}"
+    documents.close()
+
+
+def _refit(folder: Path, documents: Documents, dim: int) -> tuple[Predictor | None, list[str]]:
+    """Association vectors from vectors and weights; without weights the index is not fitted."""
+    model = documents.setting("model")
+    if model is None:
+        return None, []
+    try:
+        predictor = read_predictor(folder, model, dim)
+    except PAMError as error:
+        with documents.transaction():
+            documents.fetch("DELETE FROM settings WHERE key = 'model'")
+        return None, [f"lost: the weights ({error.got}) They cannot be rebuilt: call fit() again."]
+    rows, vectors, _ = documents.all_vectors(dim)
+    with documents.transaction():
+        documents.set_associations(rows, predict(predictor, vectors))
+    return predictor, ["association vectors computed anew from vectors and weights"]
+
+
+def _database(folder: Path, manifest: dict[str, Any]) -> Path:
+    """The database that the manifest names; without a manifest, the one that was changed last."""
+    if manifest and (folder / str(manifest["database"])).is_file():
+        return folder / str(manifest["database"])
+    found = sorted(folder.glob("memories-*.sqlite"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise IndexFormatError(f"{folder} holds no database.", "memories-*.sqlite", "Restore it from a copy.")
+    return found[-1]
+
+
+def _backend(manifest: dict[str, Any]) -> str:
+    backend = str(manifest.get("backend", "faiss"))
+    try:
+        make_backend(backend, 1)
+    except InvalidInput:
+        return "faiss"
+    return backend

@@ -1,0 +1,25 @@
+"""Every limit of an index, in one place; docs/reliability.md says what each is for.
+
+What is beyond one of them is refused with ``InvalidInput`` (from a caller) or ``IndexFormatError``
+(from a folder), before anything is stored or allocated.
+"""
+
+from __future__ import annotations
+
+# what a caller hands in
+MAX_DIM = 65_536
+MAX_ID_BYTES = 4_096  # UTF-8
+MAX_TEXT_BYTES = 16_000_000  # UTF-8
+MAX_METADATA_BYTES = 1_000_000  # of one memory, as JSON
+MAX_METADATA_DEPTH = 64  # SQLite's own JSON parser stops at 1,000
+MAX_WINDOW = 1_000
+MAX_HOPS = 32
+MAX_FILTER_DEPTH = 16  # SQLite's parser holds 100 open symbols; a level here takes up to four
+MAX_FILTER_TESTS = 30_000  # SQLite's limit is 32,766 parameters
+
+# what a file may hold
+MAX_MANIFEST_BYTES = 1_000_000
+MAX_LINE = 10_000_000  # characters of one event in a JSONL file
+MAX_BATCH = 50_000_000  # characters of the events that are held at once
+MAX_HIDDEN = 65_536  # width of a predictor's layers
+MAX_LAYERS = 64

@@ -1,0 +1,62 @@
+"""A lock that many readers or one writer hold."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class ReadWriteLock:
+    """``with lock:`` is alone; ``with lock.shared():`` is beside others of its kind.
+
+    A waiting writer goes before readers that come later, so that no stream of queries can keep it out.
+    Both may be entered again by the thread that is inside; only a reader cannot become a writer.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._readers: dict[int, int] = {}  # thread -> how often it is inside
+        self._waiting = 0
+        self._writer: int | None = None
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        with self._changed:
+            if me in self._readers:
+                raise RuntimeError("a thread that reads cannot write before it has finished reading")
+            if self._writer != me:
+                self._waiting += 1
+                try:
+                    while self._writer is not None or self._readers:
+                        self._changed.wait()
+                    self._writer = me
+                finally:
+                    self._waiting -= 1
+            self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._depth -= 1
+            if not self._depth:
+                self._writer = None
+                self._changed.notify_all()
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Beside other readers, while nobody writes."""
+        me = threading.get_ident()
+        with self._changed:
+            again = me in self._readers or self._writer == me
+            while not again and (self._writer is not None or self._waiting):
+                self._changed.wait()
+            self._readers[me] = self._readers.get(me, 0) + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers[me] -= 1
+                if not self._readers[me]:
+                    del self._readers[me]
+                    self._changed.notify_all()

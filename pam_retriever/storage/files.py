@@ -1,0 +1,72 @@
+"""Files that are there whole or not at all, and their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.storage.faults import explained
+
+
+def write_atomically(path: Path, contents: bytes) -> None:
+    """The file has its old contents or the new ones, never a part; on the disk on return.
+
+    Raises:
+        StorageError: it could not be written; the old contents are there.
+    """
+    written = path.with_name(f"{path.name}.new")
+    with explained(path):
+        try:
+            written.write_bytes(contents)
+            sync(written)
+            written.replace(path)
+            sync(path.parent)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
+
+
+def check_file(path: Path, sha256: str | None) -> None:
+    """Refuses a file that is not what was saved.
+
+    Raises:
+        IndexFormatError: it is missing, leads out of the folder, or its checksum differs.
+        StorageError: it cannot be read.
+    """
+    if path.is_symlink() or not path.is_file():
+        what = "is a link" if path.is_symlink() else "is missing"
+        raise IndexFormatError(f"{path} {what}.", "the file that the index names", "Restore it from a copy.")
+    if sha256 is not None and checksum_of(path) != sha256:
+        raise IndexFormatError(
+            f"{path} is damaged: its checksum differs.",
+            f"sha256 {sha256}",
+            "Restore it from a copy, or run pam-retriever repair on the folder.",
+        )
+
+
+def checksum_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with explained(path), path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Flushes a file, or the entries of a folder, to the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot open folders; it keeps their entries itself
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if sys.platform == "darwin":
+            import fcntl
+
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # fsync alone leaves it in the drive's cache
+        else:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,117 @@
+"""What can still be read of a damaged database, row by row."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pam_retriever.storage.documents import Documents, checksum
+
+MEMORIES = (
+    "SELECT row, id, text, metadata, checksum, vector FROM memories JOIN vectors USING (row) "
+    "WHERE row BETWEEN ? AND ? ORDER BY row"
+)
+STEPS = (
+    "SELECT trajectory, position, row, timestamp, salience FROM steps "
+    "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position"
+)
+TRAJECTORIES = "SELECT trajectory, id FROM trajectories WHERE trajectory BETWEEN ? AND ?"
+CHUNK = 256
+GUESS = 1_000_000  # rows to look through where the file cannot say how many there are
+
+
+def salvage(path: Path, dim: int | None) -> tuple[Documents, int, list[str]]:
+    """A database in memory with the whole memories of a damaged file, without association vectors.
+
+    Args:
+        path: the file, which is left as it is.
+        dim: of the index; None takes that of the first memory.
+
+    Returns:
+        The database, the dimension (0 for none) and a line for each loss.
+
+    Raises:
+        sqlite3.DatabaseError: nothing at all can be read.
+    """
+    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    source.text_factory = bytes  # text that is no UTF-8 is damage of one row, not of the query
+    lost: list[str] = []
+    documents = Documents()
+    try:
+        source.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        with documents.transaction():
+            dim = _copy_memories(source, documents, dim, lost)
+            _copy_trajectories(source, documents, lost)
+            for key, value in _rows(source, "SELECT key, value FROM settings WHERE rowid BETWEEN ? AND ?", 1, lost):
+                _copy_setting(documents, key, value, lost)
+    finally:
+        source.close()
+    return documents, dim or 0, lost
+
+
+def _copy_memories(source: sqlite3.Connection, documents: Documents, dim: int | None, lost: list[str]) -> int | None:
+    seen: set[str] = set()
+    for row, id, text, metadata, expected, vector in _rows(source, MEMORIES, _last(source, "memories"), lost):
+        try:
+            name, words = str(id, "utf-8"), None if text is None else str(text, "utf-8")
+            stored = str(metadata, "utf-8")
+            whole = checksum(name, words, stored, vector) == expected and name not in seen
+        except (TypeError, ValueError):
+            whole = False
+        if whole and (dim is None or len(vector) == 4 * dim):
+            dim = len(vector) // 4
+            seen.add(name)
+            values = [row, name, words, stored, expected]
+            documents.fetch("INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)", values)
+            documents.fetch("INSERT INTO vectors (row, vector) VALUES (?, ?)", [row, vector])
+        else:
+            lost.append(f"memory {id!r} (row {row}): it is not what was stored")
+    return dim
+
+
+def _copy_trajectories(source: sqlite3.Connection, documents: Documents, lost: list[str]) -> None:
+    last = _last(source, "trajectories")
+    for number, id in _rows(source, TRAJECTORIES, last, lost):
+        try:
+            documents.fetch("INSERT INTO trajectories (trajectory, id) VALUES (?, ?)", [number, str(id, "utf-8")])
+        except (sqlite3.IntegrityError, TypeError, ValueError):
+            lost.append(f"trajectory {id!r}: it is not what was stored")
+    for step in _rows(source, STEPS, last, lost):
+        try:
+            documents.fetch("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", step)
+        except (sqlite3.IntegrityError, sqlite3.InterfaceError):
+            lost.append(f"step {step[1]} of trajectory number {step[0]}: its memory or trajectory is lost")
+
+
+def _copy_setting(documents: Documents, key: Any, value: Any, lost: list[str]) -> None:
+    try:
+        documents.set_setting(str(key, "utf-8"), json.loads(value))
+    except (TypeError, ValueError, RecursionError):
+        lost.append(f"the setting {key!r}")
+
+
+def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query between two numbers; where a range cannot be read, its numbers one by one."""
+    for start in range(0, last + 1, CHUNK):
+        try:
+            found = source.execute(sql, [start, start + CHUNK - 1]).fetchall()
+        except sqlite3.DatabaseError:
+            found = []
+            for number in range(start, min(start + CHUNK, last + 1)):
+                try:
+                    found += source.execute(sql, [number, number]).fetchall()
+                except sqlite3.DatabaseError as error:
+                    lost.append(f"number {number} of {sql.split(' FROM ')[1].split()[0]}: {error}")
+        yield from found
+
+
+def _last(source: sqlite3.Connection, table: str) -> int:
+    """The largest number that was handed out."""
+    try:
+        found = source.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [table]).fetchone()
+        return min(int(found[0]), 2**40) if found else 0
+    except (sqlite3.DatabaseError, TypeError, ValueError):
+        return GUESS

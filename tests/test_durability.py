@@ -1,0 +1,482 @@
+"""One writer and many readers, disks that fail, folders that are damaged and repaired."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import DIM, TINY, WINDOW
+
+from pam_retriever import (
+    FitConfig,
+    IndexFormatError,
+    IndexLocked,
+    PredictiveAssociativeIndex,
+    ReadOnlyIndex,
+    StorageError,
+)
+from pam_retriever.cli import main
+from pam_retriever.integrity import check, repair
+from pam_retriever.storage import documents, faults
+
+SMALL = FitConfig(hidden=8, passes=1)
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def contents(index: PredictiveAssociativeIndex) -> list:
+    return [(r.id, r.vector.tobytes(), r.text, r.metadata) for r in index.find()]
+
+
+def make(path: Path, memories: int = 8) -> PredictiveAssociativeIndex:
+    """A fitted durable index of a few memories, open."""
+    index = PredictiveAssociativeIndex.open(path, dim=3)
+    ids = [f"m{n}" for n in range(memories)]
+    vectors = np.random.default_rng(3).standard_normal((memories, 3))
+    index.add(vectors, ids, [f"text {id}" for id in ids], [{"n": n} for n in range(memories)])
+    index.fit([ids], window=1, config=SMALL, progress=False)
+    return index
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    with make(tmp_path / "index"):
+        pass
+    return tmp_path / "index"
+
+
+# ---- one writer, many readers
+
+
+def test_a_reader_sees_one_moment_while_the_writer_goes_on(tmp_path):
+    with make(tmp_path / "index") as writer:
+        reader = PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True)
+        before, hits = contents(reader), reader.recall("m0", k=9)
+        writer.add(np.ones((1, 3)), ["later"])
+        writer.delete("m3")
+        writer.fit([["later", "m0", "m1"]], config=SMALL, progress=False)
+        assert contents(reader) == before
+        assert reader.recall("m0", k=9) == hits
+        assert "m1" in {hit.id for hit in reader.recall("m0", faithful=True)}
+        with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True) as second:
+            assert "later" in second
+            assert "m3" not in second
+        loaded = PredictiveAssociativeIndex.load(tmp_path / "index")
+        assert contents(loaded) == contents(writer)
+    assert contents(reader) == before  # the writer is gone, the moment stays
+    reader.close()
+
+
+def test_a_reader_changes_nothing(saved):
+    with PredictiveAssociativeIndex.open(saved, read_only=True) as reader:
+        assert "read-only, at" in repr(reader)
+        before = contents(reader)
+        for change in (
+            lambda: reader.add(np.ones((1, 3))),
+            lambda: reader.delete("m0"),
+            lambda: reader.observe(["m0", "m1"]),
+            lambda: reader.fit(config=SMALL, progress=False),
+            lambda: reader.set_note("a", 1),
+        ):
+            with pytest.raises(ReadOnlyIndex, match="read_only"):
+                change()
+        assert contents(reader) == before
+    assert check(saved) == []
+
+
+READER = """
+    import sys
+    from pam_retriever import PredictiveAssociativeIndex
+    with PredictiveAssociativeIndex.open(sys.argv[1], read_only=True) as index:
+        print(len(index), flush=True)
+        input()
+        print(len(index), [hit.id for hit in index.recall("m0", k=3)], flush=True)
+"""
+
+
+def test_a_reader_in_another_process_outlives_a_killed_writer(tmp_path):
+    path = tmp_path / "index"
+    writer = make(path)
+    script = tmp_path / "reader.py"
+    script.write_text("\n".join(line[4:] for line in READER.splitlines()))
+    reader = subprocess.Popen(
+        [sys.executable, str(script), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert reader.stdout.readline() == "8\n"
+    writer.add(np.ones((1, 3)), ["later"])
+    expected = [hit.id for hit in PredictiveAssociativeIndex.load(path).recall("m0", k=99)]
+    assert "later" in expected
+    answer, _ = reader.communicate("\n")
+    count, ids = answer.split(" ", 1)
+    assert count == "8"
+    assert "later" not in ids
+    writer.close()
+
+
+def test_a_reader_that_comes_first_does_not_keep_the_writer_out(fitted, tmp_path):
+    fitted.save(tmp_path / "saved")
+    reader = PredictiveAssociativeIndex.open(tmp_path / "saved", read_only=True)
+    with PredictiveAssociativeIndex.open(tmp_path / "saved") as writer:
+        writer.delete("m000")
+    assert "m000" in reader
+    reader.close()
+    assert "m000" not in PredictiveAssociativeIndex.load(tmp_path / "saved")
+
+
+def test_the_lock_is_free_after_kill_and_close(tmp_path):
+    child = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "index")], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "open\n"
+    with pytest.raises(IndexLocked, match=f"process {child.pid} on "):
+        PredictiveAssociativeIndex.open(tmp_path / "index")
+    with pytest.raises(IndexLocked, match=f"process {child.pid} on "):
+        PredictiveAssociativeIndex(dim=2).save(tmp_path / "index", overwrite=True)
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert "kept" in index
+    assert not (tmp_path / "index" / "writer.lock").exists()
+
+
+HOLDER = """
+import sys, time
+from pam_retriever import PredictiveAssociativeIndex
+index = PredictiveAssociativeIndex.open(sys.argv[1], dim=2)
+index.add([[1, 2]], ["kept"])
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+# ---- disks that fail
+
+
+class Limit:
+    """No file may grow past a size, as when the disk is full."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __enter__(self) -> None:
+        self.before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, self.before[1]))
+
+    def __exit__(self, *_: object) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.before)
+
+
+def test_a_full_disk_fails_the_call_and_the_index_still_answers(tmp_path):
+    with make(tmp_path / "index") as index:
+        before, hits = contents(index), index.recall("m0")
+        for change in (
+            lambda: index.add(np.ones((200, 3)), [f"new{n}" for n in range(200)]),
+            lambda: index.fit(config=SMALL, seed=1, progress=False),
+            lambda: index.save(tmp_path / "saved"),
+        ):
+            with Limit(1000), pytest.raises(StorageError, match="as it was"):
+                change()
+            assert contents(index) == before
+            assert index.recall("m0") == hits
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+        index.save(tmp_path / "saved")
+        index.add(np.ones((1, 3)), ["room again"])
+    assert check(tmp_path / "index") == check(tmp_path / "saved") == []
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert len(index) == 9
+
+
+def test_a_close_without_room_for_the_checksum_loses_nothing(tmp_path):
+    index = make(tmp_path / "index")
+    with Limit(10), pytest.warns(RuntimeWarning, match="without a checksum"):
+        index.close()
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert len(index) == 8
+
+
+@pytest.mark.parametrize("gone", ["removed", "moved", "replaced"])
+def test_a_folder_that_goes_away_fails_the_call_and_the_index_still_answers(tmp_path, gone):
+    path = tmp_path / "index"
+    index = make(path)
+    before = contents(index)
+    if gone == "removed":
+        shutil.rmtree(path)
+    else:
+        path.rename(tmp_path / "elsewhere")
+    if gone == "replaced":
+        shutil.copytree(tmp_path / "elsewhere", path)
+    for change in (lambda: index.add(np.ones((1, 3))), lambda: index.fit(config=SMALL, progress=False)):
+        with pytest.raises(StorageError, match="removed, moved or replaced"):
+            change()
+    assert contents(index) == before
+    assert index.recall("m0")
+    index.save(tmp_path / "rescued")
+    with pytest.warns(RuntimeWarning, match="removed, moved or replaced"):
+        index.close()
+    assert len(PredictiveAssociativeIndex.load(tmp_path / "rescued")) == 8
+    if gone == "replaced":
+        assert check(path) == []
+
+
+def test_a_folder_that_may_not_be_written_can_be_read(saved, tmp_path, monkeypatch):
+    """As root every folder may be written, so the refusal is the system's word for it, not its act."""
+    real = os.open
+
+    def refuse(path, flags, *rest, **more):
+        if flags & os.O_CREAT and str(saved) in str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(StorageError, match=r"Permission denied.*read_only=True"):
+        PredictiveAssociativeIndex.open(saved)
+    before = sorted(path.name for path in saved.iterdir())
+    with PredictiveAssociativeIndex.open(saved, read_only=True) as index:
+        assert index.recall("m0")
+        with pytest.raises(ReadOnlyIndex):
+            index.delete("m0")
+    assert sorted(path.name for path in saved.iterdir()) == before
+
+
+def test_every_error_of_the_disk_says_what_to_do():
+    for number, advice in faults.ADVICE.items():
+        with pytest.raises(StorageError, match=advice.split(",")[0].split(":")[0]), faults.explained(Path("x")):
+            raise OSError(number, os.strerror(number), "x")
+
+
+# ---- check and repair
+
+
+def test_a_sound_index_is_sound_open_closed_and_killed(tmp_path, capsys):
+    with make(tmp_path / "index"):
+        assert check(tmp_path / "index") == []
+        shutil.copytree(tmp_path / "index", tmp_path / "killed")
+    assert check(tmp_path / "index") == check(tmp_path / "killed") == []
+    assert repair(tmp_path / "index") == []
+    assert main(["check", str(tmp_path / "index")]) == main(["repair", str(tmp_path / "index")]) == 0
+    assert capsys.readouterr().out.count("is sound") == 2
+    assert main(["check", str(tmp_path)]) == 2
+
+
+def test_a_damaged_memory_is_named_left_out_and_the_rest_is_kept(saved, capsys):
+    (database,) = saved.glob("memories-*.sqlite")
+    damaged = database.read_bytes().replace(b"text m3", b"text mX")
+    assert damaged != database.read_bytes()
+    database.write_bytes(damaged)
+    assert main(["check", str(saved)]) == 1
+    out = capsys.readouterr().out
+    assert "checksum differs" in out
+    assert "'m3'" in out
+    with pytest.raises(IndexFormatError, match="damaged"):
+        PredictiveAssociativeIndex.load(saved)
+    lines = repair(saved)
+    assert any("lost: memory" in line and "m3" in line for line in lines)
+    assert any("computed anew" in line for line in lines)
+    assert check(saved) == []
+    (kept,) = saved.glob("damaged-*")
+    assert kept.read_bytes() == damaged
+    with PredictiveAssociativeIndex.open(saved) as index:
+        assert sorted(r.id for r in index.find()) == ["m0", "m1", "m2", "m4", "m5", "m6", "m7"]
+        assert {hit.id for hit in index.recall("m5", faithful=True)} == {"m4", "m6"}
+        assert {hit.id for hit in index.recall("m2", faithful=True)} == {"m1"}  # m3 has left its place empty
+
+
+def test_lost_weights_cannot_be_rebuilt_and_repair_says_so(saved):
+    next(saved.glob("predictor-*")).unlink()
+    assert "missing" in check(saved)[0]
+    assert any("call fit() again" in line for line in repair(saved))
+    with PredictiveAssociativeIndex.open(saved) as index:
+        assert len(index) == 8
+        assert not index.is_fitted
+        index.fit(window=1, config=SMALL, progress=False)  # its trajectory is still there
+        assert {hit.id for hit in index.recall("m5", faithful=True)} == {"m4", "m6"}
+
+
+@pytest.mark.parametrize("change", ["", '{"format": "pam-retriever-index", "format_version": 1}'])
+def test_a_lost_manifest_is_rebuilt_from_the_database(saved, change):
+    before = contents(PredictiveAssociativeIndex.load(saved))
+    (saved / "manifest.json").write_text(change)
+    assert len(check(saved)) == 1
+    repair(saved)
+    assert contents(PredictiveAssociativeIndex.load(saved)) == before
+
+
+def test_association_vectors_that_are_not_f_are_noticed_and_rebuilt(saved):
+    with PredictiveAssociativeIndex.open(saved) as index:
+        expected = [(hit.id, round(hit.score, 4)) for hit in index.recall("m0")]
+        with index._bank.documents.transaction():
+            _, _, associations = index._bank.documents.all_vectors(3)
+            index._bank.documents.set_associations(np.array([2]), np.ones_like(associations[:1]))
+    assert "1 association vectors are not f" in check(saved)[0]
+    repair(saved)
+    with PredictiveAssociativeIndex.open(saved) as index:
+        assert [(hit.id, round(hit.score, 4)) for hit in index.recall("m0")] == expected
+
+
+def test_a_page_that_cannot_be_read_costs_its_rows_only(tmp_path):
+    with make(tmp_path / "index", memories=400):
+        pass
+    (database,) = (tmp_path / "index").glob("memories-*.sqlite")
+    damaged = bytearray(database.read_bytes())
+    at = damaged.index(b"text m200") // 4096 * 4096
+    damaged[at : at + 4096] = b"\xff" * 4096
+    database.write_bytes(damaged)
+    assert check(tmp_path / "index")
+    lines = repair(tmp_path / "index")
+    assert check(tmp_path / "index") == []
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert 200 < len(index) < 400
+        assert "m200" not in index
+        assert any("lost" in line for line in lines)
+        assert len(index.recall("m0", k=1000)) == len(index) - 1
+
+
+def test_what_repair_cannot_do_leaves_the_folder_as_it_was(saved, tmp_path):
+    (database,) = saved.glob("memories-*.sqlite")
+    database.write_bytes(b"not a database" * 100)
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+    with pytest.raises(IndexFormatError, match="Nothing can be read"):
+        repair(saved)
+    assert before == {path.name: path.read_bytes() for path in saved.iterdir()}
+    with pytest.raises(IndexFormatError, match="manifest"):
+        check(tmp_path)
+
+
+def test_a_newer_format_is_refused_by_name_and_not_repaired(saved):
+    manifest = json.loads((saved / "manifest.json").read_text())
+    (saved / "manifest.json").write_text(
+        json.dumps({**manifest, "format_version": 99, "library_version": "7.0", "database": "elsewhere"})
+    )
+    for attempt in (check, repair, PredictiveAssociativeIndex.load, PredictiveAssociativeIndex.open):
+        with pytest.raises(IndexFormatError, match=r"99.*'7\.0'.*Upgrade"):
+            attempt(saved)
+
+
+# ---- the format
+
+
+def test_the_same_contents_give_the_same_bytes(planted, tmp_path):
+    for name in ("first", "second"):
+        index = PredictiveAssociativeIndex(dim=DIM)
+        index.add(planted.vectors[:50], planted.ids[:50], metadatas=[{"n": n} for n in range(50)])
+        index.save(tmp_path / name)
+    PredictiveAssociativeIndex.load(tmp_path / "first").save(tmp_path / "third")
+    index.save(tmp_path / "second", overwrite=True)
+    files = [{path.name: path.read_bytes() for path in (tmp_path / n).iterdir()} for n in ("first", "second", "third")]
+    assert files[0] == files[1] == files[2]
+
+
+def test_a_fitted_index_loaded_and_saved_again_is_the_same_bytes(fitted, tmp_path):
+    fitted.save(tmp_path / "first")
+    PredictiveAssociativeIndex.load(tmp_path / "first").save(tmp_path / "second")
+    with PredictiveAssociativeIndex.open(tmp_path / "second"):
+        pass  # opened for writing and closed again
+    first, second = ({p.name: p.read_bytes() for p in (tmp_path / n).iterdir()} for n in ("first", "second"))
+    assert first == second
+    assert PredictiveAssociativeIndex.load(tmp_path / "second").recall("m044") == fitted.recall("m044")
+
+
+@pytest.mark.parametrize("version", sorted(path.name for path in GOLDEN.iterdir()))
+def test_an_index_of_each_format_is_read(version, tmp_path):
+    """tests/golden/<format version>: written once by ``python tests/make_golden.py``, never again."""
+    expected = json.loads((GOLDEN / version / "answers.json").read_text())
+    shutil.copytree(GOLDEN / version / "index", tmp_path / "index")
+    assert check(tmp_path / "index") == []
+    loaded = PredictiveAssociativeIndex.load(tmp_path / "index")
+    opened = PredictiveAssociativeIndex.open(tmp_path / "index")
+    for index in (loaded, opened):
+        found = [(r.id, r.vector.tolist(), r.text, r.metadata) for r in index.find()]
+        assert found == [(r["id"], r["vector"], r["text"], r["metadata"]) for r in expected["records"]]
+        assert index.note("embedder") == expected["note"]
+        hits = index.recall("m0", k=3, faithful=True, explain=True)
+        assert [[h.id, h.evidence[0].offset] for h in hits] == expected["recall"]
+        assert [h.score for h in hits] == pytest.approx(expected["scores"], abs=1e-4)
+    opened.close()
+
+
+# ---- threads
+
+
+def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkeypatch):
+    """Memories that are added, replaced and deleted while fit prepares are there, new, and gone afterwards."""
+    from pam_retriever import bank
+
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.add(planted.vectors, planted.ids)
+    prepared, go_on = threading.Event(), threading.Event()
+    real = bank.Bank.prepare
+
+    def prepare(self, *arguments):
+        real(self, *arguments)
+        prepared.set()
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(bank.Bank, "prepare", prepare)
+    fitting = threading.Thread(
+        target=lambda: index.fit(planted.outings, window=WINDOW, config=TINY, progress=False), daemon=True
+    )
+    fitting.start()
+    assert prepared.wait(120)
+    index.add(-planted.vectors[:1], ["new"])
+    index.add(-planted.vectors[7:8], ["m007"])
+    index.delete(["m150"])
+    assert not index.is_fitted
+    assert len(index.search(planted.vectors[0], k=500)) == 200
+    go_on.set()
+    fitting.join()
+    everything = {hit.id for hit in index.recall("m000", k=500)} | {"m000"}
+    assert everything == (set(planted.ids) | {"new"}) - {"m150"}
+    for id in ("new", "m007", "m050"):
+        own = index._bank.documents.rows_of([id])[id]
+        keys = index._bank.associative.keys(np.array([own]))[0]
+        np.testing.assert_allclose(keys[DIM:], index._bank._predict(index.get([id])[0].vector[None])[0], atol=1e-5)
+        stored = index._bank.documents.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
+        np.testing.assert_allclose(np.frombuffer(stored, "<f4"), keys[DIM:], atol=1e-5)
+    assert index._bank._switchovers == []
+
+
+def test_readers_are_let_in_together_and_a_writer_alone():
+    from pam_retriever.readwrite import ReadWriteLock
+
+    lock, inside, seen = ReadWriteLock(), [], []
+    both = threading.Barrier(2)
+
+    def read() -> None:
+        with lock.shared(), lock.shared():
+            both.wait(10)  # two readers are inside at once, or this breaks
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for thread in readers:
+        thread.start()
+    for thread in readers:
+        thread.join()
+
+    def write(number: int) -> None:
+        for _ in range(200):
+            with lock, lock:
+                inside.append(number)
+                seen.append(len(inside))
+                inside.remove(number)
+
+    writers = [threading.Thread(target=write, args=[number]) for number in range(4)]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    assert set(seen) == {1}
+    with lock.shared(), pytest.raises(RuntimeError, match="cannot write"), lock:
+        pass
+
+
+def test_a_memory_keeps_one_checksum_whoever_writes_it():
+    assert documents.checksum("a", None, "{}", b"\0\0\0\0") == documents.checksum("a", None, "{}", b"\0\0\0\0")
+    parts = {documents.checksum(*p) for p in (("a", "b", "{}", b"1"), ("ab", "", "{}", b"1"), ("a", None, "b{}", b"1"))}
+    assert len(parts) == 3

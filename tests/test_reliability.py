@@ -1,0 +1,17 @@
+"""The short form of benchmarks/reliability: kills, failing writes, flips, operations, threads, fuzzing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_short_form_of_every_reliability_check_holds():
+    # a process of its own: the writers that are killed are forked, which torch allows only before it has trained
+    command = [sys.executable, "-m", "benchmarks.reliability.short"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=ROOT, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert done.stdout.count("held") == 6
