@@ -11,6 +11,7 @@ import numpy as np
 from pam_retriever.bank import Bank
 from pam_retriever.channels import Channels
 from pam_retriever.errors import UnknownId
+from pam_retriever.fusion import Fused, fuse
 from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
@@ -28,10 +29,11 @@ class Asking:
         faithful: bool,
         complete: bool,
         intersect: bool,
+        texts: list[str] | None = None,
     ) -> None:
         self._bank, self._channels = bank, channels
         self._min_score, self._faithful = min_score, faithful
-        self._complete, self._intersect = complete, intersect
+        self._complete, self._intersect, self._texts = complete, intersect, texts
         self._allowed = None if where is None else bank.documents.rows_where(where)
         associative = bank.associative if channels.association else None
         self._backend = bank.similar if associative is None else associative
@@ -60,15 +62,27 @@ class Asking:
 
     def _step(self, cues: Cues, k: int | None) -> list[Found]:
         if not self._faithful:
-            return self._look_up(cues, k, self._allowed)
-        found = []
+            return self._look_up(cues, self._texts, k, self._allowed)
+        found: list[Found] = []
         for at in range(len(cues)):  # each cue may only be answered by its own associates
             known = self._bank.documents.associates(cues.rows[at], self._bank.window)
             allowed = known if self._allowed is None else np.intersect1d(known, self._allowed)
-            found += self._look_up(cues.only(at), k, allowed)
+            found += self._look_up(cues.only(at), self._texts and self._texts[at : at + 1], k, allowed)
         return found
 
-    def _look_up(self, cues: Cues, k: int | None, allowed: Int64 | None) -> list[Found]:
+    def _look_up(self, cues: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None) -> list[Found]:
+        if texts is not None and k is not None:
+            return fuse(
+                cues,
+                texts,
+                self._channels,
+                self._bank.similar,
+                self._backend,
+                self._bank.lexicon,
+                k,
+                min_score=self._min_score,
+                allowed=allowed,
+            )
         return look_up(
             cues,
             self._channels,
@@ -95,6 +109,7 @@ class Asking:
                 [None] * len(answer.rows) if association is None else association.tolist(),
                 answer.hops.tolist(),
                 evidence,
+                answer.lexical.tolist() if isinstance(answer, Fused) else [None] * len(answer.rows),
                 strict=True,
             )
             hits.append([_hit(*contents[row], *rest) for row, *rest in columns])
@@ -110,6 +125,7 @@ def _hit(
     association: float | None,
     hop: int,
     evidence: tuple[Evidence, ...] | None,
+    lexical: float | None,
 ) -> Hit:
     # metadata are parsed for each hit, so that a caller who changes one changes no other
-    return Hit(id, score, text, json.loads(metadata), similarity, association, hop, evidence)
+    return Hit(id, score, text, json.loads(metadata), similarity, association, hop, evidence, lexical)

@@ -10,6 +10,7 @@ import numpy as np
 from pam_retriever.backends import Backend, make_backend
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.errors import IndexClosed
+from pam_retriever.lexical import Lexicon
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents, Step
@@ -35,6 +36,7 @@ class Bank:
         similar: over p, (d): plain similarity, and cue completion.
         associative: over [p ; f(p)], (2d); None before ``fit``.
         predictor: f; None before ``fit``.
+        lexicon: the words of the texts, and who was experienced next to whom.
         window: tau of the last ``fit``.
     """
 
@@ -44,6 +46,7 @@ class Bank:
         self._documents: Documents | None = documents
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
+        self.lexicon = Lexicon(documents)
         self.predictor: Predictor | None = None
         self.window = 5
         model = documents.setting("model")

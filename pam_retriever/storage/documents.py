@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from pam_retriever.errors import IndexFormatError, IndexLocked
 from pam_retriever.filters import compile_filter, to_json
+from pam_retriever.storage import words
 from pam_retriever.types import Evidence, Float32, Int64, Record
 
 SCHEMA = """
@@ -105,6 +106,7 @@ class Documents:
             if not tables:
                 for statement in SCHEMA.split(";\n"):
                     run(statement)
+            words.prepare(run)
 
     def close(self) -> None:
         self._connection.close()
@@ -294,6 +296,27 @@ class Documents:
             meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
         return meetings
 
+    # ---- words
+
+    @property
+    def version(self) -> int:
+        """A number that changes with everything that is written."""
+        return self._connection.total_changes
+
+    @property
+    def last_row(self) -> int:
+        """The largest row that is stored, 0 if there is none."""
+        last: int = self._connection.execute("SELECT coalesce(max(row), 0) FROM memories").fetchone()[0]
+        return last
+
+    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        """The rows whose "text" or "labels" hold a term, and how often; see ``words``."""
+        return words.places(self._connection.execute, term, column, most)
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """The rows that have a text, and its length in characters."""
+        return words.lengths(self._connection.execute)
+
     # ---- settings and copies
 
     def setting(self, key: str) -> Any:
@@ -314,6 +337,8 @@ class Documents:
         source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             source.backup(documents._connection)
+            with documents.transaction():
+                words.prepare(documents._connection.execute)  # for a file that an earlier version wrote
         except sqlite3.DatabaseError as error:
             raise IndexFormatError(
                 f"{path} is not a readable database ({error}).", "an index's SQLite file", "Restore it."
