@@ -71,7 +71,7 @@ def embed_texts(
     """
     given = [] if texts is None else check_texts(texts, len(texts))
     if not given or None in given:
-        raise InvalidInput("Got neither vectors nor a text for every memory.", "one of them", "Pass texts=[...].")
+        raise InvalidInput("There are neither vectors nor a text for every memory.", "one of them", "Pass texts=[...].")
     vectors = _needed(embedder, "add(texts=...)", used_before).documents([text for text in given if text is not None])
     return check_vectors(vectors, dim, "what the embedder made")
 
@@ -85,12 +85,12 @@ def read_question(
         InvalidInput: neither a query nor a text, two that do not fit, or a text and no embedder.
     """
     if text is None and query is None:
-        raise InvalidInput("Got neither a query nor a text.", "one of them", "Pass text='...'.")
+        raise InvalidInput("There is neither a query nor a text.", "one of them", "Pass text='...'.")
     if text is None:
         asked, batch = read_query(query, dim)
         return asked, None, batch
     batch = not isinstance(text, str)
-    texts = [check_text(one, "text") for one in ([text] if isinstance(text, str) else text)]
+    texts = [check_text(one, "text") for one in (list(text) if isinstance(text, Sequence) and batch else [text])]
     if not texts or not all(one.strip() for one in texts):
         raise InvalidInput("Got an empty text.", "words to look for", "Skip the call.")
     if query is None:

@@ -68,7 +68,7 @@ class PredictiveAssociativeIndex:
         self._embedder = None if embedder is None else Embedder(embedder)
         if dim is None:
             if self._embedder is None:
-                raise InvalidInput("Got neither dim nor embedder.", "one of them", "Pass dim=...")
+                raise InvalidInput("There is neither dim nor embedder.", "one of them", "Pass dim=...")
             dim = self._embedder.dim()
         self._bank = Bank(Documents(), _new_manifest(dim, backend))
 
@@ -451,7 +451,10 @@ class PredictiveAssociativeIndex:
             NotFitted: association was asked for before ``fit``.
         """
         mode = mode or ("association" if text is None else "hybrid")
-        weights = self._read_channels(mode, channels, fused=mode == "hybrid" and text is not None)
+        if mode not in MODES:
+            raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
+        asked, texts, batch = read_question(query, text, mode, self._embedder, self.dim, self.note("embedder"))
+        weights = self._read_channels(mode, channels, fused=texts is not None)
         hops = check_count("hops", hops)
         if k is not None:
             k = check_count("k", k)
@@ -459,7 +462,6 @@ class PredictiveAssociativeIndex:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
         if hops > 1 and not weights.association:
             raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
-        asked, texts, batch = read_question(query, text, mode, self._embedder, self.dim, self.note("embedder"))
         if texts is not None and (k is None or hops > 1):
             raise InvalidInput(
                 f"Got k={k} and hops={hops} with a text in mode 'hybrid'.", "a k, and hops=1", "Use another mode."
@@ -481,8 +483,6 @@ class PredictiveAssociativeIndex:
         return hits if batch else hits[0]
 
     def _read_channels(self, mode: str, channels: Channels | None, fused: bool) -> Channels:
-        if mode not in MODES:
-            raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
         if fused and channels is None:
             return FUSED if self.is_fitted else Channels(similarity=1)
         weights = channels or MODES[mode]

@@ -22,6 +22,7 @@ class Neighbours:
         self._rows, self._trajectory, self._position = rows, trajectory, position
         self._by_row = np.argsort(rows, kind="stable")
         self._sorted = rows[self._by_row]
+        self._once = bool((np.diff(self._sorted) > 0).all())  # no memory in two steps, so no pair comes twice
 
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
         """The memories at most ``window`` positions from each of ``rows``.
@@ -48,6 +49,8 @@ class Neighbours:
             self._rows[other][inside],
             distance[inside],
         )
+        if self._once:
+            return place, met, distance
         order = np.lexsort((distance, met, place))
         place, met, distance = place[order], met[order], distance[order]
         new = np.ones(len(place), bool)
