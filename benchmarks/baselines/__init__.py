@@ -1,1 +1,34 @@
-"""What recall is compared with."""
+"""What recall is compared with. Every module is one way to answer "what was experienced with this?".
+
+All have the interface of ``base.Baseline``; ``ALL`` makes each of them anew, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.counts import Counts
+from benchmarks.baselines.hopfield import Hopfield
+from benchmarks.baselines.item_knn import ItemKNN
+from benchmarks.baselines.pagerank import PersonalisedPageRank
+from benchmarks.baselines.ppmi import PPMI
+from benchmarks.baselines.random_walk import RandomWalk
+from benchmarks.baselines.similarity import Similarity
+from benchmarks.baselines.successor import LinearSuccessor, TabularSuccessor
+from benchmarks.baselines.temporal_context import TemporalContext
+
+# nothing here is trained by gradient descent: all of them fit in seconds
+UNTRAINED: dict[str, Callable[[], Baseline]] = {
+    "cosine": Similarity,
+    "exact temporal graph": Counts,
+    "PPMI": PPMI,
+    "item-kNN": ItemKNN,
+    "personalised PageRank": PersonalisedPageRank,
+    "random walks": RandomWalk,
+    "successor representation, tabular": TabularSuccessor,
+    "successor representation, linear": LinearSuccessor,
+    "temporal context, items": TemporalContext,
+    "temporal context, vectors": lambda: TemporalContext(features="vectors"),
+    "modern Hopfield": Hopfield,
+}
