@@ -5,10 +5,14 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from scipy.special import softmax
+from torch.nn import functional as F
 
 from benchmarks.baselines import UNTRAINED
 from benchmarks.baselines.base import OnVectors, Recognising
+from benchmarks.baselines.bilinear import PublishedBilinear
+from benchmarks.baselines.contrastive import Contrastive
 from benchmarks.baselines.counts import Counts
 from benchmarks.baselines.hopfield import Hopfield
 from benchmarks.baselines.item_knn import ItemKNN
@@ -18,6 +22,7 @@ from benchmarks.baselines.random_walk import RandomWalk
 from benchmarks.baselines.similarity import Similarity
 from benchmarks.baselines.successor import LinearSuccessor, TabularSuccessor
 from benchmarks.baselines.temporal_context import TemporalContext
+from benchmarks.baselines.towers import BilinearForm, GraphNetwork, PlainMLP
 from pam_retriever.cooccurrence import Experience
 
 # memory 0 comes in both trajectories, 6 in none
@@ -190,3 +195,67 @@ def test_a_noisy_cue_is_recognised_as_the_nearest_memories():
     weight = softmax(looks @ looks[2] / 0.5)
     spread = Recognising(model, VECTORS, nearest=7, temperature=0.5).scores_of(VECTORS[[2]])[0]
     np.testing.assert_allclose(spread, weight @ met(), atol=1e-6)
+
+
+def mirrored() -> tuple[Experience, np.ndarray]:
+    """Pairs (p, p R) that met, with R one reflection: the answer is far from the cue, and a linear form finds it."""
+    random = np.random.default_rng(1)
+    first = random.standard_normal((40, 8)).astype(np.float32)
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    basis = np.linalg.qr(random.standard_normal((8, 8)))[0]
+    reflection = (basis * [1, 1, 1, 1, -1, -1, -1, -1] @ basis.T).astype(np.float32)
+    vectors = np.stack([first, first @ reflection], axis=1).reshape(-1, 8)
+    return experienced(*([2 * pair, 2 * pair + 1] for pair in range(40))), vectors
+
+
+@pytest.mark.parametrize(
+    "baseline",
+    [
+        PublishedBilinear(epochs=300, batch_size=40),
+        Contrastive(BilinearForm, passes=300, learning_rate=1e-2),
+        Contrastive(lambda dim: BilinearForm(dim, rank=8), passes=300, learning_rate=1e-2),
+        Contrastive(lambda dim: PlainMLP(dim, hidden=64), passes=300, learning_rate=3e-3),
+        Contrastive(lambda dim: GraphNetwork(dim, hidden=32, out=32), passes=300, learning_rate=3e-3),
+    ],
+    ids=["published", "bilinear", "low rank", "mlp", "graph network"],
+)
+def test_a_trained_baseline_learns_a_reflection(baseline):
+    experience, vectors = mirrored()
+    baseline.fit(experience, vectors, 1)
+    first, second = np.arange(0, 80, 2), np.arange(1, 80, 2)
+    scores = baseline.scores(first)
+    scores[np.arange(40), first] = -np.inf
+    assert (scores.argmax(axis=1) == second).mean() >= 0.95
+    assert baseline.floats() > 0
+
+
+def test_a_low_rank_form_has_that_rank():
+    experience, vectors = mirrored()
+    baseline = Contrastive(lambda dim: BilinearForm(dim, rank=2), passes=2)
+    baseline.fit(experience, vectors, 1)
+    assert np.linalg.matrix_rank(baseline.scores(np.arange(80))) == 2
+
+
+def test_the_plain_mlp_has_the_capacity_of_the_predictor():
+    assert sum(parameter.numel() for parameter in PlainMLP(128).parameters()) == 2_362_752 - 256
+
+
+def test_the_graph_network_is_the_mean_of_neighbours_worked_out_by_hand():
+    model = GraphNetwork(3, hidden=4, out=5).double()
+    x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    graph = torch.tensor([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.float64)
+    to, source = graph.nonzero(as_tuple=True)
+
+    def layer(conv, h):
+        around = graph @ h / graph.sum(1, keepdim=True).clamp_min(1)
+        return around @ conv.lin_l.weight.T + conv.lin_l.bias + h @ conv.lin_r.weight.T
+
+    expected = F.normalize(layer(model.second, F.gelu(layer(model.first, x))), dim=-1)
+    torch.testing.assert_close(model(x, torch.stack([source, to]))[0], expected)
+
+
+def test_a_vector_without_edges_is_asked_as_it_is():
+    experience, vectors = mirrored()
+    baseline = Contrastive(BilinearForm, passes=2)
+    baseline.fit(experience, vectors, 1)
+    np.testing.assert_allclose(baseline.scores_of(vectors[:3]), baseline.scores(np.arange(3)), atol=1e-5)
