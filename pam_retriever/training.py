@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.errors import InvalidInput, TrainingDiverged
-from pam_retriever.objectives import InfoNCEObjective, JointObjective, Objective
+from pam_retriever.objectives import MakeObjective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig
 from pam_retriever.types import FitReport, Float32
 
@@ -29,6 +29,7 @@ def train(
     seed: int = 0,
     time_budget: float | None = None,
     progress: bool | None = None,
+    make_objective: MakeObjective = choose_objective,
 ) -> tuple[Predictor, FitReport]:
     """Trains a predictor.
 
@@ -42,6 +43,7 @@ def train(
         time_budget: seconds. Learning rate and temperature follow whichever of passes and time is
             further on, so that they have come to their end when the budget has.
         progress: show a progress bar; None shows it on a terminal only.
+        make_objective: what to train on, if not on all of the experience.
 
     Returns:
         The predictor, on the CPU, and the report.
@@ -68,12 +70,8 @@ def train(
     if config.whiten:
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
-    objective: Objective
-    if config.objective == "joint":
-        generator = torch.Generator(place).manual_seed(seed)
-        objective = JointObjective(experience, associations, window, config, generator)
-    else:
-        objective = InfoNCEObjective(associations, config, random)
+    generator = torch.Generator(place).manual_seed(seed)
+    objective = make_objective(experience, associations, window, config, generator, random)
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=config.learning_rate,
