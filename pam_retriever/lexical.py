@@ -47,7 +47,7 @@ class Lexicon:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self._tokenize = Tokenizer()
-        self._version = -1
+        self._words_version = self._steps_version = -1
         self._postings: dict[tuple[str, str], Postings] = {}
         self._lengths: Float32 = np.empty(0, np.float32)  # by row; 0 without a text
         self._count, self._mean = 0, 1.0
@@ -60,9 +60,10 @@ class Lexicon:
     @property
     def neighbours(self) -> Neighbours:
         """What was experienced next to what."""
-        self._follow_changes()
-        if self._neighbours is None:
+        version = self._documents.steps_version
+        if self._neighbours is None or version != self._steps_version:
             self._neighbours = Neighbours(*self._documents.experienced())
+            self._steps_version = version
         return self._neighbours
 
     def best(self, terms: list[str], n: int, allowed: Int64 | None) -> Int64:
@@ -133,15 +134,15 @@ class Lexicon:
         return float(np.log1p((self._count - df + 0.5) / (df + 0.5)))
 
     def _follow_changes(self) -> None:
-        version = self._documents.version
-        if version == self._version:
+        version = self._documents.words_version
+        if version == self._words_version:
             return
         rows, lengths = self._documents.lengths()
         self._lengths = np.zeros(self._documents.last_row + 1, np.float32)
         self._lengths[rows] = lengths.astype(np.float32)
         self._count, self._mean = len(rows), max(float(lengths.mean()), 1.0) if len(rows) else 1.0
-        self._postings, self._neighbours = {}, None
-        self._version = version
+        self._postings = {}
+        self._words_version = version
 
 
 def _saturate(count: Float32, length: Float32) -> Float32:

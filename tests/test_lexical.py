@@ -102,6 +102,20 @@ def test_the_words_follow_every_change():
     index._bank.documents._connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
 
 
+def test_neighbours_follow_every_change():
+    index = new_index(observe=False)
+    lexicon = lexicon_of(index)
+
+    def around(row):
+        return sorted(lexicon.neighbours.around(np.array([row]), 1)[1].tolist())
+
+    assert around(2) == []
+    index.observe(["m0", "m1", "m2"])
+    assert around(2) == [1, 3]
+    index.delete("m2")
+    assert around(2) == [1]
+
+
 def test_a_failed_call_leaves_the_words_as_they_were():
     documents = Documents()
 

@@ -74,6 +74,8 @@ class Documents:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        # counted up by every write, also one that is rolled back: what was read before may be stale
+        self.words_version = self.steps_version = 0
         self._connection = sqlite3.connect(
             str(path) if path else ":memory:", isolation_level=None, check_same_thread=False, timeout=0.5
         )
@@ -154,6 +156,7 @@ class Documents:
         associations: Float32 | None,
     ) -> Int64:
         """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        self.words_version += 1
         known = self.rows_of(ids)
         last = self._connection.execute(
             "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'"
@@ -179,6 +182,8 @@ class Documents:
 
     def delete(self, ids: Sequence[str]) -> Int64:
         """Removes memories and their steps; returns the rows that were there."""
+        self.words_version += 1
+        self.steps_version += 1
         rows = np.array(sorted(self.rows_of(ids).values()), np.int64)
         self._connection.executemany("DELETE FROM memories WHERE row = ?", ((r,) for r in rows.tolist()))
         return rows
@@ -237,6 +242,7 @@ class Documents:
 
     def put_trajectory(self, id: str, steps: Sequence[Step | None]) -> None:
         """Stores a trajectory, replacing the one with that id; None leaves a position empty."""
+        self.steps_version += 1
         run = self._connection.execute
         run("DELETE FROM trajectories WHERE id = ?", [id])
         number = run("INSERT INTO trajectories (id) VALUES (?)", [id]).lastrowid
@@ -297,11 +303,6 @@ class Documents:
         return meetings
 
     # ---- words
-
-    @property
-    def version(self) -> int:
-        """A number that changes with everything that is written."""
-        return self._connection.total_changes
 
     @property
     def last_row(self) -> int:
