@@ -50,7 +50,7 @@ def embed(conversation: Conversation, embedder: Any) -> tuple[Any, Any, Any]:
 def build(prepared: Prepared, seed: int) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
     """One conversation as an index, and what that took."""
     turns = prepared.conversation.turns
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     index = PredictiveAssociativeIndex(dim=prepared.turns.shape[1])
     index.add(
         prepared.turns,
@@ -60,7 +60,9 @@ def build(prepared: Prepared, seed: int) -> tuple[PredictiveAssociativeIndex, di
     )
     added = time.perf_counter() - started
     index.fit(group_by="session", order_by="time", seed=seed)
-    return index, {"add_seconds": added, "add_and_fit_seconds": time.perf_counter() - started}
+    whole = time.perf_counter() - started
+    cpu = time.process_time() - used  # tells the work from the waiting, on a machine that is shared
+    return index, {"add_seconds": added, "add_and_fit_seconds": whole, "add_and_fit_cpu_seconds": cpu}
 
 
 def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -> Any:
@@ -82,12 +84,37 @@ def association(index: PredictiveAssociativeIndex, prepared: Prepared) -> Scores
 
 def latency(index: PredictiveAssociativeIndex, prepared: Prepared) -> dict[str, float]:
     """Milliseconds of single queries, embedding apart."""
-    taken = []
+    taken, used = [], []
     for vector, (text, _, _) in zip(prepared.questions, prepared.conversation.questions, strict=True):
-        started = time.perf_counter()
+        started, before = time.perf_counter(), time.process_time()
         index.recall(vector, k=10, text=text)
         taken.append(1e3 * (time.perf_counter() - started))
-    return {f"p{share}_milliseconds": float(np.percentile(taken, share)) for share in (50, 95)}
+        used.append(1e3 * (time.process_time() - before))
+    wall = {f"p{share}_milliseconds": float(np.percentile(taken, share)) for share in (50, 95)}
+    return {**wall, "p50_cpu_milliseconds": float(np.median(used))}
+
+
+def cases(prepared: Prepared, rankings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Evidence that the association channels brought among the first ten, or drove out of them (ids only).
+
+    ``first_ten_of`` names the other methods that had it there.
+    """
+    found = []
+    ids = [turn["id"] for turn in prepared.conversation.turns]
+    for at, (_, evidence, kind) in enumerate(prepared.conversation.questions):
+        for turn in sorted(evidence):
+            places = {name: _place(ranked[at], ids.index(turn)) for name, ranked in rankings.items()}
+            if (places[OURS] < 10) != (places[ABLATED] < 10):
+                others = [name for name, place in places.items() if place < 10 and name not in (OURS, ABLATED)]
+                case = {"question": at, "category": CATEGORIES[kind], "turn": turn}
+                found.append({**case, "with": places[OURS], "without": places[ABLATED], "first_ten_of": others})
+    return found
+
+
+def _place(ranked: Any, turn: int) -> int:
+    """Where a turn is in a ranking, from 0; its length if it is not there."""
+    found = np.flatnonzero(ranked == turn)
+    return int(found[0]) if len(found) else len(ranked)
 
 
 def measure(prepared: Prepared, seed: int, reranker: Any) -> tuple[dict[str, dict[str, Scores]], dict[str, Any]]:
@@ -107,13 +134,14 @@ def measure(prepared: Prepared, seed: int, reranker: Any) -> tuple[dict[str, dic
     rankings["vector alone, hybrid"] = ask(index, prepared, mode="hybrid")
     for name, ranking in rankings.items():
         judged[name] = {"": judge(ranking, conversation)}
+    rankings |= {"dense cosine": rank(prepared.cosine), "BM25 (bm25s)": rank(prepared.bm25())}
     channels = association(index, prepared)
     for base in BASES:
         for setting, score in unlearned.families()[base].items():
             for weight in ADDED:
                 added = judge(rank(score(prepared) + weight * channels), conversation)
                 judged.setdefault(f"{base} + association", {})[f"{setting} + {weight}"] = added
-    return judged, {**costs, **latency(index, prepared)}
+    return judged, {**costs, **latency(index, prepared), "cases": cases(prepared, rankings)}
 
 
 def choose(settings: dict[str, list[Scores]], on: list[int]) -> str:
@@ -194,7 +222,7 @@ def main() -> None:
         for method, settings in found.items():
             for setting, values in settings.items():
                 judged.setdefault(method, {}).setdefault(setting, []).append(values)
-        print(f"{name}: {len(prepared.turns)} turns, {costs[name]}", flush=True)
+        print(f"{name}: {len(prepared.turns)} turns, fitted in {costs[name]['add_and_fit_seconds']:.1f} s", flush=True)
     summary = summarise(judged, conversations)
     for part in ("reported", "leave_one_out"):
         print(f"\n{part}\n{report.table(list(METRICS), summary[part], digits=3)}")
