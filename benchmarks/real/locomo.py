@@ -191,6 +191,7 @@ def summarise(judged: Judged, conversations: list[Conversation]) -> dict[str, An
             "by_category": {CATEGORIES[k]: int((category == k).sum()) for k in CATEGORIES},
         },
         "best_unlearned": best,
+        "gain_over_each": {name: gain(shown[OURS], shown[name]) for name in [*baselines, "copresence", ABLATED]},
         "gain_over_best_unlearned": gain(shown[OURS], shown[best]),
         "gain_over_best_unlearned_leave_one_out": gain(left[OURS], left[best]),
         "gain_of_association_in_default": gain(shown[OURS], shown[ABLATED]),
@@ -226,7 +227,7 @@ def main() -> None:
     summary = summarise(judged, conversations)
     for part in ("reported", "leave_one_out"):
         print(f"\n{part}\n{report.table(list(METRICS), summary[part], digits=3)}")
-    print(json.dumps({key: value for key, value in summary.items() if key.startswith("gain")}, indent=1))
+    print(json.dumps({key: value for key, value in summary.items() if key.startswith("gain_of")}, indent=1))
     result = {
         "seed": arguments.seed,
         "embedder": arguments.model or "all-MiniLM-L6-v2",
