@@ -87,12 +87,21 @@ def judge(ranked: npt.NDArray[np.int64], conversation: Conversation) -> Scores:
     discount = 1 / np.log2(np.arange(2, 12))
     ideal = np.cumsum(discount)[np.minimum(count, 10) - 1]
     columns.append((found[:, :10] * discount[: found[:, :10].shape[1]]).sum(axis=1) / ideal)
-    right = []
-    for row, evidence in zip(ranked, relevant, strict=True):
-        first = list(dict.fromkeys(sessions[row[row >= 0]].tolist()))[:5]  # a session ranks as its best turn
-        right.append(bool(set(first) & set(sessions[evidence].tolist())))
-    columns.append(np.array(right, float))
-    return np.stack(columns, axis=1)
+    in_session = [
+        bool(_first(sessions[row[row >= 0]].tolist(), 5) & set(sessions[evidence].tolist()))
+        for row, evidence in zip(ranked, relevant, strict=True)
+    ]
+    return np.stack([*columns, np.array(in_session, float)], axis=1)
+
+
+def _first(values: list[int], count: int) -> set[int]:
+    """The first ``count`` distinct values: a session ranks as its best turn."""
+    seen: set[int] = set()
+    for value in values:
+        seen.add(value)
+        if len(seen) == count:
+            break
+    return seen
 
 
 def rank(scores: Scores) -> npt.NDArray[np.int64]:
@@ -100,7 +109,7 @@ def rank(scores: Scores) -> npt.NDArray[np.int64]:
     return np.argsort(-scores, axis=1, kind="stable")
 
 
-def interval(values: Scores, draws: int = 4000, seed: int = 0) -> tuple[Scores, Scores]:
+def interval(values: Scores, draws: int = 2000, seed: int = 0) -> tuple[Scores, Scores]:
     """The 95 % bootstrap interval of the mean over the first axis."""
     random = np.random.default_rng(seed)
     means = np.stack([values[random.integers(0, len(values), len(values))].mean(axis=0) for _ in range(draws)])

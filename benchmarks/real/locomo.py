@@ -15,12 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import report
+from benchmarks.metrics import top
 from benchmarks.real import peers, unlearned
 from benchmarks.real.data import find, load_embedder
 from benchmarks.real.dialogue import CATEGORIES, METRICS, Conversation, Scores, interval, judge, rank, read
@@ -47,8 +49,11 @@ def embed(conversation: Conversation, embedder: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def build(prepared: Prepared, seed: int) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
-    """One conversation as an index, and what that took."""
+def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
+    """One conversation as an index, and what that took; nothing, if it was kept from another run."""
+    folder = None if kept is None else kept / f"{prepared.conversation.name}-{seed}"
+    if folder is not None and folder.exists():
+        return PredictiveAssociativeIndex.load(folder), {}
     turns = prepared.conversation.turns
     started, used = time.perf_counter(), time.process_time()
     index = PredictiveAssociativeIndex(dim=prepared.turns.shape[1])
@@ -58,11 +63,12 @@ def build(prepared: Prepared, seed: int) -> tuple[PredictiveAssociativeIndex, di
         [turn["text"] for turn in turns],
         [{key: turn[key] for key in ("speaker", "session", "time")} for turn in turns],
     )
-    added = time.perf_counter() - started
     index.fit(group_by="session", order_by="time", seed=seed)
     whole = time.perf_counter() - started
     cpu = time.process_time() - used  # tells the work from the waiting, on a machine that is shared
-    return index, {"add_seconds": added, "add_and_fit_seconds": whole, "add_and_fit_cpu_seconds": cpu}
+    if folder is not None:
+        index.save(folder)
+    return index, {"add_and_fit_seconds": whole, "add_and_fit_cpu_seconds": cpu}
 
 
 def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -> Any:
@@ -117,31 +123,43 @@ def _place(ranked: Any, turn: int) -> int:
     return int(found[0]) if len(found) else len(ranked)
 
 
-def measure(prepared: Prepared, seed: int, reranker: Any) -> tuple[dict[str, dict[str, Scores]], dict[str, Any]]:
-    """Every method on one conversation: method -> setting -> (Q, 6), and what the index took."""
+def measure(
+    prepared: Prepared, index: PredictiveAssociativeIndex, reranker: Any
+) -> tuple[dict[str, dict[str, Scores]], dict[str, Any]]:
+    """Every method on one conversation: method -> setting -> (Q, 6); what a query takes, and the cases."""
     conversation = prepared.conversation
     judged = {
-        name: {setting: judge(rank(score(prepared)), conversation) for setting, score in family.items()}
+        name: {setting: judge(top(score(prepared), DEPTH), conversation) for setting, score in family.items()}
         for name, family in unlearned.families().items()
     }
     rankings = {"engram-search": peers.engram(prepared), "copresence": peers.copresence(prepared)}
     if reranker is not None:
         rankings["engram-search, reranked"] = peers.engram(prepared, reranker)
-    index, costs = build(prepared, seed)
     questions = [question for question, _, _ in conversation.questions]
     rankings[OURS] = ask(index, prepared, text=questions)
     rankings[ABLATED] = ask(index, prepared, text=questions, channels=Channels(similarity=1))
     rankings["vector alone, hybrid"] = ask(index, prepared, mode="hybrid")
     for name, ranking in rankings.items():
-        judged[name] = {"": judge(ranking, conversation)}
+        judged[name] = {"": judge(ranking[:, :DEPTH], conversation)}
     rankings |= {"dense cosine": rank(prepared.cosine), "BM25 (bm25s)": rank(prepared.bm25())}
-    channels = association(index, prepared)
+    return judged, {**latency(index, prepared), "cases": cases(prepared, rankings)}
+
+
+def add_association(judged: Judged, every: list[Prepared], channels: list[Scores]) -> None:
+    """Judges the bases with the association channels added, in the settings that any split chose for a base."""
     for base in BASES:
-        for setting, score in unlearned.families()[base].items():
-            for weight in ADDED:
-                added = judge(rank(score(prepared) + weight * channels), conversation)
-                judged.setdefault(f"{base} + association", {})[f"{setting} + {weight}"] = added
-    return judged, {**costs, **latency(index, prepared), "cases": cases(prepared, rankings)}
+        chosen = {choose(judged[base], split) for split in _splits(len(every))}
+        for setting, weight in product(sorted(chosen), ADDED):
+            score = unlearned.families()[base][setting]
+            judged.setdefault(f"{base} + association", {})[f"{setting} + {weight}"] = [
+                judge(top(score(prepared) + weight * added, DEPTH), prepared.conversation)
+                for prepared, added in zip(every, channels, strict=True)
+            ]
+
+
+def _splits(count: int) -> list[list[int]]:
+    """The conversations on which settings are chosen: the first two, then all but one."""
+    return [list(range(TUNED_ON)), *([other for other in range(count) if other != at] for at in range(count))]
 
 
 def choose(settings: dict[str, list[Scores]], on: list[int]) -> str:
@@ -206,6 +224,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
     parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
     parser.add_argument("--embeddings", type=Path, help="an .npz file to keep the embeddings in between runs")
+    parser.add_argument("--indexes", type=Path, help="a folder to keep the fitted indexes in between runs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--export", type=Path, help="only write the turns as JSONL for the command line, and stop")
     parser.add_argument("--name", default="real/locomo")
@@ -216,14 +235,18 @@ def main() -> None:
         return
     reranker, why = peers.load_engram_reranker()
     judged: Judged = {}
-    costs = {}
-    for prepared in prepare(conversations, arguments.model, arguments.embeddings):
-        name = prepared.conversation.name
-        found, costs[name] = measure(prepared, arguments.seed, reranker)
+    costs, channels = {}, []
+    every = prepare(conversations, arguments.model, arguments.embeddings)
+    for prepared in every:
+        index, taken = build(prepared, arguments.seed, arguments.indexes)
+        found, spent = measure(prepared, index, reranker)
+        channels.append(association(index, prepared))
+        costs[prepared.conversation.name] = {**taken, **spent}
         for method, settings in found.items():
             for setting, values in settings.items():
                 judged.setdefault(method, {}).setdefault(setting, []).append(values)
-        print(f"{name}: {len(prepared.turns)} turns, fitted in {costs[name]['add_and_fit_seconds']:.1f} s", flush=True)
+        print(f"{prepared.conversation.name}: {len(prepared.turns)} turns, {taken or 'fitted before'}", flush=True)
+    add_association(judged, every, channels)
     summary = summarise(judged, conversations)
     for part in ("reported", "leave_one_out"):
         print(f"\n{part}\n{report.table(list(METRICS), summary[part], digits=3)}")
@@ -232,7 +255,7 @@ def main() -> None:
         "seed": arguments.seed,
         "embedder": arguments.model or "all-MiniLM-L6-v2",
         "engram_reranker_not_loaded": why,
-        "seconds_to_add_and_fit_all": sum(cost["add_and_fit_seconds"] for cost in costs.values()),
+        "fitted_before": not any("add_and_fit_seconds" in cost for cost in costs.values()),
         "costs": costs,
         **summary,
     }
