@@ -22,7 +22,8 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     main_table()
     locomo()
-    wikispeedia()
+    if (RESULTS / "real" / "wikispeedia.json").exists():
+        wikispeedia()
 
 
 def main_table() -> None:
