@@ -6,7 +6,7 @@ the bank; every candidate then gets every score exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ CANDIDATES = 100  # of each source, and at least as many as hits are asked for
 class Fused(Found):
     """The answers to one query, with their BM25, 1 for the best candidate; (n,)."""
 
-    lexical: Float32
+    lexical: Float32 = field(kw_only=True)
 
 
 def fuse(
@@ -64,7 +64,7 @@ def fuse(
     looks, association = cues.looks, None
     near = similar.search(looks, n, allowed)[1]
     if channels.association:
-        only = Channels(0, channels.forward, channels.reverse, channels.mutual)
+        only = replace(channels, similarity=0.0)
         association = query_vectors(only, looks, cues.completed, cues.predicted)
         near = np.concatenate([near, backend.search(association, n, allowed)[1]], axis=1)
     answers: list[Found] = []
@@ -93,7 +93,7 @@ def fuse(
         best = place[np.argsort(-scores[place], kind="stable")[:k]]
         hops = np.full(len(best), 0 if parts is None else 1, np.int64)
         associated = None if parts is None else parts[best]
-        answers.append(Fused(rows[best], scores[best], similarity[best], associated, hops, lexical[best]))
+        answers.append(Fused(rows[best], scores[best], similarity[best], associated, hops, lexical=lexical[best]))
     return answers
 
 
