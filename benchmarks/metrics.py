@@ -27,8 +27,10 @@ def recall(ranked: Rows, relevant: Rows) -> float:
 
 
 def reciprocal_rank(scores: Array, relevant: Rows) -> float:
-    """1 / rank of the best relevant column among all, ties counted against it."""
-    return 1.0 / float((scores >= scores[relevant].max()).sum())
+    """1 / rank of the best relevant column; ties with irrelevant ones are counted against it."""
+    ahead = scores >= scores[relevant].max()
+    ahead[relevant] = False
+    return 1.0 / float(1 + ahead.sum())
 
 
 def auc(positive: Array, negative: Array) -> float:

@@ -11,6 +11,7 @@ from pam_retriever.bank import Bank
 from pam_retriever.belief import believe
 from pam_retriever.channels import MODES, Channels
 from pam_retriever.errors import UnknownId
+from pam_retriever.fusion import Fused, fuse
 from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues, trusted_cues
 from pam_retriever.storage.documents import from_json
 from pam_retriever.training import predict
@@ -39,10 +40,11 @@ class Asking:
         faithful: bool,
         complete: bool,
         intersect: bool,
+        texts: list[str] | None = None,
     ) -> None:
         self._bank, self._channels = bank, channels
         self._min_score, self._faithful = min_score, faithful
-        self._complete, self._intersect = complete, intersect
+        self._complete, self._intersect, self._texts = complete, intersect, texts
         self._allowed = None if where is None else bank.documents.rows_where(where)
         associative = bank.associative if channels is None or channels.association else None
         self._backend = bank.similar if associative is None else associative
@@ -82,18 +84,33 @@ class Asking:
 
     def _step(self, cues: Cues, plain: Cues, k: int | None) -> list[Found]:
         if not self._faithful:
-            return self._find(cues, plain, k, self._allowed)
-        found = []
+            return self._find(cues, plain, self._texts, k, self._allowed)
+        found: list[Found] = []
         for at in range(len(cues)):  # each cue may only be answered by its own associates
             _, known, _ = self._bank.links.of(cues.rows[at], self._bank.window)
             known = np.unique(known)
             allowed = known if self._allowed is None else np.intersect1d(known, self._allowed)
-            found += self._find(cues.only(at), plain.only(at), k, allowed)
+            texts = self._texts and self._texts[at : at + 1]
+            found += self._find(cues.only(at), plain.only(at), texts, k, allowed)
         return found
 
-    def _find(self, cues: Cues, plain: Cues, k: int | None, allowed: Int64 | None) -> list[Found]:
+    def _find(
+        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None
+    ) -> list[Found]:
         if self._channels is None:
             return believe(cues, plain, self._bank.knowledge(), k, allowed, self._min_score)
+        if texts is not None and k is not None:
+            return fuse(
+                cues,
+                texts,
+                self._channels,
+                self._bank.similar,
+                self._backend,
+                self._bank.lexicon,
+                k,
+                min_score=self._min_score,
+                allowed=allowed,
+            )
         return self._look_up(cues, k, allowed)
 
     def _look_up(self, cues: Cues, k: int | None, allowed: Int64 | None) -> list[Found]:
@@ -125,6 +142,7 @@ class Asking:
                 answer.hops.tolist(),
                 evidence,
                 [None] * len(answer.rows) if answer.confidence is None else answer.confidence.tolist(),
+                answer.lexical.tolist() if isinstance(answer, Fused) else [None] * len(answer.rows),
                 strict=True,
             )
             hits.append([_hit(*contents[row], *rest) for row, *rest in columns])
@@ -141,7 +159,8 @@ def _hit(
     hop: int,
     evidence: tuple[Evidence, ...] | None,
     confidence: float | None,
+    lexical: float | None,
 ) -> Hit:
     # metadata are parsed for each hit, so that a caller who changes one changes no other
     found = from_json(metadata, f"The metadata of {id!r}")
-    return Hit(id, score, text, found, similarity, association, hop, evidence, confidence)
+    return Hit(id, score, text, found, similarity, association, hop, evidence, confidence, lexical)

@@ -13,6 +13,7 @@ from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
 from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput
+from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot, weights
@@ -45,6 +46,7 @@ class Bank:
         links: what was experienced with what.
         predictor: f and e; None before ``fit``.
         trust: in the channels; None before ``fit``, and for the published recipe.
+        lexicon: the words of the texts, and who was experienced next to whom.
         window: tau of the last ``fit``.
     """
 
@@ -61,6 +63,7 @@ class Bank:
         self._switchovers: list[Switchover] = []  # of fits that are under way
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
+        self.lexicon = Lexicon(documents)
         self.predictor: Predictor | None = None
         self.trust: Trust | None = None
         self.window = 5

@@ -145,6 +145,7 @@ def _recall(parsed: argparse.Namespace) -> None:
             where=parsed.where,
             faithful=parsed.faithful,
             explain=True,
+            text=parsed.query if parsed.mode == "hybrid" and parsed.hops == 1 else None,
         )
         _print(hits, parsed.json)
 

@@ -14,8 +14,10 @@ from pam_retriever.backends import make_backend
 from pam_retriever.bank import Bank
 from pam_retriever.channels import MODES, Channels, Mode
 from pam_retriever.config import FitConfig, read_config
+from pam_retriever.embedding import Embedder, embed_texts, read_question
 from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.fusion import FUSED
 from pam_retriever.limits import MAX_DIM, MAX_HOPS, MAX_WINDOW
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage import snapshot
@@ -32,7 +34,6 @@ from pam_retriever.validation import (
     check_positive,
     check_texts,
     check_vectors,
-    read_query,
 )
 
 Query = str | npt.ArrayLike
@@ -45,8 +46,10 @@ class PredictiveAssociativeIndex:
     on disk. Any method may be called from any thread.
 
     Args:
-        dim: d, length of the vectors, at least 1. Closeness is cosine.
+        dim: d, length of the vectors, at least 1. Closeness is cosine. With an embedder, None takes its dimension.
         backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact".
+        embedder: what turns texts into vectors, so that ``add`` and ``recall`` take texts alone: a callable
+            ``list[str] -> vectors``, a LangChain ``Embeddings`` or a sentence-transformers model. It is not saved.
 
     Raises:
         InvalidInput: for any other argument.
@@ -62,21 +65,33 @@ class PredictiveAssociativeIndex:
         'slip'
     """
 
-    def __init__(self, dim: int, backend: str = "faiss") -> None:
+    def __init__(self, dim: int | None = None, backend: str = "faiss", embedder: Any = None) -> None:
         self._lock = ReadWriteLock()
+        self._embedder = None if embedder is None else Embedder(embedder)
+        if dim is None:
+            if self._embedder is None:
+                raise InvalidInput("There is neither dim nor embedder.", "one of them", "Pass dim=...")
+            dim = self._embedder.dim()
         self._bank = Bank(Documents(), _new_manifest(dim, backend))
 
     @classmethod
-    def _of(cls, bank: Bank) -> PredictiveAssociativeIndex:
+    def _of(cls, bank: Bank, embedder: Any) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
         index._lock, index._bank = ReadWriteLock(), bank
+        index._embedder = None if embedder is None else Embedder(embedder)
         return index
 
     # ---- where the index is kept
 
     @classmethod
     def open(
-        cls, path: str | Path, dim: int | None = None, backend: str = "faiss", *, read_only: bool = False
+        cls,
+        path: str | Path,
+        dim: int | None = None,
+        backend: str = "faiss",
+        embedder: Any = None,
+        *,
+        read_only: bool = False,
     ) -> PredictiveAssociativeIndex:
         """Opens the durable index in a folder, and makes it if it is not there.
 
@@ -88,6 +103,7 @@ class PredictiveAssociativeIndex:
             path: the folder, also one that ``save`` wrote.
             dim: needed to make an index; checked if it is there.
             backend: as for the class, for a new index.
+            embedder: as for the class.
             read_only: change nothing, and leave the writer alone. Open it again to see what was written since.
 
         Raises:
@@ -105,24 +121,32 @@ class PredictiveAssociativeIndex:
                     f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
                 )
         else:
+            if dim is None and embedder is not None:
+                dim = Embedder(embedder).dim()
             if dim is None:
                 raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
             snapshot.create_folder(folder, _new_manifest(dim, backend))
         if read_only:
-            return cls._of(snapshot.view(folder, lambda documents, found: Bank(documents, found, source=folder)))
+            bank = snapshot.view(folder, lambda documents, found: Bank(documents, found, source=folder))
+            return cls._of(bank, embedder)
         home = snapshot.Home(folder)
         with home.closed_on_error():
-            return cls._of(Bank(home.documents, home.manifest, folder, source=folder, home=home))
+            return cls._of(Bank(home.documents, home.manifest, folder, source=folder, home=home), embedder)
 
     @classmethod
-    def load(cls, path: str | Path) -> PredictiveAssociativeIndex:
+    def load(cls, path: str | Path, embedder: Any = None) -> PredictiveAssociativeIndex:
         """Reads an index into memory, as it is now; the folder is left as it is and may be read by many.
+
+        Args:
+            path: the folder.
+            embedder: as for the class.
 
         Raises:
             IndexFormatError: no index there, a damaged one, or one from a newer version.
         """
         folder = Path(path)
-        return cls._of(snapshot.load(folder, lambda documents, found: Bank(documents, found, source=folder)))
+        bank = snapshot.load(folder, lambda documents, found: Bank(documents, found, source=folder))
+        return cls._of(bank, embedder)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
@@ -209,7 +233,7 @@ class PredictiveAssociativeIndex:
 
     def add(
         self,
-        vectors: npt.ArrayLike,
+        vectors: npt.ArrayLike | None = None,
         ids: Sequence[str] | None = None,
         texts: Sequence[str | None] | None = None,
         metadatas: Sequence[Metadata | None] | None = None,
@@ -217,7 +241,7 @@ class PredictiveAssociativeIndex:
         """Stores memories; one whose id is there already is replaced and keeps its place in trajectories.
 
         Args:
-            vectors: (n, dim) finite numbers, no row all zeros.
+            vectors: (n, dim) finite numbers, no row all zeros; None embeds ``texts``.
             ids: n distinct non-empty strings; uuid4 strings if None.
             texts: n strings or None.
             metadatas: n dicts that JSON can hold, or None.
@@ -228,11 +252,16 @@ class PredictiveAssociativeIndex:
         Raises:
             InvalidInput: nothing was stored.
         """
+        embedded = vectors is None
+        if vectors is None:
+            vectors = embed_texts(self._embedder, texts, self.dim, self.note("embedder"))
         checked = check_vectors(vectors, self.dim, "add")
         names = check_ids(ids, len(checked))
         contents = check_texts(texts, len(checked)), check_metadatas(metadatas, len(checked))
         with self._lock:
             self._bank.add(names, *contents, checked)
+            if embedded and self._embedder is not None and self.note("embedder") != self._embedder.name:
+                self.set_note("embedder", self._embedder.name)
         return names
 
     def delete(self, ids: str | Sequence[str]) -> int:
@@ -381,13 +410,21 @@ class PredictiveAssociativeIndex:
 
     # ---- recall
 
-    def search(self, query: Query, k: int = 10, where: Mapping[str, Any] | None = None) -> list[Any]:
+    def search(
+        self,
+        query: Query | None = None,
+        k: int = 10,
+        where: Mapping[str, Any] | None = None,
+        *,
+        text: str | Sequence[str] | None = None,
+    ) -> list[Any]:
         """What looks like the query: what a vector store does. Needs no ``fit``.
 
         Args:
             query: a vector, an id, or a batch of either.
             k: how many hits; if there are fewer memories, all of them.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
+            text: in place of ``query``: words, or a batch of them, for the index's embedder.
 
         Returns:
             A list of ``Hit`` by falling cosine, for a batch a list of such lists. A query by id
@@ -396,16 +433,17 @@ class PredictiveAssociativeIndex:
         Raises:
             InvalidInput, UnknownId: of the arguments.
         """
-        return self.recall(query, k, mode="similarity", where=where)
+        return self.recall(query, k, mode="similarity", where=where, text=text)
 
     def recall(
         self,
-        query: Query,
+        query: Query | None = None,
         k: int | None = 10,
-        mode: Mode = "association",
+        mode: Mode | None = None,
         hops: int = 1,
         channels: Channels | None = None,
         *,
+        text: str | Sequence[str] | None = None,
         min_score: float | None = None,
         where: Mapping[str, Any] | None = None,
         faithful: bool = False,
@@ -417,14 +455,18 @@ class PredictiveAssociativeIndex:
         completed first: it stands for the memories nearest to it. In "hybrid" it may be anything, such as
         a question in words, and is completed only so far as one memory stands out among the nearest.
 
+        With ``text``, mode "hybrid" also looks for the words (BM25), for metadata that the text names, and counts
+        what was experienced next to a memory as evidence for it; see ``fusion``. That needs no ``fit``.
+
         Args:
-            query: a vector, an id, or a batch of either.
+            query: a vector, an id, or a batch of either; None with ``text`` and an embedder.
             k: how many hits at most; None for all with ``min_score``.
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
-                or "specific" (both must agree).
+                or "specific" (both must agree). None is "hybrid" with ``text``, else "association".
             hops: how many steps of association to follow. The best ``k`` memories of a hop are where the
                 next begins, and the filter and ``min_score`` hold at every hop.
             channels: weights of the channels, in place of those of ``mode``.
+            text: the query in words, or a batch of them. Without ``query`` the index's embedder makes the vector.
             min_score: leave out hits that score less.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
             faithful: only memories that were experienced with the cue, within the window.
@@ -438,7 +480,11 @@ class PredictiveAssociativeIndex:
             InvalidInput, UnknownId: of the arguments.
             NotFitted: association was asked for before ``fit``.
         """
-        weights = self._read_channels(mode, channels)
+        mode = mode or ("association" if text is None else "hybrid")
+        if mode not in MODES:
+            raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
+        asked, texts, batch = read_question(query, text, mode, self._embedder, self.dim, self.note("embedder"))
+        weights = self._read_channels(mode, channels, fused=texts is not None)
         hops = check_count("hops", hops, MAX_HOPS)
         if k is not None:
             k = check_count("k", k)
@@ -446,7 +492,10 @@ class PredictiveAssociativeIndex:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
         if hops > 1 and not weights.association:
             raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
-        asked, batch = read_query(query, self.dim)
+        if texts is not None and (k is None or hops > 1):
+            raise InvalidInput(
+                f"Got k={k} and hops={hops} with a text in mode 'hybrid'.", "a k, and hops=1", "Use another mode."
+            )
         with self._lock.shared():
             if not len(self._bank.similar):
                 raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
@@ -459,13 +508,14 @@ class PredictiveAssociativeIndex:
                 faithful,
                 complete=mode != "hybrid",
                 intersect=mode == "specific",
+                texts=texts,
             )
             hits = asking.answer(asked, k, hops, explain)
         return hits if batch else hits[0]
 
-    def _read_channels(self, mode: str, channels: Channels | None) -> Channels:
-        if mode not in MODES:
-            raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
+    def _read_channels(self, mode: str, channels: Channels | None, fused: bool) -> Channels:
+        if fused and channels is None:
+            return FUSED if self.is_fitted else Channels(similarity=1)
         weights = channels or MODES[mode]
         if weights.association and not self.is_fitted:
             raise NotFitted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -157,6 +157,23 @@ class JointObjective:
         if not self._config.noise:
             return x
         return x + self._config.noise * torch.randn(x.shape, device=x.device, generator=self._generator)
+
+
+MakeObjective = Callable[[Experience, Associations, int, FitConfig, torch.Generator, np.random.Generator], Objective]
+
+
+def choose_objective(
+    experience: Experience,
+    associations: Associations,
+    window: int,
+    config: FitConfig,
+    generator: torch.Generator,
+    random: np.random.Generator,
+) -> Objective:
+    """The objective that the configuration names, over all of the experience."""
+    if config.objective == "joint":
+        return JointObjective(experience, associations, window, config, generator)
+    return InfoNCEObjective(associations, config, random)
 
 
 def _segments(experience: Experience, length: int, window: int) -> Int64:

@@ -98,6 +98,8 @@ class Hit:
             ``explain=True``. Empty then means: predicted, not experienced. None: not asked for.
         confidence: the probability, calibrated by ``fit``, that this was experienced with the cue; in
             mode "association".
+        lexical: how well the words fit (BM25, neighbours' words counted in part), 1 for the best candidate;
+            None where the query had no words.
     """
 
     id: str
@@ -109,13 +111,15 @@ class Hit:
     hop: int = 0
     evidence: tuple[Evidence, ...] | None = None
     confidence: float | None = None
+    lexical: float | None = None
 
     def __repr__(self) -> str:
         association = "" if self.association is None else f", association={self.association:.3f}"
+        lexical = "" if self.lexical is None else f", lexical={self.lexical:.3f}"
         evidence = "" if self.evidence is None else f", evidence={list(self.evidence)!r}"
         return (
             f"Hit(id={self.id!r}, score={self.score:.3f}, text={_shorten(self.text)}, "
-            f"similarity={self.similarity:.3f}{association}, hop={self.hop}{evidence})"
+            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{evidence})"
         )
 
 

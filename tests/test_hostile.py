@@ -17,6 +17,7 @@ from pam_retriever.cli import main
 from pam_retriever.events import Fields, read_events
 from pam_retriever.filters import compile_filter
 from pam_retriever.integrity import check
+from pam_retriever.storage import words
 from pam_retriever.storage.files import checksum_of
 
 
@@ -113,7 +114,8 @@ def test_rows_that_are_far_apart_take_no_memory(folder):
 
 
 def test_metadata_that_are_no_json_fail_the_call_that_needs_them(folder):
-    tamper(folder, "UPDATE memories SET metadata = '{' WHERE id = 'm3'")
+    changed = "UPDATE memories SET metadata = '{' WHERE id = 'm3'"
+    tamper(folder, "DROP TRIGGER words_changed", changed, words.SCHEMA[3])  # which would refuse it
     with PredictiveAssociativeIndex.load(folder) as index:
         for call in (lambda: index.find({"n": 1}), lambda: index.get(["m3"]), lambda: index.search("m0", k=9)):
             with pytest.raises(IndexFormatError, match="damaged"):

@@ -17,6 +17,7 @@ def test_metrics_on_a_ranking_worked_out_by_hand():
     assert metrics.precision(ranked, relevant) == pytest.approx(1 / 3)
     assert metrics.recall(ranked, relevant) == 0.5
     assert metrics.reciprocal_rank(scores[0], relevant) == 0.5
+    assert metrics.reciprocal_rank(np.array([0.5, 0.5, 0.5, 0.1]), np.array([0, 1])) == 0.5, "one tie is irrelevant"
     assert metrics.specificity(ranked, relevant, np.array([1, 2])) == pytest.approx(1 / 3)
     assert metrics.specificity(ranked, np.array([4]), np.array([0])) is None
 

@@ -1,1 +1,46 @@
-"""What recall is compared with."""
+"""What recall is compared with. Every module is one way to answer "what was experienced with this?".
+
+All have the interface of ``base.Baseline``. ``UNTRAINED`` and ``TRAINED`` make each of them anew, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.bilinear import PublishedBilinear
+from benchmarks.baselines.contrastive import Contrastive
+from benchmarks.baselines.counts import Counts
+from benchmarks.baselines.hopfield import Hopfield
+from benchmarks.baselines.item_knn import ItemKNN
+from benchmarks.baselines.pagerank import PersonalisedPageRank
+from benchmarks.baselines.ppmi import PPMI
+from benchmarks.baselines.random_walk import RandomWalk
+from benchmarks.baselines.similarity import Similarity
+from benchmarks.baselines.successor import LinearSuccessor, TabularSuccessor
+from benchmarks.baselines.temporal_context import TemporalContext
+from benchmarks.baselines.towers import BilinearForm, GraphNetwork, PlainMLP
+
+# nothing here is trained by gradient descent: all of them fit in seconds
+UNTRAINED: dict[str, Callable[[], Baseline]] = {
+    "cosine": Similarity,
+    "exact temporal graph": Counts,
+    "PPMI": PPMI,
+    "item-kNN": ItemKNN,
+    "personalised PageRank": PersonalisedPageRank,
+    "random walks": RandomWalk,
+    "successor representation, tabular": TabularSuccessor,
+    "successor representation, linear": LinearSuccessor,
+    "temporal context, items": TemporalContext,
+    "temporal context, vectors": lambda: TemporalContext(features="vectors"),
+    "modern Hopfield": Hopfield,
+}
+
+# the learning rates are the best of three on the world of seed 7 (docs/paper.md)
+TRAINED: dict[str, Callable[[], Baseline]] = {
+    "bilinear, as published": PublishedBilinear,
+    "bilinear, full": lambda: Contrastive(BilinearForm),
+    "bilinear, rank 32": lambda: Contrastive(lambda dim: BilinearForm(dim, rank=32)),
+    "plain MLP": lambda: Contrastive(PlainMLP),
+    "graph network": lambda: Contrastive(GraphNetwork),
+}

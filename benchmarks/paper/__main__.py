@@ -1,21 +1,31 @@
-"""``python -m benchmarks.paper table1 --config fast``."""
+"""``python -m benchmarks.paper all``, or one experiment; prints ours beside theirs, writes raw JSON."""
 
 from __future__ import annotations
 
 import argparse
+import time
 
-from benchmarks.paper import table1
+from tqdm.auto import tqdm
 
-EXPERIMENTS = {"table1": table1}
+from benchmarks.paper import EXPERIMENTS, setting
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
     experiments = parser.add_subparsers(dest="experiment", required=True)
+    setting.add_arguments(experiments.add_parser("all", help="every experiment, what is there already skipped"))
     for name, module in EXPERIMENTS.items():
-        module.add_arguments(experiments.add_parser(name, help=(module.__doc__ or "").splitlines()[0]))
+        setting.add_arguments(experiments.add_parser(name, help=(module.__doc__ or "").splitlines()[0]))
     arguments = parser.parse_args()
-    EXPERIMENTS[arguments.experiment].run(arguments)
+    chosen = EXPERIMENTS if arguments.experiment == "all" else {arguments.experiment: EXPERIMENTS[arguments.experiment]}
+    todo = [(name, one) for name in chosen for one in setting.settings(arguments)]
+    with tqdm(todo, desc="experiments", disable=None if len(todo) > 2 else True) as bar:
+        for name, one in bar:
+            bar.set_postfix_str(f"{name}, {one.protocol}")
+            started = time.perf_counter()
+            for table in chosen[name].run(one):
+                print(f"\n[{name}, protocol {one.protocol}, recipe {one.recipe}] {table.text()}", flush=True)
+            print(f"({time.perf_counter() - started:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The published evaluation: which queries, which candidates, which means (pam.tex 4.4).
+"""The evaluation: which queries, which candidates, which means (pam.tex 4.4).
 
-With these choices the cosine row of the paper's table comes out to all printed digits, which is
+With the published choices the cosine row of the paper's table comes out to all printed digits, which is
 how we know that they are the paper's.
 """
 
@@ -13,10 +13,13 @@ import numpy as np
 
 from benchmarks import metrics
 from benchmarks.worlds.paper import World
-from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.cooccurrence import Associations, Experience, associate
 
 Scores = Callable[[metrics.Rows], metrics.Array]
 """Scores every state for each query state: (Q,) -> (Q, N). A column of -inf is not in the bank."""
+
+Ranks = Callable[[metrics.Rows], list[metrics.Rows]]
+"""The best states for each query state, best first."""
 
 CHUNK = 100  # queries scored at once; (100, 50,000) floats
 
@@ -31,25 +34,49 @@ class Queries:
     boundary: metrics.Rows
     discrimination: metrics.Rows
 
+    def first(self, count: int) -> Queries:
+        """With at most ``count`` queries a metric."""
+        chosen = (self.precision[:count], self.boundary[:count], self.discrimination[:count])
+        return Queries(self.associates, self.crossing, *chosen)
 
-def experience_of(world: World) -> Experience:
-    count, length = world.trajectories.shape
-    return Experience(
-        world.trajectories.reshape(-1),
-        np.repeat(np.arange(count), length),
-        np.tile(np.arange(length), count),
-    )
+    def union(self) -> metrics.Rows:
+        """Every state that is a query of some metric, sorted."""
+        return np.unique(np.concatenate([self.precision, self.boundary, self.discrimination]))
 
 
-def choose_queries(world: World, window: int = 5, seed: int = 42) -> Queries:
-    graph = associate(experience_of(world), len(world.states), window)
+def experience_of(world: World, trajectories: metrics.Rows | None = None) -> Experience:
+    """The world's trajectories, or others over the same states, as what ``train`` takes."""
+    chosen = world.trajectories if trajectories is None else trajectories
+    count, length = chosen.shape
+    return Experience(chosen.reshape(-1), np.repeat(np.arange(count), length), np.tile(np.arange(length), count))
+
+
+def choose_queries(
+    world: World,
+    window: int = 5,
+    seed: int = 42,
+    *,
+    only: metrics.Rows | None = None,
+    relevant: Associations | None = None,
+) -> Queries:
+    """The published choice of queries.
+
+    Args:
+        world: whose states.
+        window: tau.
+        seed: of the shuffle; the published figures have 42.
+        only: choose among these states; None: all.
+        relevant: who counts as an associate, if not all within the window.
+    """
+    graph = relevant or associate(experience_of(world), len(world.states), window)
     associates = np.split(graph.indices, graph.indptr[1:-1])
     crossing = [a[world.rooms[a] != world.rooms[q]] for q, a in enumerate(associates)]
+    allowed = np.ones(len(world.states), bool) if only is None else np.isin(np.arange(len(world.states)), only)
 
     def choose(lists: list[metrics.Rows], fewest: int, count: int) -> metrics.Rows:
-        eligible = [q for q, found in enumerate(lists) if len(found) >= fewest]
+        eligible = [q for q, found in enumerate(lists) if len(found) >= fewest and allowed[q]]
         np.random.RandomState(seed).shuffle(eligible)
-        return np.array(eligible[:count])
+        return np.array(eligible[:count], np.int64)
 
     return Queries(
         associates,
@@ -63,32 +90,69 @@ def choose_queries(world: World, window: int = 5, seed: int = 42) -> Queries:
 def evaluate(scores: Scores, queries: Queries, world: World) -> dict[str, float]:
     """Every row of the paper's table, and AP@10, R@20 and MRR."""
     found: dict[str, list[float]] = {}
-
-    def note(name: str, value: float | None) -> None:
-        if value is not None:
-            found.setdefault(name, []).append(value)
-
     for query, row in _scored(scores, queries.precision):
-        ranked = metrics.top(row[None], 20)[0]
-        for k in (1, 5, 10, 20):
-            note(f"AP@{k}", metrics.precision(ranked[:k], queries.associates[query]))
-        note("R@20", metrics.recall(ranked, queries.associates[query]))
-        note("MRR", metrics.reciprocal_rank(row, queries.associates[query]))
+        _note_precision(found, metrics.top(row[None], min(20, len(row)))[0], queries.associates[query])
+        _note(found, "MRR", metrics.reciprocal_rank(row, queries.associates[query]))
     for place, (query, row) in enumerate(_scored(scores, queries.boundary)):
-        ranked, crossing = metrics.top(row[None], 20)[0], queries.crossing[query]
-        note("CBR@20", metrics.recall(ranked, crossing))
-        note("MRR_cross_room", metrics.reciprocal_rank(row, crossing))
-        if place < 300:
-            there = np.isin(world.rooms, world.rooms[crossing])
-            there[queries.associates[query]] = False
-            note("Specificity@20", metrics.specificity(ranked, crossing, np.flatnonzero(there)))
+        ranked = metrics.top(row[None], min(20, len(row)))[0]
+        _note_boundary(found, ranked, query, queries, world, specificity=place < 300)
+        _note(found, "MRR_cross_room", metrics.reciprocal_rank(row, queries.crossing[query]))
     for query, row in _scored(scores, queries.discrimination):
         others = np.ones(len(row), bool)
         others[queries.associates[query]] = others[query] = False
-        negatives = np.random.RandomState(42).choice(np.flatnonzero(others), 2000, replace=False)
-        note("AUC", metrics.auc(row[queries.associates[query]], row[negatives]))
+        eligible = np.flatnonzero(others)
+        negatives = np.random.RandomState(42).choice(eligible, min(2000, len(eligible)), replace=False)
+        _note(found, "AUC", metrics.auc(row[queries.associates[query]], row[negatives]))
         if len(queries.crossing[query]) >= 3:
-            note("AUC_cross_room", metrics.auc(row[queries.crossing[query]], row[negatives]))
+            _note(found, "AUC_cross_room", metrics.auc(row[queries.crossing[query]], row[negatives]))
+    return _means(found)
+
+
+def evaluate_ranks(ranks: Ranks, queries: Queries, world: World) -> dict[str, float]:
+    """The rows that need no scores, from ranked lists of at least 20; reciprocal ranks are 0 beyond their end."""
+    found: dict[str, list[float]] = {}
+    for query, ranked in zip(queries.precision, ranks(queries.precision), strict=True):
+        _note_precision(found, ranked[:20], queries.associates[query])
+        _note(found, "MRR", _reciprocal(ranked, queries.associates[query]))
+    for place, (query, ranked) in enumerate(zip(queries.boundary, ranks(queries.boundary), strict=True)):
+        _note_boundary(found, ranked[:20], query, queries, world, specificity=place < 300)
+        _note(found, "MRR_cross_room", _reciprocal(ranked, queries.crossing[query]))
+    return _means(found)
+
+
+def _note_precision(found: dict[str, list[float]], ranked: metrics.Rows, associates: metrics.Rows) -> None:
+    for k in (1, 5, 10, 20):
+        _note(found, f"AP@{k}", float(np.isin(ranked[:k], associates).sum() / k))
+    _note(found, "R@20", metrics.recall(ranked, associates))
+
+
+def _note_boundary(
+    found: dict[str, list[float]],
+    ranked: metrics.Rows,
+    query: int,
+    queries: Queries,
+    world: World,
+    specificity: bool,
+) -> None:
+    crossing = queries.crossing[query]
+    _note(found, "CBR@20", metrics.recall(ranked, crossing))
+    if specificity:
+        there = np.isin(world.rooms, world.rooms[crossing])
+        there[queries.associates[query]] = False
+        _note(found, "Specificity@20", metrics.specificity(ranked, crossing, np.flatnonzero(there)))
+
+
+def _reciprocal(ranked: metrics.Rows, relevant: metrics.Rows) -> float:
+    places = np.flatnonzero(np.isin(ranked, relevant))
+    return 1.0 / (places[0] + 1) if len(places) else 0.0
+
+
+def _note(found: dict[str, list[float]], name: str, value: float | None) -> None:
+    if value is not None:
+        found.setdefault(name, []).append(value)
+
+
+def _means(found: dict[str, list[float]]) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 

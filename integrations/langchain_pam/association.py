@@ -79,7 +79,7 @@ class AssociativeStore(SimilarityStore):
         Args:
             query: text. Give either this or ``id``.
             k: how many.
-            mode: "association", "hybrid" (similarity and association), "specific" (both must agree),
+            mode: "association", "hybrid" (similarity, words and association), "specific" (both must agree),
                 or "similarity".
             hops: how many steps of association to follow.
             id: of a stored document to start from, which is then left out of the answer.
@@ -93,7 +93,7 @@ class AssociativeStore(SimilarityStore):
         """
         _check_cue(query, id)
         cue: Cue = str(id) if query is None else self.embedding.embed_query(query)
-        return self._recall(cue, k, mode, hops, where, kwargs)
+        return self._recall(cue, query, k, mode, hops, where, kwargs)
 
     async def arecall_with_score(
         self,
@@ -109,12 +109,16 @@ class AssociativeStore(SimilarityStore):
         """``recall_with_score``, asynchronously."""
         _check_cue(query, id)
         cue: Cue = str(id) if query is None else await self.embedding.aembed_query(query)
-        return await run_in_executor(None, self._recall, cue, k, mode, hops, where, kwargs)
+        return await run_in_executor(None, self._recall, cue, query, k, mode, hops, where, kwargs)
 
-    def _recall(self, cue: Cue, k: int, mode: Mode, hops: int, where: Filter | None, kwargs: dict[str, Any]) -> Scored:
+    def _recall(
+        self, cue: Cue, text: str | None, k: int, mode: Mode, hops: int, where: Filter | None, kwargs: dict[str, Any]
+    ) -> Scored:
         where = pop_filter(kwargs.pop("filter", None), {"where": where})
         unknown = {name: value for name, value in kwargs.items() if name not in RECALL_OPTIONS}
         refuse(unknown, f"k, mode, hops, id, where, {', '.join(RECALL_OPTIONS)}")
+        if mode == "hybrid" and hops == 1 and text is not None and text.strip():
+            kwargs["text"] = text  # the words count too
         return to_scored(ask(self.index, cue, k, where, mode=mode, hops=hops, **kwargs))
 
     def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:

@@ -72,20 +72,22 @@ class PAMRetriever(BaseRetriever):
         embedding = query_bundle.embedding
         if embedding is None:
             embedding = self._embedder().get_agg_embedding_from_queries(query_bundle.embedding_strs)
-        return self._store.recall(embedding, **self._settings())
+        return self._store.recall(embedding, **self._settings(query_bundle.query_str))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         embedding = query_bundle.embedding
         if embedding is None:
             embedding = await self._embedder().aget_agg_embedding_from_queries(query_bundle.embedding_strs)
-        return await self._store.arecall(embedding, **self._settings())
+        return await self._store.arecall(embedding, **self._settings(query_bundle.query_str))
 
     def _embedder(self) -> BaseEmbedding:
         return self._embed_model or Settings.embed_model
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, text: str) -> dict[str, Any]:
         settings: dict[str, Any] = {"k": self.similarity_top_k, "where": self.where, "filters": self.filters}
         if self._store.is_fitted:
+            if self.mode == "hybrid" and self.hops == 1 and text.strip():
+                settings["text"] = text  # the words count too
             return {**settings, "mode": self.mode, "hops": self.hops, "channels": self.channels}
         return {**settings, "mode": "similarity"}
 

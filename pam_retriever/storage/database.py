@@ -69,6 +69,7 @@ class Database:
                 for statement in self._schema:
                     self.fetch(statement)
         self.check_schema()
+        self.fetch("PRAGMA trusted_schema = ON")  # they are our own triggers: SQLite lets no other write to FTS5
 
     def check_schema(self) -> None:
         """Refuses a database with other tables, or anything beside them.

@@ -18,6 +18,7 @@ import numpy as np
 
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import compile_filter, to_json
+from pam_retriever.storage import words
 from pam_retriever.storage.database import Database, Mode
 from pam_retriever.types import Evidence, Float32, Int64, Record
 
@@ -85,8 +86,11 @@ class Documents(Database):
     """
 
     def __init__(self, path: Path | None = None, mode: Mode = "create") -> None:
-        super().__init__(path, SCHEMA.split(";\n"), mode)
+        # counted up by every write, also one that is rolled back: what was read before may be stale
+        self.words_version = self.steps_version = 0
+        super().__init__(path, (*SCHEMA.split(";\n"), *words.SCHEMA), mode)
         with self.closed_on_error():
+            self.fetch(words.VOCABULARY)
             if mode != "create":
                 self.check_types()
 
@@ -121,6 +125,7 @@ class Documents(Database):
         associations: Float32 | None,
     ) -> Int64:
         """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        self.words_version += 1
         known = self.rows_of(ids)
         last = self.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
         rows = np.empty(len(ids), np.int64)
@@ -144,6 +149,8 @@ class Documents(Database):
 
     def delete(self, ids: Sequence[str]) -> Int64:
         """Removes memories and their steps; returns the rows that were there."""
+        self.words_version += 1
+        self.steps_version += 1
         rows = np.array(sorted(self.rows_of(ids).values()), np.int64)
         self.run_many("DELETE FROM memories WHERE row = ?", ((r,) for r in rows.tolist()))
         return rows
@@ -214,6 +221,7 @@ class Documents(Database):
         Returns:
             Its number, and the number of the one that it replaces.
         """
+        self.steps_version += 1
         replaced = self.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         self.fetch("DELETE FROM trajectories WHERE id = ?", [id])
         number = self.insert("INSERT INTO trajectories (id) VALUES (?)", [id])
@@ -267,6 +275,22 @@ class Documents(Database):
         for row, trajectory, cue, cue_at, hit_at in found:
             meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
         return meetings
+
+    # ---- words
+
+    @property
+    def last_row(self) -> int:
+        """The largest row that is stored, 0 if there is none."""
+        last: int = self.fetch("SELECT coalesce(max(row), 0) FROM memories")[0][0]
+        return last
+
+    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        """The rows whose "text" or "labels" hold a term, and how often; see ``words``."""
+        return words.places(self.fetch, term, column, most)
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """The rows that have a text, and its length in characters."""
+        return words.lengths(self.fetch)
 
     # ---- settings and copies
 
@@ -333,8 +357,8 @@ class Documents(Database):
 
 def checksum(id: str, text: str | None, metadata: str, vector: bytes) -> int:
     """CRC-32 of a memory; the lengths of its parts are in it, so that none can borrow from the next."""
-    words = to_json([id, text, metadata])
-    return zlib.crc32(vector, zlib.crc32(words.encode()))
+    contents = to_json([id, text, metadata])
+    return zlib.crc32(vector, zlib.crc32(contents.encode()))
 
 
 def _record(id: str, vector: bytes, text: str | None, metadata: str) -> Record:

@@ -1,0 +1,60 @@
+"""What every baseline can do, and how a cue that is no stored state reaches those that know only states."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from pam_retriever.channels import unit
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Float32, Int64
+
+
+class Baseline(Protocol):
+    """Learns from experience, then scores every memory for stored cues."""
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
+        """Takes in the trajectories of M memories.
+
+        Args:
+            experience: the steps, which point at rows of ``vectors``.
+            vectors: (M, d), as they are, not normalised.
+            window: memories at most so many positions apart are associates. Methods that have
+                their own notion of distance ignore it.
+        """
+
+    def scores(self, cues: Int64) -> Float32:
+        """(Q,) rows of stored memories -> (Q, M), larger is closer; a cue scores itself too."""
+
+    def floats(self) -> int:
+        """How many numbers must be kept to answer, the indices of sparse matrices included."""
+
+
+@runtime_checkable
+class OnVectors(Protocol):
+    """A baseline that can be asked with any vector, stored or not."""
+
+    def scores_of(self, vectors: Float32) -> Float32:
+        """(Q, d) -> (Q, M)."""
+
+
+class Recognising:
+    """Answers a vector with what a baseline says of the stored memories nearest to it.
+
+    The scores of the ``nearest`` memories by cosine, weighted by softmax(cosine / temperature).
+    With one memory that is a snap to it, the fair way in for tables of states.
+    """
+
+    def __init__(self, baseline: Baseline, vectors: Float32, nearest: int = 1, temperature: float = 0.02) -> None:
+        self._baseline, self._looks = baseline, unit(vectors)
+        self._nearest, self._temperature = nearest, temperature
+
+    def scores_of(self, vectors: Float32) -> Float32:
+        cosine = unit(vectors) @ self._looks.T  # (Q, M)
+        rows = np.argpartition(-cosine, self._nearest - 1, axis=1)[:, : self._nearest]
+        weight = np.exp((np.take_along_axis(cosine, rows, 1) - cosine.max(1, keepdims=True)) / self._temperature)
+        weight /= weight.sum(1, keepdims=True)
+        answers = self._baseline.scores(rows.reshape(-1)).reshape(*rows.shape, -1)
+        mixed: Float32 = np.einsum("qn,qnm->qm", weight, answers)
+        return mixed

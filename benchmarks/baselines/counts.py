@@ -1,0 +1,20 @@
+"""The exact temporal graph: how often two memories met. No learning, perfect recall of exact cues."""
+
+from __future__ import annotations
+
+from benchmarks.baselines.graph import floats_of, meetings
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Float32, Int64
+
+
+class Counts:
+    """Scores by the number of meetings within the window."""
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
+        self._meetings = meetings(experience, len(vectors), window)
+
+    def scores(self, cues: Int64) -> Float32:
+        return self._meetings[cues].toarray()
+
+    def floats(self) -> int:
+        return floats_of(self._meetings)

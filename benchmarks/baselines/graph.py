@@ -1,0 +1,59 @@
+"""The temporal graph as sparse matrices, and the walks on it that several baselines share."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Float32, Int64
+
+
+def meetings(experience: Experience, memories: int, window: int) -> sparse.csr_array:
+    """(M, M) how often two memories were at most ``window`` positions apart; symmetric, zero diagonal."""
+    later = followed_by(experience, memories, window)
+    return (later + later.T).tocsr()
+
+
+def followed_by(experience: Experience, memories: int, window: int = 1) -> sparse.csr_array:
+    """(M, M) how often the column came 1 to ``window`` positions after the row; zero diagonal."""
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for offset in range(1, min(window, len(experience) - 1) + 1):
+        near = experience.position[offset:] - experience.position[:-offset] <= window
+        near &= experience.trajectory[offset:] == experience.trajectory[:-offset]
+        left, right = experience.states[:-offset], experience.states[offset:]
+        near &= left != right
+        rows.append(left[near])
+        columns.append(right[near])
+    left, right = np.concatenate(rows), np.concatenate(columns)
+    ones = np.ones(len(left), np.float32)
+    return sparse.coo_array((ones, (left, right)), (memories, memories)).tocsr()  # sums duplicates
+
+
+def normalised(graph: sparse.csr_array) -> sparse.csr_array:
+    """Rows that sum to 1; rows of nothing stay so."""
+    total = np.asarray(graph.sum(axis=1)).reshape(-1)
+    scale = np.divide(1.0, total, out=np.zeros_like(total, dtype=np.float32), where=total > 0)
+    return sparse.csr_array(sparse.diags_array(scale.astype(np.float32)) @ graph)
+
+
+def starts(cues: Int64, memories: int) -> sparse.csr_array:
+    """(Q, M) with a 1 at each cue: where walks begin."""
+    ones = np.ones(len(cues), np.float32)
+    return sparse.csr_array((ones, (np.arange(len(cues)), cues)), (len(cues), memories))
+
+
+def discounted_walks(transition: sparse.csr_array, cues: Int64, weights: Float32) -> Float32:
+    """(Q, M) sum over t of ``weights[t]`` * P(at the column t + 1 steps after the cue)."""
+    at = starts(cues, transition.shape[0])
+    total = np.zeros(at.shape, np.float32)
+    for weight in weights:
+        at = at @ transition
+        reached = at.tocoo()
+        total[reached.row, reached.col] += weight * reached.data
+    return total
+
+
+def floats_of(graph: sparse.csr_array) -> int:
+    """Values, column indices and row pointers."""
+    return int(2 * graph.nnz + graph.shape[0] + 1)

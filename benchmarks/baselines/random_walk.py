@@ -1,0 +1,25 @@
+"""Random walks over temporal edges: where is one, some steps after the cue? In closed form, nothing sampled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.baselines.graph import discounted_walks, floats_of, meetings, normalised
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Float32, Int64
+
+
+class RandomWalk:
+    """Scores by the mean over 1 to ``steps`` steps of the probability to be at a memory."""
+
+    def __init__(self, steps: int = 3) -> None:
+        self._weights = np.full(steps, 1 / steps, np.float32)
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
+        self._transition = normalised(meetings(experience, len(vectors), window))
+
+    def scores(self, cues: Int64) -> Float32:
+        return discounted_walks(self._transition, cues, self._weights)
+
+    def floats(self) -> int:
+        return floats_of(self._transition)

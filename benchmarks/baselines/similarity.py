@@ -1,0 +1,23 @@
+"""Cosine similarity: what a vector store does. Takes nothing from the experience."""
+
+from __future__ import annotations
+
+from pam_retriever.channels import unit
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Float32, Int64
+
+
+class Similarity:
+    """Scores by cosine of the vectors."""
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
+        self._looks = unit(vectors)
+
+    def scores(self, cues: Int64) -> Float32:
+        return self.scores_of(self._looks[cues])
+
+    def scores_of(self, vectors: Float32) -> Float32:
+        return unit(vectors) @ self._looks.T
+
+    def floats(self) -> int:
+        return self._looks.size

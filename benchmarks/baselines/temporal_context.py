@@ -1,0 +1,82 @@
+"""The temporal context model: items are bound to a drifting context, and recalled through it.
+
+Howard and Kahana 2002, "A distributed representation of temporal context". The context at step i is
+c_i = rho c_(i-1) + beta in_i, with in_i what item i brings in. Encountering an item again retrieves
+a mixture of what it brings in by itself and the context it was experienced in; that mixture activates
+the items whose contexts it overlaps with. The first part reaches forward in time only, the second both
+ways, hence the model's forward asymmetry.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.baselines.graph import floats_of
+from pam_retriever.channels import unit
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Float32, Int64
+
+SMALLEST = 1e-3  # older context than this is left out
+
+
+class TemporalContext:
+    """Scores by the overlap of the retrieved context with the contexts of a memory.
+
+    Args:
+        beta: how much of the context is new at each step; rho = sqrt(1 - beta^2), which keeps
+            its length at 1 for items that are orthogonal to it.
+        retrieved: the weight of the experienced context against what the item brings in by itself.
+        features: what an item brings in: "items" a dimension of its own, as in the paper's
+            simulations, "vectors" its vector.
+    """
+
+    def __init__(
+        self, beta: float = 0.5, retrieved: float = 0.7, features: Literal["items", "vectors"] = "items"
+    ) -> None:
+        self._beta, self._retrieved, self._features = beta, retrieved, features
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
+        count = len(vectors)
+        self._input = sparse.eye_array(count, format="csr", dtype=np.float32)
+        if self._features == "vectors":
+            self._input = unit(vectors)
+        drift = self._drift(experience)
+        steps = len(experience)
+        holds = sparse.csr_array((np.ones(steps, np.float32), (np.arange(steps), experience.states)), (steps, count))
+        # (M, D) the sum of the contexts that each memory was experienced in
+        self._contexts = holds.T @ (drift @ (holds @ self._input))
+
+    def _drift(self, experience: Experience) -> sparse.csr_array:
+        """(S, S) how much of what step j brought in is in the context of step i."""
+        rho = np.sqrt(1 - self._beta**2)
+        steps = np.arange(len(experience))
+        rows, columns, values = [steps], [steps], [np.full(len(steps), self._beta)]
+        for age in range(1, min(int(np.log(SMALLEST) / np.log(rho)) + 1, len(steps) - 1) + 1):
+            same = experience.trajectory[age:] == experience.trajectory[:-age]
+            rows.append(steps[age:][same])
+            columns.append(steps[:-age][same])
+            values.append(np.full(same.sum(), self._beta * rho**age))
+        parts = (np.concatenate(part) for part in (values, rows, columns))
+        value, row, column = parts
+        return sparse.csr_array((value.astype(np.float32), (row, column)), (len(steps), len(steps)))
+
+    def scores(self, cues: Int64) -> Float32:
+        retrieved = _unit(self._contexts[cues]) * self._retrieved
+        overlap = (retrieved + self._input[cues] * (1 - self._retrieved)) @ self._contexts.T
+        return overlap.toarray() if sparse.issparse(overlap) else overlap
+
+    def floats(self) -> int:
+        if sparse.issparse(self._contexts):
+            return floats_of(self._contexts)
+        return self._contexts.size + self._input.size
+
+
+def _unit(rows):  # type: ignore[no-untyped-def]
+    if not sparse.issparse(rows):
+        return unit(rows)
+    length = np.sqrt(np.asarray(rows.power(2).sum(axis=1)).reshape(-1))
+    scale = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+    return sparse.diags_array(scale.astype(np.float32)) @ rows

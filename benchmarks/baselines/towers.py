@@ -1,0 +1,62 @@
+"""The neural baselines' models: bilinear forms, a plain MLP, a graph neural network."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.nn import SAGEConv
+
+
+class BilinearForm(nn.Module):
+    """q^T W p, or q^T A^T B p with A and B of ``rank`` rows."""
+
+    def __init__(self, dim: int, rank: int | None = None) -> None:
+        super().__init__()
+        self.left = nn.Linear(dim, rank or dim, bias=False)
+        self.right = nn.Linear(dim, rank, bias=False) if rank else nn.Identity()
+
+    def forward(self, x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        return self.left(x), self.right(x)
+
+
+class PlainMLP(nn.Module):
+    """The predictor's four layers and its score, without what is special to them.
+
+    No residual connections, no whitened input, no layer normalisation at the end. At the default
+    width it has as many parameters as the predictor, less the 256 of its layer normalisation.
+    """
+
+    def __init__(self, dim: int, hidden: int = 1024) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(dim, hidden), nn.GELU(),
+            nn.Linear(hidden, hidden), nn.GELU(),
+            nn.Linear(hidden, hidden), nn.GELU(),
+            nn.Linear(hidden, dim),
+        )  # fmt: skip
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        f = F.normalize(self.layers(x), dim=-1)
+        # f(q).p + q.f(p) + f(q).f(p)
+        return torch.cat([f, x + f], dim=-1), torch.cat([x, f], dim=-1)
+
+
+class GraphNetwork(nn.Module):
+    """Two layers of GraphSAGE (Hamilton 2017) over the associations; memories are close if both lie close.
+
+    It sees the exact edges of a stored cue when it is asked. A cue without edges is only itself.
+    """
+
+    def __init__(self, dim: int, hidden: int = 512, out: int = 128) -> None:
+        super().__init__()
+        self.first, self.second = SAGEConv(dim, hidden), SAGEConv(hidden, out)
+
+    def forward(self, x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        inside = F.gelu(self.first(x, edges))
+        lies = F.normalize(self.second(inside, edges), dim=-1)
+        return lies, lies

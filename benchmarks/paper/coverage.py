@@ -1,0 +1,53 @@
+"""Recall against coverage: how many of the directed associations are trained, at the same cost.
+
+The axis that explains the paper's model selection, and most of its thin precision at depth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paper.fits import CHANNELS, trained, under
+from benchmarks.paper.main_table import ROWS
+from benchmarks.paper.partial import Partial, subset
+from benchmarks.paper.protocol import choose_queries, evaluate
+from benchmarks.paper.selection import drawn
+from benchmarks.paper.setting import WINDOW, Setting
+from benchmarks.paper.tables import Table
+
+SHARES = (0.1, 0.2, 0.41, 0.6, 0.8, 1.0)
+
+
+def run(setting: Setting) -> list[Table]:
+    parts = setting.parts("coverage")
+    every, own = {}, {}
+    for share in SHARES:
+        found = parts.get(f"{share:.0%}", lambda share=share: _covered(setting, share))
+        every[f"{share:.0%} of directed pairs"] = found["all"]
+        own[f"{share:.0%} of directed pairs"] = found["trained"]
+    return [
+        Table("Forward score, all associates relevant", [*ROWS, "perfect CBR@20"], every),
+        Table("Forward score, only trained associates relevant", ROWS, own),
+    ]
+
+
+def _covered(setting: Setting, share: float) -> dict[str, Any]:
+    seed = setting.seeds[0]
+    kept = drawn(setting, share, seed)
+    partial = Partial(kept, forward_only=True)
+    fitted = trained(setting, seed, f"coverage {share}", make_objective=partial)
+    scores = under(setting.protocol, fitted.scores(CHANNELS["forward"]))
+    part = subset(setting.associations, kept)
+    own = choose_queries(setting.world, WINDOW, relevant=part)
+    trained_crossing = np.split(part.indices, part.indptr[1:-1])
+    # what one who knew every trained pair, and nothing else, would score
+    perfect = [
+        np.isin(setting.queries.crossing[query], trained_crossing[query]).mean() for query in setting.queries.boundary
+    ]
+    return {
+        "all": evaluate(scores, setting.queries, setting.world) | {"perfect CBR@20": float(np.mean(perfect))},
+        "trained": evaluate(scores, own, setting.world),
+        "fit": fitted.report,
+    }

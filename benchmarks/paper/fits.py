@@ -1,0 +1,151 @@
+"""Trained models, kept on disk: the main table, noise, decay, chains share the same fits.
+
+A kept model is used only if the library's training code is still what trained it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import load_file, save_file
+
+import pam_retriever
+from benchmarks.paper.protocol import Scores
+from benchmarks.paper.setting import WINDOW, Setting
+from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
+from pam_retriever.channels import query_vectors, unit
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.objectives import MakeObjective, choose_objective
+from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.training import predict, train
+from pam_retriever.types import Float32, Int64
+
+TRAINING = ("config", "cooccurrence", "losses", "objectives", "predictor", "training")
+CHANNELS = {
+    "forward": Channels(forward=1),
+    "reverse": Channels(reverse=1),
+    "mutual": Channels(mutual=1),
+    "forward + reverse + 2 mutual": Channels(forward=1, reverse=1, mutual=2),
+}
+JOINT = "forward + reverse + 2 mutual"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained predictor with the memories that it was trained on.
+
+    Attributes:
+        states: (M, d) as they are.
+        looks: (M, d) the same at unit length.
+        predicted: (M, d) f of each, at unit length.
+        model: f.
+        report: what ``fit`` did.
+    """
+
+    states: Float32
+    looks: Float32
+    predicted: Float32
+    model: Predictor
+    report: dict[str, Any]
+
+    def scores(self, channels: Channels) -> Scores:
+        """Scores of stored cues, by learned channels only."""
+        return lambda rows: self.score(channels, self.looks[rows], self.predicted[rows])
+
+    def score(self, channels: Channels, cues: Float32, predicted: Float32) -> Float32:
+        """(Q, d) cues and (Q, d) f of them, at unit length -> (Q, M)."""
+        keys = np.concatenate([self.looks, self.predicted], axis=1)
+        return query_vectors(channels, cues, cues, predicted) @ keys.T
+
+    def predict(self, vectors: Float32) -> Float32:
+        """f of any vectors (n, d), at unit length."""
+        return predict(self.model, vectors)
+
+
+def index_of(setting: Setting, seed: int) -> tuple[PredictiveAssociativeIndex, Fitted]:
+    """The library's index of the whole world, fitted by the public call."""
+    folder = _folder(setting, setting.fit_config, seed, "index")
+    if not (folder / "report.json").exists():
+        index = PredictiveAssociativeIndex(dim=setting.world.states.shape[1], backend="faiss:flat")
+        ids = [str(row) for row in range(len(setting.world.states))]
+        index.add(setting.world.states, ids=ids)
+        trajectories = [[ids[row] for row in trajectory] for trajectory in setting.world.trajectories]
+        fitted = index.fit(trajectories, WINDOW, setting.fit_config, device=setting.device, seed=seed)
+        index.save(folder / "index", overwrite=True)
+        _write_report(folder, asdict(fitted) | {"summary": repr(fitted)})
+    index = PredictiveAssociativeIndex.load(folder / "index")
+    model = index._bank.predictor
+    assert model is not None
+    return index, _fitted(setting.world.states, model, folder)
+
+
+def trained(
+    setting: Setting,
+    seed: int,
+    name: str,
+    *,
+    config: FitConfig | None = None,
+    states: Float32 | None = None,
+    experience: Experience | None = None,
+    make_objective: MakeObjective = choose_objective,
+) -> Fitted:
+    """A model of something else than the whole world as it is; ``name`` says what."""
+    config = config or setting.fit_config
+    states = setting.world.states if states is None else states
+    folder = _folder(setting, config, seed, name)
+    if not (folder / "report.json").exists():
+        model, fitted = train(
+            states,
+            experience or setting.experience,
+            WINDOW,
+            config,
+            device=setting.device,
+            seed=seed,
+            make_objective=make_objective,
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(model.state_dict(), folder / "predictor.safetensors")
+        shape = asdict(model.config)
+        _write_report(folder, asdict(fitted) | {"summary": repr(fitted), "predictor": shape})
+    shape = json.loads((folder / "report.json").read_text())["predictor"]
+    model = Predictor(PredictorConfig(**shape))
+    model.load_state_dict(load_file(folder / "predictor.safetensors"))
+    return _fitted(states, model.eval(), folder)
+
+
+def _fitted(states: Float32, model: Predictor, folder: Path) -> Fitted:
+    return Fitted(states, unit(states), predict(model, states), model, json.loads((folder / "report.json").read_text()))
+
+
+def _folder(setting: Setting, config: FitConfig, seed: int, name: str) -> Path:
+    package = Path(pam_retriever.__file__).parent
+    code = b"".join((package / f"{module}.py").read_bytes() for module in TRAINING)
+    about = [asdict(config), seed, name, setting.world_seed, setting.trajectories, hashlib.sha256(code).hexdigest()]
+    key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:12]
+    return setting.cache / f"{name.replace(' ', '-')}-seed{seed}-{key}"
+
+
+def _write_report(folder: Path, fitted: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(json.dumps(fitted))
+
+
+def without_cue(scores: Scores) -> Scores:
+    """Leaves each query out of its bank."""
+
+    def left_out(rows: Int64) -> Float32:
+        found = scores(rows)
+        found[np.arange(len(rows)), rows] = -np.inf
+        return found
+
+    return left_out
+
+
+def under(protocol: str, scores: Scores) -> Scores:
+    """The published protocol keeps the query in the bank, the strict one does not."""
+    return scores if protocol == "published" else without_cue(scores)

@@ -1,0 +1,73 @@
+"""Held-out query states: 20 % of the states are never asked from in training (pam.tex 5.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.baselines.graph import meetings
+from benchmarks.paper import reference
+from benchmarks.paper.fits import CHANNELS, trained, under
+from benchmarks.paper.main_table import ROWS
+from benchmarks.paper.partial import Partial
+from benchmarks.paper.protocol import choose_queries, evaluate
+from benchmarks.paper.setting import WINDOW, Setting
+from benchmarks.paper.tables import Table
+from pam_retriever import Channels
+
+TRAINED, HELD_OUT = "trained anchors", "held-out anchors"
+
+
+def run(setting: Setting) -> list[Table]:
+    parts = setting.parts("held_out")
+    columns: dict[str, dict[str, Any]] = {}
+    # the score that recall uses, and the paper's score alone
+    for name, forward_only in (("joint", False), ("forward only", True)):
+        if forward_only and setting.fit_config.objective != "joint":
+            continue  # the published recipe trains nothing else
+        found = parts.get(f"trained on {name}", lambda forward_only=forward_only: _fit(setting, forward_only))
+        columns |= {f"{column} (trained on {name})": values for column, values in found["columns"].items()}
+    if setting.protocol == "strict":
+        columns |= parts.get("exact graph", lambda: _exact(setting))
+    published = reference.HELD_OUT if setting.published_world else {}
+    return [Table("Held-out query states", ROWS, columns, published)]
+
+
+def split(setting: Setting) -> np.ndarray:
+    """(M,) true for the 80 % that are asked from, the published choice."""
+    order = np.arange(len(setting.world.states))
+    np.random.RandomState(42).shuffle(order)
+    anchors = np.zeros(len(order), bool)
+    anchors[order[: int(len(order) * 0.8)]] = True
+    return anchors
+
+
+def _fit(setting: Setting, forward_only: bool) -> dict[str, Any]:
+    anchors = split(setting)
+    partial = Partial(anchors[setting.associations.anchors()], anchors, forward_only)
+    name = "held-out forward" if forward_only else "held-out"
+    fitted = trained(setting, setting.seeds[0], name, make_objective=partial)
+    columns = {}
+    for channel, channels in {**CHANNELS, "forward + reverse": Channels(forward=1, reverse=1)}.items():
+        for which, only in ((TRAINED, anchors), (HELD_OUT, ~anchors)):
+            queries = choose_queries(setting.world, WINDOW, only=np.flatnonzero(only))
+            scores = under(setting.protocol, fitted.scores(channels))
+            columns[f"{which}: {channel}"] = evaluate(scores, queries, setting.world)
+    return {"fit": fitted.report, "columns": columns}
+
+
+def _exact(setting: Setting) -> dict[str, Any]:
+    """The table of what was trained, read from the cue's row or from its column."""
+    anchors = split(setting)
+    graph = meetings(setting.experience, len(anchors), WINDOW).tolil()
+    graph[np.flatnonzero(~anchors)] = 0
+    graph = graph.tocsr()
+    queries = choose_queries(setting.world, WINDOW, only=np.flatnonzero(~anchors))
+    ways = {"row": graph, "column": graph.T.tocsr()}
+    return {
+        f"{HELD_OUT}: exact graph, by {way}": evaluate(
+            under(setting.protocol, lambda rows, table=table: table[rows].toarray()), queries, setting.world
+        )
+        for way, table in ways.items()
+    }

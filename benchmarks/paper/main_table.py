@@ -1,0 +1,79 @@
+"""The paper's main table, over training seeds (pam.tex table 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks import metrics
+from benchmarks.baselines.bilinear import PublishedBilinear
+from benchmarks.baselines.similarity import Similarity
+from benchmarks.paper import reference
+from benchmarks.paper.fits import CHANNELS, index_of, under
+from benchmarks.paper.protocol import Ranks, evaluate, evaluate_ranks
+from benchmarks.paper.setting import WINDOW, Setting
+from benchmarks.paper.tables import Table, deviation_of, mean_of
+from pam_retriever import PredictiveAssociativeIndex
+
+ROWS = ["AP@1", "AP@5", "AP@10", "AP@20", "R@20", "MRR", "CBR@20", "MRR_cross_room"]
+ROWS += ["AUC", "AUC_cross_room", "Specificity@20"]
+DEPTH = 100  # how deep default recall is read for reciprocal ranks
+
+
+def run(setting: Setting) -> list[Table]:
+    parts = setting.parts("main")
+    columns = {"cosine": parts.get("cosine", lambda: _cosine(setting))}
+    if setting.published_world and setting.protocol == "published":
+        check_cosine(columns["cosine"])
+    # one seed: the paper gives no deviation of it either
+    columns["bilinear"] = parts.get("bilinear", lambda: _bilinear(setting))
+    runs = [parts.get(f"seed {seed}", lambda seed=seed: _seed(setting, seed)) for seed in setting.seeds]
+    deviations = {}
+    for name in runs[0]["columns"]:
+        columns[name] = mean_of([one["columns"][name] for one in runs])
+        if len(runs) > 1:
+            deviations[f"{name}, SD"] = deviation_of([one["columns"][name] for one in runs])
+    published = reference.MAIN if setting.published_world else {}
+    tables = [Table(f"Main table, mean of training seeds {list(setting.seeds)}", ROWS, columns, published)]
+    if deviations:
+        tables.append(Table("Standard deviation over training seeds", ROWS, deviations))
+    return tables
+
+
+def recalled(index: PredictiveAssociativeIndex, depth: int = DEPTH) -> Ranks:
+    """Default recall by the public call; the query is never an answer to itself."""
+
+    def ranks(rows: metrics.Rows) -> list[metrics.Rows]:
+        found = index.recall([str(row) for row in rows], k=depth)
+        return [np.array([int(hit.id) for hit in hits]) for hits in found]
+
+    return ranks
+
+
+def check_cosine(figures: dict[str, float]) -> None:
+    """Stops where the world or the queries are not the published ones."""
+    for row, value in reference.COSINE.items():
+        digits = {"CBR@20": 5, "Specificity@20": 3}.get(row, 4)
+        if round(figures[row], digits) != value:
+            raise AssertionError(f"cosine {row} is {figures[row]:.6f}, published {value}: another world or protocol")
+
+
+def _cosine(setting: Setting) -> dict[str, Any]:
+    cosine = Similarity()
+    cosine.fit(setting.experience, setting.world.states, WINDOW)
+    return evaluate(under(setting.protocol, cosine.scores), setting.queries, setting.world)
+
+
+def _bilinear(setting: Setting) -> dict[str, Any]:
+    bilinear = PublishedBilinear(seed=setting.seeds[0])
+    bilinear.fit(setting.experience, setting.world.states, WINDOW)
+    return evaluate(under(setting.protocol, bilinear.scores), setting.queries, setting.world)
+
+
+def _seed(setting: Setting, seed: int) -> dict[str, Any]:
+    index, fitted = index_of(setting, seed)
+    columns = {"default recall": evaluate_ranks(recalled(index), setting.queries, setting.world)}
+    for name, channels in CHANNELS.items():
+        columns[name] = evaluate(under(setting.protocol, fitted.scores(channels)), setting.queries, setting.world)
+    return {"fit": fitted.report, "columns": columns}

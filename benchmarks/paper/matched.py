@@ -1,0 +1,78 @@
+"""Similarity-matched negatives: associates against others in the same room (pam.tex 5.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks import metrics
+from benchmarks.baselines.similarity import Similarity
+from benchmarks.paper import reference
+from benchmarks.paper.fits import CHANNELS, index_of
+from benchmarks.paper.protocol import Scores
+from benchmarks.paper.setting import WINDOW, Setting
+from benchmarks.paper.tables import Table, deviation_of, mean_of
+
+
+def run(setting: Setting) -> list[Table]:
+    parts = setting.parts("matched")
+    columns = {"cosine": parts.get("cosine", lambda: _cosine(setting))}
+    runs = [parts.get(f"seed {seed}", lambda seed=seed: _seed(setting, seed)) for seed in setting.seeds]
+    for name in runs[0]:
+        columns[name] = mean_of([one[name] for one in runs]) | {"queries": runs[0][name]["queries"]}
+        if len(runs) > 1:
+            columns[name]["SD"] = deviation_of([one[name] for one in runs])["AUC"]
+    published = reference.MATCHED if setting.published_world and setting.protocol == "published" else {}
+    title = {
+        "published": "Same-room associates against all others in the room",
+        "strict": "Same-room associates, each against the one in the room that is equally similar to the query",
+    }[setting.protocol]
+    return [Table(title, ["AUC", "SD", "queries"], columns, published)]
+
+
+def matched_auc(scores: Scores, setting: Setting) -> dict[str, float]:
+    """Mean AUC, and over how many queries.
+
+    Published: the negatives are all others in the query's room. Strict: for each associate the one
+    other state of the room whose cosine to the query is nearest to the associate's, so that similarity
+    cannot tell them apart.
+    """
+    world, found = setting.world, []
+    looks = Similarity()
+    looks.fit(setting.experience, world.states, WINDOW)
+    for query in setting.queries.discrimination:
+        room = np.flatnonzero(world.rooms == world.rooms[query])
+        associates = setting.queries.associates[query]
+        there = associates[world.rooms[associates] == world.rooms[query]]
+        others = np.setdiff1d(room, np.append(associates, query))
+        if len(there) < 3 or len(others) < 5:
+            continue
+        row = scores(np.array([query]))[0]
+        if setting.protocol == "strict":
+            cosine = looks.scores(np.array([query]))[0]
+            others = _matched(cosine, there, others)
+        found.append(metrics.auc(row[there], row[others]))
+    return {"AUC": float(np.mean(found)), "queries": len(found)}
+
+
+def _matched(cosine: metrics.Array, there: metrics.Rows, others: metrics.Rows) -> metrics.Rows:
+    """For each of ``there`` another of ``others``, the nearest in cosine that is not taken."""
+    left = others.copy()
+    chosen = []
+    for associate in there:
+        best = np.abs(cosine[left] - cosine[associate]).argmin()
+        chosen.append(left[best])
+        left = np.delete(left, best)
+    return np.array(chosen)
+
+
+def _cosine(setting: Setting) -> dict[str, Any]:
+    cosine = Similarity()
+    cosine.fit(setting.experience, setting.world.states, WINDOW)
+    return matched_auc(cosine.scores, setting)
+
+
+def _seed(setting: Setting, seed: int) -> dict[str, Any]:
+    _, fitted = index_of(setting, seed)
+    return {name: matched_auc(fitted.scores(channels), setting) for name, channels in CHANNELS.items()}

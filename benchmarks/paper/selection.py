@@ -1,0 +1,64 @@
+"""Model selection: width, depth, coverage, fixed or fresh pairs (pam.tex 5.6, table 4).
+
+Under the recipes of this library, the same axes: a directed association counts in the direction it was
+drawn in, and the score is the paper's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paper import reference
+from benchmarks.paper.fits import CHANNELS, trained, under
+from benchmarks.paper.main_table import ROWS
+from benchmarks.paper.partial import Partial
+from benchmarks.paper.protocol import evaluate
+from benchmarks.paper.setting import Setting
+from benchmarks.paper.tables import Table
+
+# residual layers, width, directed pairs at 485,000 associations, drawn anew in every pass
+CONFIGURATIONS = {
+    "baseline": (1, 256, 100_000, False),
+    "capacity": (1, 1024, 100_000, False),
+    "B depth": (2, 1024, 100_000, False),
+    "C coverage": (1, 1024, 200_000, False),
+    "D online": (2, 1024, 200_000, True),
+    "D2 both fixed": (2, 1024, 200_000, False),
+}
+ALL_OF_THEM = 485_000
+
+
+def run(setting: Setting) -> list[Table]:
+    parts = setting.parts("selection")
+    columns = {name: parts.get(name, lambda name=name: _configuration(setting, name)) for name in CONFIGURATIONS}
+    rows = ["layers", "width", "pairs", "coverage", *ROWS, "final loss"]
+    if not setting.published_world:
+        return [Table("Model selection", rows, columns)]
+    # the paper's R@20 counts cross-room associates, and its MRR the first of them
+    theirs = {
+        f"paper: {name}": {"CBR@20": figures["R@20"], "MRR_cross_room": figures["MRR"]}
+        for name, figures in reference.SELECTION.items()
+    }
+    return [Table("Model selection", rows, columns, theirs)]
+
+
+def drawn(setting: Setting, share: float, seed: int) -> np.ndarray:
+    """(E,) that share of the directed associations."""
+    kept = np.zeros(len(setting.associations), bool)
+    chosen = np.random.default_rng(seed).permutation(len(kept))[: round(share * len(kept))]
+    kept[chosen] = True
+    return kept
+
+
+def _configuration(setting: Setting, name: str) -> dict[str, Any]:
+    layers, width, pairs, online = CONFIGURATIONS[name]
+    share, seed = pairs / ALL_OF_THEM, setting.seeds[0]
+    config = replace(setting.fit_config, residual_layers=layers, hidden=width, pairs=None)
+    partial = Partial(drawn(setting, share, seed), forward_only=True, redraw=online)
+    fitted = trained(setting, seed, f"selection {name}", config=config, make_objective=partial)
+    figures = evaluate(under(setting.protocol, fitted.scores(CHANNELS["forward"])), setting.queries, setting.world)
+    about = {"layers": layers + 2, "width": width, "pairs": "fresh" if online else "fixed", "coverage": share}
+    return about | figures | {"final loss": fitted.report["losses"][-1], "fit": fitted.report}

@@ -1,0 +1,145 @@
+"""What an experiment runs under, and where it keeps what it found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.paper.protocol import Queries, choose_queries, experience_of
+from benchmarks.worlds import paper
+from benchmarks.worlds.paper import World
+from pam_retriever import FitConfig
+from pam_retriever.config import CONFIGS
+from pam_retriever.cooccurrence import Associations, Experience, associate
+
+PROTOCOLS = ("published", "strict")
+WINDOW = 5
+CACHE = Path(__file__).parent.parent / ".cache"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One protocol, one recipe, one world.
+
+    Attributes:
+        protocol: "published": what produced the paper's figures. "strict": the query left out of the
+            bank, coverage in directed pairs, targets that were never trained, controls added.
+        config: recipe of ``fit``.
+        seeds: of training.
+        passes: in place of the recipe's.
+        stop_after: passes after which to stop, in the middle of the schedules.
+        device: of training.
+        world_seed: 42 is the published world.
+        trajectories: 500 is the published world; fewer for tests.
+        again: compute what is there already.
+        results: folder of raw results.
+        cache: folder of trained models, which several experiments share.
+    """
+
+    protocol: str = "strict"
+    config: str = "fast"
+    seeds: tuple[int, ...] = (42, 123, 456)
+    passes: int | None = None
+    stop_after: int | None = None
+    device: str = "auto"
+    world_seed: int = 42
+    trajectories: int = 500
+    again: bool = False
+    results: Path = report.RESULTS
+    cache: Path = CACHE
+
+    @cached_property
+    def world(self) -> World:
+        return paper.build(self.world_seed, self.trajectories)
+
+    @cached_property
+    def queries(self) -> Queries:
+        return choose_queries(self.world, WINDOW)
+
+    @cached_property
+    def experience(self) -> Experience:
+        return experience_of(self.world)
+
+    @cached_property
+    def associations(self) -> Associations:
+        return associate(self.experience, len(self.world.states), WINDOW)
+
+    @property
+    def fit_config(self) -> FitConfig:
+        config = CONFIGS[self.config]
+        return replace(config, passes=self.passes or config.passes, stop_after=self.stop_after)
+
+    @property
+    def published_world(self) -> bool:
+        """Whether the paper's figures are about this world."""
+        return self.world_seed == 42 and self.trajectories == 500
+
+    @property
+    def recipe(self) -> str:
+        """The recipe in a file name."""
+        name = self.config
+        name += f"-passes{self.passes}" if self.passes else ""
+        return name + (f"-first{self.stop_after}" if self.stop_after else "")
+
+    def parts(self, experiment: str) -> Parts:
+        """What ``experiment`` has found so far under this setting."""
+        world = "" if self.published_world else f"world{self.world_seed}-{self.trajectories}/"
+        return Parts(f"paper/{world}{self.protocol}-{self.recipe}/{experiment}", self)
+
+
+class Parts:
+    """The parts of an experiment, in one raw JSON file that is rewritten after each: a run can stop and go on."""
+
+    def __init__(self, name: str, setting: Setting) -> None:
+        self.name, self._setting = name, setting
+        self._path = setting.results / f"{name}.json"
+        there = self._path.exists() and not setting.again
+        self._found: dict[str, Any] = json.loads(self._path.read_text())["parts"] if there else {}
+
+    def get(self, part: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The part, computed if it is not there yet."""
+        if part not in self._found:
+            self._found[part] = _plain(compute())
+            setting = self._setting
+            about = {
+                "protocol": setting.protocol,
+                "recipe": setting.recipe,
+                "world": {"seed": setting.world_seed, "trajectories": setting.trajectories},
+            }
+            report.write(self.name, {**about, "parts": self._found}, setting.results)
+            print(f"{self.name}: {part}", flush=True)
+        found: dict[str, Any] = self._found[part]
+        return found
+
+
+def _plain(found: dict[str, Any]) -> dict[str, Any]:
+    """As it comes back from the file, so that a resumed run sees the same."""
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=float))
+    return plain
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--protocol", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
+    parser.add_argument("--config", choices=list(CONFIGS), default="fast")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[42, 123, 456], help="of training")
+    parser.add_argument("--passes", type=int, help="in place of the recipe's")
+    parser.add_argument("--stop-after", type=int, help="passes after which to stop, in the middle of the schedules")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--world-seed", type=int, default=42, help="42: the published world")
+    parser.add_argument("--trajectories", type=int, default=500, help="500: the published world")
+    parser.add_argument("--again", action="store_true", help="compute what is there already")
+    parser.add_argument("--results", type=Path, default=report.RESULTS, help="folder of raw results")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder of trained models")
+
+
+def settings(arguments: argparse.Namespace) -> list[Setting]:
+    """One setting for each protocol asked for."""
+    rest = {name: value for name, value in vars(arguments).items() if name not in ("protocol", "experiment")}
+    rest["seeds"] = tuple(rest["seeds"])
+    return [Setting(protocol=protocol, **rest) for protocol in arguments.protocol]

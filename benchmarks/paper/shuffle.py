@@ -1,0 +1,63 @@
+"""Temporal shuffle: trained on trajectories in random order, asked about the true order (pam.tex 5.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.baselines.counts import Counts
+from benchmarks.paper import reference
+from benchmarks.paper.fits import CHANNELS, JOINT, index_of, trained, under
+from benchmarks.paper.main_table import ROWS
+from benchmarks.paper.protocol import evaluate, experience_of
+from benchmarks.paper.setting import WINDOW, Setting
+from benchmarks.paper.tables import Table
+from benchmarks.worlds.paper import World
+from pam_retriever.cooccurrence import Experience
+
+SEEDS = (42, 123)
+
+
+def run(setting: Setting) -> list[Table]:
+    parts = setting.parts("shuffle")
+    columns: dict[str, dict[str, Any]] = {}
+    true = parts.get("true order", lambda: _true(setting))
+    for name in ("forward", JOINT):
+        columns[f"{name}, true order"] = true[name]
+        for seed in SEEDS:
+            found = parts.get(f"shuffled, seed {seed}", lambda seed=seed: _shuffled(setting, seed))
+            columns[f"{name}, shuffled, seed {seed}"] = found[name]
+    if setting.protocol == "strict":
+        # some states still meet by chance: what a perfect memory of the shuffled order would score
+        columns["exact graph of the shuffled order"] = parts.get("exact graph", lambda: _exact(setting))
+    published = reference.SHUFFLE if setting.published_world else {}
+    return [Table("Temporal shuffle", ROWS, columns, published)]
+
+
+def shuffled(world: World) -> Experience:
+    """Every trajectory in an order of its own."""
+    random = np.random.RandomState(999)
+    return experience_of(world, np.stack([random.permutation(path) for path in world.trajectories]))
+
+
+def _true(setting: Setting) -> dict[str, Any]:
+    _, fitted = index_of(setting, SEEDS[0])
+    return _columns(setting, fitted)
+
+
+def _shuffled(setting: Setting, seed: int) -> dict[str, Any]:
+    return _columns(setting, trained(setting, seed, "shuffled", experience=shuffled(setting.world)))
+
+
+def _columns(setting: Setting, fitted) -> dict[str, Any]:  # type: ignore[no-untyped-def]
+    return {
+        name: evaluate(under(setting.protocol, fitted.scores(CHANNELS[name])), setting.queries, setting.world)
+        for name in ("forward", JOINT)
+    }
+
+
+def _exact(setting: Setting) -> dict[str, Any]:
+    counts = Counts()
+    counts.fit(shuffled(setting.world), setting.world.states, WINDOW)
+    return evaluate(under(setting.protocol, counts.scores), setting.queries, setting.world)

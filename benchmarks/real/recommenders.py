@@ -1,0 +1,67 @@
+"""Baselines of session recommendation that are no association baselines: popularity, Markov, EASE, nearest counts."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.baselines.graph import followed_by, meetings
+from pam_retriever.channels import unit
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Float32, Int64
+
+EASE_REGULARISATION = 200.0
+
+
+class Popularity:
+    """How often a memory was experienced, whatever the cue."""
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
+        self._counts = np.bincount(experience.states, minlength=len(vectors)).astype(np.float32)
+
+    def scores(self, cues: Int64) -> Float32:
+        return np.broadcast_to(self._counts, (len(cues), len(self._counts)))
+
+
+class Markov:
+    """How often a memory came right after the cue."""
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
+        self._next = followed_by(experience, len(vectors))
+
+    def scores(self, cues: Int64) -> Float32:
+        return self._next[cues].toarray()
+
+
+class NearestCounts:
+    """The meetings of the memories that look most like the cue, itself among them, added up."""
+
+    def __init__(self, nearest: int = 5) -> None:
+        self._nearest = nearest
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
+        self._looks = unit(vectors)
+        self._meetings = meetings(experience, len(vectors), window)
+
+    def scores(self, cues: Int64) -> Float32:
+        cosine = self._looks[cues] @ self._looks.T
+        near = np.argpartition(-cosine, self._nearest - 1, axis=1)[:, : self._nearest]
+        return np.stack([np.asarray(self._meetings[rows].sum(axis=0)).reshape(-1) for rows in near])
+
+
+class EASE:
+    """Embarrassingly shallow autoencoder (Steck, WWW 2019): one ridge regression from trajectory to memory."""
+
+    def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
+        ones = np.ones(len(experience), np.float32)
+        shape = int(experience.trajectory.max()) + 1, len(vectors)
+        visits = sparse.csr_array((ones, (experience.trajectory, experience.states)), shape)
+        visits.data[:] = 1  # a memory that came twice was there
+        gram = (visits.T @ visits).toarray()
+        gram[np.diag_indices_from(gram)] += EASE_REGULARISATION
+        inverse = np.linalg.inv(gram)
+        self._weights = -inverse / np.diag(inverse)
+        np.fill_diagonal(self._weights, 0)
+
+    def scores(self, cues: Int64) -> Float32:
+        return self._weights[cues]

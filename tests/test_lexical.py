@@ -1,0 +1,173 @@
+"""Words: what is found by them, against BM25 written out, and that they follow every change."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.lexical import CONTEXT_SHARE, K1, B
+from pam_retriever.neighbours import Neighbours
+from pam_retriever.storage import words
+from pam_retriever.storage.documents import Documents
+
+WALK = [
+    "the red kettle whistles",
+    "a storm takes the boat boat boat",
+    "we mend the nets by the harbour",
+    "kettle on again, and tea",
+    "gulls over the harbour wall",
+    "nothing else",
+]
+
+
+def new_index(texts=WALK, observe=True, **options):
+    index = PredictiveAssociativeIndex(dim=len(texts), **options)
+    ids = [f"m{at}" for at in range(len(texts))]
+    index.add(np.eye(len(texts)), ids, texts)
+    if observe:
+        index.observe(ids)
+    return index
+
+
+def lexicon_of(index):
+    return index._bank.lexicon
+
+
+def written_out(texts: list[str], query: list[str], window: int) -> list[float]:
+    """BM25 over each text and half of its neighbours', term by term."""
+    own = [Counter(text.replace(",", "").split()) for text in texts]
+    df = {term: sum(term in counts for counts in own) for term in query}
+    contexts, lengths = [], []
+    for at in range(len(texts)):
+        around = [n for n in range(max(0, at - window), min(len(texts), at + window + 1)) if n != at]
+        contexts.append({t: own[at][t] + CONTEXT_SHARE * sum(own[n][t] for n in around) for t in query})
+        lengths.append(len(texts[at]) + CONTEXT_SHARE * sum(len(texts[n]) for n in around))
+    mean = sum(lengths) / len(lengths)
+    scores = []
+    for counts, length in zip(contexts, lengths, strict=True):
+        total = 0.0
+        for term in query:
+            idf = math.log(1 + (len(texts) - df[term] + 0.5) / (df[term] + 0.5))
+            total += idf * counts[term] * (K1 + 1) / (counts[term] + K1 * (1 - B + B * length / mean))
+        scores.append(total)
+    return scores
+
+
+def test_scores_are_those_of_bm25_with_the_neighbours_words_in_part():
+    lexicon = lexicon_of(new_index())
+    rows = np.arange(1, 7)
+    place, met, _ = lexicon.neighbours.around(rows, 2)
+    terms = lexicon.terms("kettle boat harbour")
+    assert terms == ["boat", "harbour", "kettl"]  # stemmed
+    scores = lexicon.score(terms, rows, place, met)
+    assert scores == pytest.approx(written_out(WALK, ["kettle", "boat", "harbour"], 2), rel=1e-5)
+
+
+def test_the_best_rows_are_those_of_bm25_alone():
+    lexicon = lexicon_of(new_index())
+    expected = written_out(WALK, ["kettle", "boat"], 0)
+    found = lexicon.best(lexicon.terms("kettle boat"), 3, None)
+    assert set(found) == {at + 1 for at in np.argsort(expected)[::-1][:3]}
+    assert set(lexicon.best(lexicon.terms("kettle boat"), 9, np.array([2, 3]))) == {2}
+    assert not len(lexicon.best(lexicon.terms("zebra"), 5, None))
+
+
+def test_question_words_do_not_count_unless_there_is_nothing_else():
+    lexicon = lexicon_of(new_index())
+    assert lexicon.terms("When did the Kettle whistle?") == ["kettl", "whistl"]
+    assert lexicon.terms("the who") == ["the", "who"]
+    assert lexicon.terms("?!") == []
+
+
+def test_the_words_follow_every_change():
+    index = new_index()
+    lexicon = lexicon_of(index)
+
+    def rows(term):
+        return lexicon.best([term], 10, None).tolist()
+
+    assert sorted(rows("kettl")) == [1, 4]
+    index.delete("m0")
+    assert rows("kettl") == [4]
+    index.add([[1, 1, 1, 1, 1, 1]], ["m3"], ["no longer"])
+    assert rows("kettl") == []
+    index.add([[1, 1, 1, 1, 1, 1]], ["m3"])  # now without a text
+    index.add([[1, 1, 1, 1, 1, 1]], ["m3"], ["a kettle once more"])
+    assert rows("kettl") == [4]
+    index._bank.documents._connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+
+
+def test_neighbours_follow_every_change():
+    index = new_index(observe=False)
+    lexicon = lexicon_of(index)
+
+    def around(row):
+        return sorted(lexicon.neighbours.around(np.array([row]), 1)[1].tolist())
+
+    assert around(2) == []
+    index.observe(["m0", "m1", "m2"])
+    assert around(2) == [1, 3]
+    index.delete("m2")
+    assert around(2) == [1]
+
+
+def test_a_failed_call_leaves_the_words_as_they_were():
+    documents = Documents()
+
+    def fail_at_the_end():
+        with documents.transaction():
+            documents.upsert(["a"], ["kettle"], ["{}"], np.ones((1, 2), np.float32), None)
+            documents.set_setting("something", object())
+
+    with pytest.raises(TypeError):
+        fail_at_the_end()
+    assert not len(documents.places("kettl", "text", 10)[0])
+
+
+def test_labels_are_the_strings_of_the_metadata_in_any_script():
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(
+        np.eye(2),
+        texts=["x", "y"],
+        metadatas=[{"speaker": "Zoë Łuk", "number": 7}, {"speaker": "Caroline", "place": {"deep": "Zoë"}}],
+    )
+    lexicon = lexicon_of(index)
+    rows = np.array([1, 2])
+    assert lexicon.label(lexicon.terms("What did Zoe say?"), rows).tolist() == [1, 0]
+    assert lexicon.label(lexicon.terms("speaker 7"), rows).tolist() == [0, 0]
+    assert lexicon.label(lexicon.terms("Caroline and Zoë"), rows) == pytest.approx([0.5, 0.5])
+
+
+def test_a_term_that_is_everywhere_is_not_read(monkeypatch):
+    monkeypatch.setattr("pam_retriever.lexical.MOST_OCCURRENCES", 2)
+    lexicon = lexicon_of(new_index())
+    assert lexicon.best(["harbour", "gull"], 10, None).tolist() == [5]
+
+
+def test_neighbours_are_those_of_a_loop():
+    random = np.random.default_rng(0)
+    rows = random.integers(1, 30, 80)
+    trajectory = np.sort(random.integers(0, 9, 80))
+    position = np.concatenate([np.sort(random.permutation(20)[: (trajectory == t).sum()]) for t in range(9)])
+    neighbours = Neighbours(rows, trajectory, position)
+    asked = np.arange(1, 30)
+    expected: dict[tuple[int, int], int] = {}
+    for at, row in enumerate(asked):
+        for one in np.flatnonzero(rows == row)[-8:]:
+            for other in range(80):
+                distance = abs(position[one] - position[other])
+                if trajectory[one] == trajectory[other] and distance <= 3 and rows[other] != row:
+                    key = at, rows[other]
+                    expected[key] = min(expected.get(key, 99), distance)
+    place, met, distance = neighbours.around(asked, 3)
+    assert dict(zip(zip(place, met, strict=True), distance, strict=True)) == expected
+
+
+def test_the_tokenizer_keeps_nothing_of_the_query_before():
+    tokenize = words.Tokenizer()
+    assert tokenize("boat harbour") == ["boat", "harbour"]
+    assert tokenize('kettle\x00 "quoted" OR NEAR(') == ["kettl", "near", "quot"]
