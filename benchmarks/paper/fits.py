@@ -67,13 +67,16 @@ class Fitted:
         return predict(self.model, vectors)
 
 
-def index_of(setting: Setting, seed: int) -> tuple[PredictiveAssociativeIndex, Fitted]:
-    """The library's index of the whole world, fitted by the public call."""
-    folder = _folder(setting, setting.fit_config, seed, "index")
+def index_of(
+    setting: Setting, seed: int, name: str = "index", states: Float32 | None = None
+) -> tuple[PredictiveAssociativeIndex, Fitted]:
+    """The library's index of the whole world, fitted by the public call; of other ``states`` under another name."""
+    folder = _folder(setting, setting.fit_config, seed, name)
+    states = setting.world.states if states is None else states
     if not (folder / "report.json").exists():
-        index = PredictiveAssociativeIndex(dim=setting.world.states.shape[1], backend="faiss:flat")
-        ids = [str(row) for row in range(len(setting.world.states))]
-        index.add(setting.world.states, ids=ids)
+        index = PredictiveAssociativeIndex(dim=states.shape[1], backend="faiss:flat")
+        ids = [str(row) for row in range(len(states))]
+        index.add(states, ids=ids)
         trajectories = [[ids[row] for row in trajectory] for trajectory in setting.world.trajectories]
         fitted = index.fit(trajectories, WINDOW, setting.fit_config, device=setting.device, seed=seed)
         index.save(folder / "index", overwrite=True)
@@ -81,7 +84,7 @@ def index_of(setting: Setting, seed: int) -> tuple[PredictiveAssociativeIndex, F
     index = PredictiveAssociativeIndex.load(folder / "index")
     model = index._bank.predictor
     assert model is not None
-    return index, _fitted(setting.world.states, model, folder)
+    return index, _fitted(states, model, folder)
 
 
 def trained(
