@@ -21,7 +21,8 @@ def run(setting: Setting) -> list[Table]:
         columns[name], curves[name] = found["figures"], found["noise"]
         if "noise, bare" in found:
             curves[f"{name}, bare cue"] = found["noise, bare"]
-    columns |= setting.parts("compared").get("recall", lambda: _ours(setting))
+    if setting.seeds:
+        columns |= setting.parts("compared").get("recall", lambda: _ours(setting))
     title = "Query noise, answered for the memory nearest to the cue"
     return [Table("Baselines on exact cues", [*ROWS, *COST], columns), *noise.tables(curves, title)]
 

@@ -21,6 +21,8 @@ SHARES = (0.1, 0.2, 0.41, 0.6, 0.8, 1.0)
 
 
 def run(setting: Setting) -> list[Table]:
+    if not setting.seeds:
+        return []
     parts = setting.parts("coverage")
     every, own = {}, {}
     for share in SHARES:

@@ -24,8 +24,9 @@ TRAINED, HELD_OUT = "trained edges", "held-out edges"
 
 def run(setting: Setting) -> list[Table]:
     parts = setting.parts("edges")
-    found = parts.get("learned", lambda: _learned(setting))
-    columns = found["columns"] | parts.get("others", lambda: _others(setting))
+    columns = dict(parts.get("others", lambda: _others(setting)))
+    if setting.seeds:
+        columns |= parts.get("learned", lambda: _learned(setting))["columns"]
     published = reference.EDGES if setting.published_world else {}
     return [Table("70/30 split of the edges, cross-room associates", ["R@20", "MRR", "queries"], columns, published)]
 

@@ -28,7 +28,7 @@ def run(setting: Setting) -> list[Table]:
         check_cosine(columns["cosine"])
     runs = [parts.get(f"seed {seed}", lambda seed=seed: _seed(setting, seed)) for seed in setting.seeds]
     deviations = {}
-    for name in runs[0]["columns"]:
+    for name in runs[0]["columns"] if runs else ():
         columns[name] = mean_of([one["columns"][name] for one in runs])
         if len(runs) > 1:
             deviations[f"{name}, SD"] = deviation_of([one["columns"][name] for one in runs])

@@ -19,7 +19,7 @@ def run(setting: Setting) -> list[Table]:
     parts = setting.parts("matched")
     columns = {"cosine": parts.get("cosine", lambda: _cosine(setting))}
     runs = [parts.get(f"seed {seed}", lambda seed=seed: _seed(setting, seed)) for seed in setting.seeds]
-    for name in runs[0]:
+    for name in runs[0] if runs else ():
         columns[name] = mean_of([one[name] for one in runs]) | {"queries": runs[0][name]["queries"]}
         if len(runs) > 1:
             columns[name]["SD"] = deviation_of([one[name] for one in runs])["AUC"]

@@ -25,7 +25,7 @@ def baselines(setting: Setting) -> dict[str, Callable[[], Baseline]]:
     """All of them, with the trained ones at the setting's passes."""
     passes = setting.passes or PASSES
     trained = {name: lambda make=make: make(passes) for name, make in TRAINED.items()}
-    published = {BILINEAR: lambda: PublishedBilinear(seed=setting.seeds[0], epochs=setting.passes or PUBLISHED_PASSES)}
+    published = {BILINEAR: lambda: PublishedBilinear(epochs=setting.passes or PUBLISHED_PASSES)}
     return {**UNTRAINED, **trained, **published}
 
 

@@ -25,6 +25,8 @@ Ask = Callable[[Float32], Float32]
 
 
 def run(setting: Setting) -> list[Table]:
+    if not setting.seeds:
+        return []
     parts = setting.parts("noise")
     runs = [parts.get(f"query noise, seed {seed}", lambda seed=seed: _queries(setting, seed)) for seed in setting.seeds]
     curves = {name: {level: mean_of([one[name][level] for one in runs]) for level in runs[0][name]} for name in runs[0]}

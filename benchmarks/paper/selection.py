@@ -32,6 +32,8 @@ ALL_OF_THEM = 485_000
 
 
 def run(setting: Setting) -> list[Table]:
+    if not setting.seeds:
+        return []
     parts = setting.parts("selection")
     columns = {name: parts.get(name, lambda name=name: _configuration(setting, name)) for name in CONFIGURATIONS}
     rows = ["layers", "width", "pairs", "coverage", *ROWS, "final loss"]
