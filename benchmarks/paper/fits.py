@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,11 @@ class Fitted:
 
     def score(self, channels: Channels, cues: Float32, predicted: Float32) -> Float32:
         """(Q, d) cues and (Q, d) f of them, at unit length -> (Q, M)."""
-        keys = np.concatenate([self.looks, self.predicted], axis=1)
-        return query_vectors(channels, cues, cues, predicted) @ keys.T
+        return query_vectors(channels, cues, cues, predicted) @ self._keys.T
+
+    @cached_property
+    def _keys(self) -> Float32:
+        return np.concatenate([self.looks, self.predicted], axis=1)
 
     def predict(self, vectors: Float32) -> Float32:
         """f of any vectors (n, d), at unit length."""

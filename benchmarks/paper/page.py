@@ -41,6 +41,8 @@ def section(setting: Setting, experiment: str, folder: Path) -> str:
         except NotRun as missing:
             lines.append(f"Protocol {protocol}: not run yet ({missing}). The command is `{command}`.\n")
             continue
+        if not tables:
+            continue
         raw = f"../benchmarks/results/{one.parts(experiment).name}.json"
         there = (setting.results / f"{one.parts(experiment).name}.json").exists()
         source = f"`{command}`" + (f", raw figures in [{Path(raw).name}]({raw})" if there else "")

@@ -140,7 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--protocol", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--config", choices=list(CONFIGS), default="fast")
     parser.add_argument(
-        "--seeds", type=int, nargs="*", default=[42, 123, 456], help="of training; none: no fits of ours"
+        "--seeds", type=int, nargs="*", default=[42, 123, 456], help="of training; none: no fit of ours"
     )
     parser.add_argument("--passes", type=int, help="in place of the recipe's")
     parser.add_argument("--stop-after", type=int, help="passes after which to stop, in the middle of the schedules")
