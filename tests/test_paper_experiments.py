@@ -244,6 +244,7 @@ def test_queries_can_be_chosen_among_some_states_only(setting):
 
 
 def test_an_experiment_runs_resumes_and_is_drawn_and_put_on_a_page(setting, tmp_path, monkeypatch):
+    setting = replace(setting, trajectories=2)
     table = main_table.run(setting)[0]
     assert table.columns["default recall"]["AP@5"] > table.columns["cosine"]["CBR@20"]
     monkeypatch.setattr(fits, "index_of", lambda *_: pytest.fail("fitted again"))

@@ -37,8 +37,8 @@ UNTRAINED: dict[str, Callable[[], Baseline]] = {
 
 # of so many passes over the experience; learning rates by ``benchmarks.baselines.tune``, on another world
 TRAINED: dict[str, Callable[[int], Baseline]] = {
-    "bilinear, full": lambda passes: Contrastive(BilinearForm, passes),
-    "bilinear, rank 32": lambda passes: Contrastive(lambda dim: BilinearForm(dim, rank=32), passes),
+    "bilinear, full": lambda passes: Contrastive(BilinearForm, passes, 1e-2),
+    "bilinear, rank 32": lambda passes: Contrastive(lambda dim: BilinearForm(dim, rank=32), passes, 1e-2),
     "plain MLP": lambda passes: Contrastive(PlainMLP, passes),
     "graph network": lambda passes: Contrastive(GraphNetwork, passes),
 }

@@ -1,11 +1,13 @@
 """``python -m benchmarks.baselines.tune``: learning rates of the trained baselines, on another world.
 
-World of seed 7, where results are reported on seed 42; a tenth of its size, to be quick.
+World of seed 7, where results are reported on seed 42; a tenth of its size, to be quick. A run that was
+stopped goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 
 from torch import nn
@@ -35,14 +37,18 @@ def main() -> None:
     arguments = parser.parse_args()
     world = paper.build(arguments.world_seed, arguments.trajectories)
     queries = choose_queries(world).first(200)
-    columns = {}
+    about = vars(arguments)
+    path = report.RESULTS / "training" / "baselines.json"
+    there = json.loads(path.read_text()) if path.exists() else {}
+    columns = there["columns"] if there.get("about") == about else {}
     for name, rate in tqdm([(name, rate) for name in MODELS for rate in RATES], disable=None):
-        baseline = Contrastive(MODELS[name], arguments.passes, rate)
-        baseline.fit(experience_of(world), world.states, 5)
-        columns[f"{name}, {rate}"] = evaluate_ranks(ranks_of(without_cue(baseline.scores)), queries, world)
-        print(f"{name}, {rate}: R@20 {columns[f'{name}, {rate}']['R@20']:.3f}", flush=True)
-    result = {"world": {"seed": arguments.world_seed, "trajectories": arguments.trajectories}, "columns": columns}
-    print(f"written to {report.write('training/baselines', result)}")
+        key = f"{name}, {rate}"
+        if key not in columns:
+            baseline = Contrastive(MODELS[name], arguments.passes, rate)
+            baseline.fit(experience_of(world), world.states, 5)
+            columns[key] = evaluate_ranks(ranks_of(without_cue(baseline.scores)), queries, world)
+            report.write("training/baselines", {"about": about, "columns": columns})
+        print(f"{key}: R@20 {columns[key]['R@20']:.3f}", flush=True)
 
 
 if __name__ == "__main__":
