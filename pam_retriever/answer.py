@@ -9,20 +9,31 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.bank import Bank
-from pam_retriever.channels import Channels
+from pam_retriever.belief import believe
+from pam_retriever.channels import MODES, Channels
 from pam_retriever.errors import UnknownId
-from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues
+from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues, trusted_cues
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
 
 
 class Asking:
-    """One call of ``recall``, its settings checked; see there for what they mean."""
+    """One call of ``recall``, its settings checked; see there for what they mean.
+
+    Args:
+        bank: what is asked.
+        channels: weights of a plain look-up; None for what the predictor, the links and their trust say together.
+        where: metadata filter.
+        min_score: smallest score.
+        faithful: only what was experienced with the cue.
+        complete: take a vector for a view of a memory, however many it may be a view of.
+        intersect: both similarity and association are needed.
+    """
 
     def __init__(
         self,
         bank: Bank,
-        channels: Channels,
+        channels: Channels | None,
         where: Mapping[str, Any] | None,
         min_score: float | None,
         faithful: bool,
@@ -33,42 +44,60 @@ class Asking:
         self._min_score, self._faithful = min_score, faithful
         self._complete, self._intersect = complete, intersect
         self._allowed = None if where is None else bank.documents.rows_where(where)
-        associative = bank.associative if channels.association else None
+        associative = bank.associative if channels is None or channels.association else None
         self._backend = bank.similar if associative is None else associative
 
     def answer(self, asked: list[str] | Float32, k: int | None, hops: int, explain: bool) -> list[list[Hit]]:
         """The hits of each query, which is an id or a row of (Q, d)."""
-        cues = self._read_cues(asked)
+        cues, plain = self._read_cues(asked)
         if hops == 1 or k is None:
-            found = self._step(cues, k)
+            found = self._step(cues, plain, k)
         else:
-            found = follow(cues, self._channels, self._backend, k, hops, self._step)
+            channels = self._channels or MODES["association"]
+            onward: list[Cues] = [plain]  # the first step may be from a cue that is no memory
+
+            def step(stored: Cues, fan_out: int) -> list[Found]:
+                return self._step(stored, onward.pop() if onward else stored, fan_out)
+
+            found = follow(cues, channels, self._backend, k, hops, step)
         return self._to_hits(cues, found, explain)
 
-    def _read_cues(self, asked: list[str] | Float32) -> Cues:
+    def _read_cues(self, asked: list[str] | Float32) -> tuple[Cues, Cues]:
+        """The cues, completed so far as the mode asks for, and as they are."""
+        bank = self._bank
         if isinstance(asked, list):
-            known = self._bank.documents.rows_of(asked)
+            known = bank.documents.rows_of(asked)
             unknown = [id for id in asked if id not in known]
             if unknown:
                 raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Pass vectors instead.")
             rows = np.array([known[id] for id in asked], np.int64)
-            return stored_cues(self._backend.keys(rows), rows, self._bank.dim)
-        if self._bank.associative is None or self._bank.predictor is None or not self._channels.association:
-            return plain_cues(asked)
-        predicted = None if self._complete else predict(self._bank.predictor, asked)
-        return complete_cues(asked, self._bank.similar, self._bank.associative, predicted)
+            stored = stored_cues(self._backend.keys(rows), rows, bank.dim)
+            return stored, stored
+        if bank.associative is None or bank.predictor is None or self._backend is bank.similar:
+            plain = plain_cues(asked)
+            return plain, plain
+        plain = plain_cues(asked, predict(bank.predictor, asked))
+        completed = complete_cues(asked, bank.similar, bank.associative)
+        return (completed if self._complete else trusted_cues(completed, plain)), plain
 
-    def _step(self, cues: Cues, k: int | None) -> list[Found]:
+    def _step(self, cues: Cues, plain: Cues, k: int | None) -> list[Found]:
         if not self._faithful:
-            return self._look_up(cues, k, self._allowed)
+            return self._find(cues, plain, k, self._allowed)
         found = []
         for at in range(len(cues)):  # each cue may only be answered by its own associates
-            known = self._bank.documents.associates(cues.rows[at], self._bank.window)
+            _, known, _ = self._bank.links.of(cues.rows[at], self._bank.window)
+            known = np.unique(known)
             allowed = known if self._allowed is None else np.intersect1d(known, self._allowed)
-            found += self._look_up(cues.only(at), k, allowed)
+            found += self._find(cues.only(at), plain.only(at), k, allowed)
         return found
 
+    def _find(self, cues: Cues, plain: Cues, k: int | None, allowed: Int64 | None) -> list[Found]:
+        if self._channels is None:
+            return believe(cues, plain, self._bank.knowledge(), k, allowed, self._min_score)
+        return self._look_up(cues, k, allowed)
+
     def _look_up(self, cues: Cues, k: int | None, allowed: Int64 | None) -> list[Found]:
+        assert self._channels
         return look_up(
             cues,
             self._channels,
@@ -95,6 +124,7 @@ class Asking:
                 [None] * len(answer.rows) if association is None else association.tolist(),
                 answer.hops.tolist(),
                 evidence,
+                [None] * len(answer.rows) if answer.confidence is None else answer.confidence.tolist(),
                 strict=True,
             )
             hits.append([_hit(*contents[row], *rest) for row, *rest in columns])
@@ -110,6 +140,7 @@ def _hit(
     association: float | None,
     hop: int,
     evidence: tuple[Evidence, ...] | None,
+    confidence: float | None,
 ) -> Hit:
     # metadata are parsed for each hit, so that a caller who changes one changes no other
-    return Hit(id, score, text, json.loads(metadata), similarity, association, hop, evidence)
+    return Hit(id, score, text, json.loads(metadata), similarity, association, hop, evidence, confidence)

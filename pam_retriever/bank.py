@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pam_retriever.backends import Backend, make_backend
+from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.errors import IndexClosed
+from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents, Step
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
-from pam_retriever.types import Float32, Int64
+from pam_retriever.trust import read_trust
+from pam_retriever.types import Float32, Int64, Trust
 
-Added = list[tuple[Int64, Float32, Float32 | None]]  # rows, vectors, f of them
+Added = list[tuple[Int64, Float32, Float32 | None]]  # rows, vectors, f and e of them
+Told = tuple[int, int | None, Int64]  # a trajectory's number, that of the one it replaces, its rows
 
 
 class Bank:
@@ -33,8 +38,10 @@ class Bank:
 
     Attributes:
         similar: over p, (d): plain similarity, and cue completion.
-        associative: over [p ; f(p)], (2d); None before ``fit``.
-        predictor: f; None before ``fit``.
+        associative: over [p ; f(p) ; e(p)], (2d + code); None before ``fit``.
+        links: what was experienced with what.
+        predictor: f and e; None before ``fit``.
+        trust: in the channels; None before ``fit``, and for the published recipe.
         window: tau of the last ``fit``.
     """
 
@@ -45,10 +52,12 @@ class Bank:
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
         self.predictor: Predictor | None = None
+        self.trust: Trust | None = None
         self.window = 5
         model = documents.setting("model")
         if model is not None and source is not None:
             self.predictor, self.window = snapshot.read_predictor(source, model), int(model["window"])
+            self.trust = read_trust(model.get("trust"))
         if folder is not None:
             # weights of a fit that was killed before it was committed
             snapshot.remove_other_predictors(folder, keep=model["file"] if model else None)
@@ -56,7 +65,9 @@ class Bank:
         self.similar = self._build(rows, make_keys(vectors, None))
         self.associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
         if self.predictor is not None and self.associative is None:
-            self.associative = make_backend(str(manifest["backend"]), 2 * self.dim)
+            width = self.dim + self.predictor.config.width
+            self.associative = make_backend(str(manifest["backend"]), width)
+        self.links = Links(*documents.experienced())
 
     @property
     def documents(self) -> Documents:
@@ -91,7 +102,10 @@ class Bank:
         """Forgets memories; returns how many were there."""
         with self.documents.transaction():
             rows = self.documents.delete(ids)
+            if self.links.experienced(rows).any():
+                self.documents.set_setting("forgotten", True)  # what the predictor learnt of them is to go as well
         self.similar.remove(rows)
+        self.links.remove(rows)
         if self.associative is not None:
             self.associative.remove(rows)
         return len(rows)
@@ -99,23 +113,27 @@ class Bank:
     def observe(self, episodes: list[Episode]) -> None:
         """Stores checked episodes and their new states."""
         with self.documents.transaction():
-            added = self._store(episodes, self.predictor)
+            added, told = self._store(episodes, self.predictor)
         self._index(added)
+        self._link(told)
 
-    def adopt(self, predictor: Predictor, window: int, episodes: list[Episode]) -> None:
+    def adopt(self, predictor: Predictor, trust: Trust | None, window: int, episodes: list[Episode]) -> None:
         """Takes over a finished training: episodes, weights and association vectors, all or none."""
         documents = self.documents
         model, weights = snapshot.pack_predictor(predictor)
         if self.folder is not None:
             snapshot.write_weights(self.folder, model, weights)
         with documents.transaction():
-            added = self._store(episodes, predictor)
+            added, told = self._store(episodes, predictor)
             rows, vectors, _ = documents.all_vectors(self.dim)
             predicted = predict(predictor, vectors)
             documents.set_associations(rows, predicted)
-            documents.set_setting("model", {**model, "window": window})
+            learnt = {"trust": None if trust is None else asdict(trust), "learnt_to": documents.last_trajectory()}
+            documents.set_setting("model", {**model, "window": window, **learnt})
+            documents.set_setting("forgotten", False)
             associative = self._build(rows, make_keys(vectors, predicted))
-        self.predictor, self.window, self.associative = predictor, window, associative
+        self.predictor, self.trust, self.window, self.associative = predictor, trust, window, associative
+        self._link(told)
         for new_rows, new_vectors, _ in added:
             self.similar.add(new_rows, unit(new_vectors))
         if self.folder is not None:
@@ -125,9 +143,15 @@ class Bank:
         """Writes a copy of the whole index to another folder."""
         snapshot.write_snapshot(folder, self.manifest, self.documents, self.predictor, overwrite)
 
-    def _store(self, episodes: list[Episode], predictor: Predictor | None) -> Added:
-        """Writes episodes inside a transaction; returns their new states."""
+    def knowledge(self) -> Knowledge:
+        """What the default recall asks."""
+        assert self.associative is not None and self.trust is not None
+        return Knowledge(self.similar, self.associative, self.links, self.window, self.trust)
+
+    def _store(self, episodes: list[Episode], predictor: Predictor | None) -> tuple[Added, list[Told]]:
+        """Writes episodes inside a transaction; returns their new states, and their steps."""
         added: Added = []
+        told: list[Told] = []
         for episode in episodes:
             length = len(episode.ids)
             if episode.vectors is not None:
@@ -142,8 +166,13 @@ class Bank:
                 Step(known[id], time, weight) if id in known else None
                 for id, time, weight in zip(episode.ids, times, salience, strict=True)
             ]
-            self.documents.put_trajectory(episode.id, steps)
-        return added
+            number, replaced = self.documents.put_trajectory(episode.id, steps)
+            told.append((number, replaced, np.array([step.row if step else -1 for step in steps], np.int64)))
+        return added, told
+
+    def _link(self, told: list[Told]) -> None:
+        for number, replaced, rows in told:
+            self.links.append(number, rows, np.arange(len(rows)), replaced)
 
     def _index(self, added: Added) -> None:
         for rows, vectors, predicted in added:

@@ -1,11 +1,13 @@
-"""Step 6: one key [p ; f(p)] a memory; the query decides which question is asked of it.
+"""Step 6: one key [p ; f(p) ; e(p)] a memory; the query decides which question is asked of it.
 
-With q the cue and f the predictor, all unit length, each channel is an inner product with the key:
+With q the cue, f the predictor and e its episode code, all unit length, each channel is an inner
+product with the key:
 
-    similarity  [q    ; 0   ]   what looks like q
-    forward     [f(q) ; 0   ]   what q predicts: the paper's score
-    reverse     [0    ; q   ]   what predicts q: works where q was never an anchor
-    mutual      [0    ; f(q)]   what is predicted by the same experience as q
+    similarity  [q    ; 0    ; 0   ]   what looks like q
+    forward     [f(q) ; 0    ; 0   ]   what q predicts: the paper's score
+    reverse     [0    ; q    ; 0   ]   what predicts q: works where q was never an anchor
+    mutual      [0    ; f(q) ; 0   ]   what predicts the same as q
+    episode     [0    ; 0    ; e(q)]   what was part of the same experience as q
 
 so a weighted sum of channels is one query vector, and one look-up.
 """
@@ -26,7 +28,7 @@ Mode = Literal["association", "similarity", "specific", "hybrid"]
 
 @dataclass(frozen=True)
 class Channels:
-    """Weights of the four channels; finite, not negative, not all zero.
+    """Weights of the five channels; finite, not negative, not all zero.
 
     Raises:
         InvalidInput: for any other weights.
@@ -36,9 +38,10 @@ class Channels:
     forward: float = 0.0
     reverse: float = 0.0
     mutual: float = 0.0
+    episode: float = 0.0
 
     def __post_init__(self) -> None:
-        weights = (self.similarity, self.forward, self.reverse, self.mutual)
+        weights = (self.similarity, self.forward, self.reverse, self.mutual, self.episode)
         numbers = all(isinstance(w, int | float) and math.isfinite(w) and w >= 0 for w in weights)
         if not numbers or not any(weights):
             raise InvalidInput(
@@ -49,8 +52,8 @@ class Channels:
 
     @property
     def association(self) -> float:
-        """The weight of the three association channels together."""
-        return self.forward + self.reverse + self.mutual
+        """The weight of the association channels together."""
+        return self.forward + self.reverse + self.mutual + self.episode
 
     @property
     def total(self) -> float:
@@ -58,14 +61,16 @@ class Channels:
         return self.similarity + self.association
 
 
-# association: the score that the predictor is trained on, with the mutual term doubled as the
-# measurements in docs/training.md favour. hybrid: the similarity of a vector store with the two
-# channels that help text retrieval added to it.
+CHANNELS = ("similarity", "forward", "reverse", "mutual", "episode")
+
+# Without weights of the caller's, "association" takes those that fit found (trust.py); these are
+# what its scores are made of otherwise. hybrid: the similarity of a vector store with the
+# two channels that help text retrieval added to it.
 MODES: dict[str, Channels] = {
-    "association": Channels(forward=1.0, reverse=1.0, mutual=2.0),
+    "association": Channels(forward=0.25, reverse=0.25, mutual=0.5, episode=4.0),
     "similarity": Channels(similarity=1.0),
     "hybrid": Channels(similarity=1.0, reverse=0.5, mutual=0.5),
-    "specific": Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5),
+    "specific": Channels(similarity=1.0, forward=0.05, reverse=0.05, mutual=0.1, episode=0.8),
 }
 
 
@@ -77,7 +82,7 @@ def unit(vectors: Float32) -> Float32:
 
 
 def make_keys(vectors: Float32, associations: Float32 | None) -> Float32:
-    """Keys [p ; f(p)], (n, 2d); before ``fit`` only [p], (n, d)."""
+    """Keys [p ; f(p) ; e(p)], (n, 2d + code); before ``fit`` only [p], (n, d)."""
     if associations is None:
         return unit(vectors)
     return np.concatenate([unit(vectors), associations], axis=1)
@@ -90,13 +95,25 @@ def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: 
         channels: the weights.
         looks: (Q, d) the queries as given, unit length: what similarity is measured to.
         cues: (Q, d) the completed cues, unit length.
-        predicted: (Q, d) f of the completed cues, unit length.
+        predicted: (Q, d + code) f and e of the completed cues, each at unit length.
 
     Returns:
-        (Q, 2d), or (Q, d) for similarity alone; the inner products lie in [-1, 1].
+        (Q, 2d + code), or (Q, d) for similarity alone; the inner products lie in [-1, 1].
     """
     if not channels.association:
         return looks
-    first = channels.similarity * looks + channels.forward * predicted
-    second = channels.reverse * cues + channels.mutual * predicted
-    return np.concatenate([first, second], axis=1, dtype=np.float32) / np.float32(channels.total)
+    dim = looks.shape[1]
+    f, code = predicted[:, :dim], predicted[:, dim:]
+    parts = [
+        channels.similarity * looks + channels.forward * f,
+        channels.reverse * cues + channels.mutual * f,
+        channels.episode * code,
+    ]
+    return np.concatenate(parts, axis=1, dtype=np.float32) / np.float32(channels.total)
+
+
+def features(cues: Float32, keys: Float32, dim: int) -> Float32:
+    """The five channels of every memory for every cue, both given by their keys; (Q, N, 5)."""
+    q, f, code = np.split(cues, [dim, 2 * dim], axis=1)
+    p, of, its_code = np.split(keys, [dim, 2 * dim], axis=1)
+    return np.stack([q @ p.T, f @ p.T, q @ of.T, f @ of.T, code @ its_code.T], axis=2)

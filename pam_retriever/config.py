@@ -16,14 +16,19 @@ class FitConfig:
     """How to train. ``None`` follows the data, see ``resolve``.
 
     Attributes:
-        objective: "joint" trains the score that recall uses, on all associates of whole
-            trajectories; "info_nce" is the paper's loss on single pairs.
-        passes: over the trajectories, or over the drawn pairs; None: 40, and at least 400 steps.
+        objective: "joint" trains f and the episode code together, on all associates of whole
+            trajectories; "info_nce" is the paper's loss on single pairs, which trains f alone.
+        passes: over the trajectories, or over the drawn pairs; None: until each memory was seen 40 times, and
+            at least 400 steps.
         stop_after: end after so many passes, in the middle of the schedules; None goes to their end.
         batch_size: states in a step, or pairs.
         hidden: width of the predictor.
         residual_layers: residual layers of the predictor.
         whiten: see ``PredictorConfig``.
+        code: length of the episode code, see ``PredictorConfig``; "info_nce" has none.
+        forward_weight: of the loss of f against that of the episode code. f is the harder to learn.
+        probation: share of the memories (at most 1,000) that are no cues in the first third of the training.
+            What the channels know of them by then says how far to trust each on a cue that was never learnt.
         learning_rate: peak; falls along a cosine to ``final_learning_rate``.
         final_learning_rate: at the end.
         warmup: share of the training over which the learning rate rises linearly.
@@ -33,8 +38,8 @@ class FitConfig:
         temperature: at the start; falls along a cosine to ``final_temperature``.
         final_temperature: at the end.
         noise: standard deviation of Gaussian noise on every (whitened) input dimension.
-        distance_weights: "inverse" weighs an association by the sum over its meetings of
-            1 / distance, "uniform" weighs all alike.
+        distance_weights: in the loss of f, "inverse" weighs an association by the sum over its
+            meetings of 1 / distance, "uniform" weighs all alike. The episode code weighs all alike.
         pairs: how many directed pairs "info_nce" draws, once, before training.
         precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware multiplies it faster.
     """
@@ -46,6 +51,9 @@ class FitConfig:
     hidden: int | None = None
     residual_layers: int = 2
     whiten: bool = True
+    code: int = 64
+    forward_weight: float = 1.0
+    probation: float = 0.02
     learning_rate: float = 6e-3
     final_learning_rate: float = 1e-5
     warmup: float = 0.05
@@ -55,7 +63,7 @@ class FitConfig:
     temperature: float = 0.2
     final_temperature: float = 0.04
     noise: float = 0.0
-    distance_weights: Literal["inverse", "uniform"] = "uniform"
+    distance_weights: Literal["inverse", "uniform"] = "inverse"
     pairs: int | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
@@ -72,9 +80,14 @@ class FitConfig:
             hidden=self.hidden or min(max(hidden, 512), 4096),
         )
 
-    def with_passes(self, steps: int) -> FitConfig:
-        """Fills in the passes, given how many steps one takes: small data get more of them."""
-        return replace(self, passes=self.passes or max(PASSES, math.ceil(FEWEST_STEPS / steps)))
+    def with_passes(self, steps: int, meetings: float = 1.0) -> FitConfig:
+        """Fills in the passes: small data get more of them, and fewer do where memories come again and again.
+
+        Args:
+            steps: that a pass takes.
+            meetings: how often a memory comes in a pass, on average.
+        """
+        return replace(self, passes=self.passes or math.ceil(max(PASSES / meetings, FEWEST_STEPS / steps)))
 
 
 CONFIGS = {
@@ -86,6 +99,8 @@ CONFIGS = {
         batch_size=512,
         hidden=1024,
         whiten=False,
+        code=0,
+        probation=0.0,
         learning_rate=5e-4,
         warmup=0.0,
         beta2=0.999,

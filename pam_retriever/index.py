@@ -352,7 +352,7 @@ class PredictiveAssociativeIndex:
             progress=progress,
         )
         with self._lock:
-            self._bank.adopt(predictor, window, episodes)
+            self._bank.adopt(predictor, report.trust, window, episodes)
         return report
 
     # ---- recall
@@ -426,9 +426,10 @@ class PredictiveAssociativeIndex:
         with self._lock:
             if not len(self._bank.similar):
                 raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
+            believing = mode == "association" and channels is None and self._bank.trust is not None
             asking = Asking(
                 self._bank,
-                weights,
+                None if believing else weights,
                 where,
                 min_score,
                 faithful,

@@ -31,6 +31,7 @@ def multi_positive_info_nce(
     weights: Tensor,
     temperature: float,
     bank_size: int,
+    own: Tensor | None = None,
 ) -> Tensor:
     """InfoNCE with every associate as a positive, each against all non-associates.
 
@@ -40,23 +41,27 @@ def multi_positive_info_nce(
     world has no negatives. Positives do not compete with each other, which InfoNCE would have them do.
 
     Args:
-        scores: (B, B) of each state against each, not yet divided by the temperature.
+        scores: (A, B) of A cues against the B memories of the batch, not yet divided by the temperature.
         rows: (E,) int64 cues of the positives.
         columns: (E,) int64 associates, so that ``scores[rows, columns]`` are the positives.
         weights: (E,) how much each positive counts.
         temperature: divides the scores.
-        bank_size: how many states the batch was drawn from.
+        bank_size: how many memories the batch was drawn from.
+        own: (A,) int64 the column of each cue itself, which is no negative; None: A = B in the same order.
 
     Returns:
         The weighted mean over the positives, a scalar.
     """
     logits = scores / temperature
     positive = logits[rows, columns]  # (E,)
-    excluded = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    if own is None:
+        own = torch.arange(len(logits), device=logits.device)
+    excluded = torch.zeros_like(logits, dtype=torch.bool)
+    excluded[torch.arange(len(logits), device=logits.device), own] = True
     excluded[rows, columns] = True
     # not -inf: a cue without negatives would get NaN gradients
-    negatives = logits.masked_fill(excluded, -1e30).logsumexp(-1)  # (B,)
-    negatives = negatives + math.log(max(bank_size / len(logits), 1.0))
+    negatives = logits.masked_fill(excluded, -1e30).logsumexp(-1)  # (A,)
+    negatives = negatives + math.log(max(bank_size / logits.shape[1], 1.0))
     against = torch.logaddexp(negatives, torch.zeros_like(negatives))
     losses = F.softplus(against[rows] - positive)
     return (losses * weights).sum() / weights.sum().clamp_min(1e-12)

@@ -14,7 +14,7 @@ from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
 from pam_retriever.losses import info_nce, multi_positive_info_nce
 from pam_retriever.predictor import Predictor
-from pam_retriever.types import Int64
+from pam_retriever.types import Bools, Float32, Int64
 
 
 class Objective(Protocol):
@@ -58,12 +58,26 @@ class InfoNCEObjective:
 
 
 class JointObjective:
-    """The score that recall uses, on whole trajectories: every pair that met is in some batch.
+    """f and the episode code, on whole trajectories: every pair that met is in some batch.
 
-    A long trajectory is cut into segments that overlap by the window, so that no pair is lost
-    at a cut. A batch holds each memory once, and every association among its memories,
-    wherever it was experienced: none is ever taken for a negative. Memories that no trajectory
-    holds come along as negatives, at most as many a pass as there are steps.
+    f(q) is drawn to the vectors of q's associates, e(q) to their codes; see ``Predictor``. A long trajectory
+    is cut into segments that overlap by the window, so that no pair is lost at a cut. A batch holds each
+    memory once, and every association among its memories, wherever it was experienced: none is ever
+    taken for a negative. Memories that no trajectory holds come along as negatives, at most as many a
+    pass as there are steps.
+
+    Args:
+        experience: all of it.
+        associations: of it.
+        window: tau.
+        config: how to train.
+        generator: of the input noise.
+        fresh: (S,) which steps are new, to learn those and rehearse as many of the others, drawn anew in
+            every pass. None learns all alike.
+
+    Attributes:
+        targets_only: (M,) memories that are what others predict, and never a cue themselves.
+        hidden: (M,) memories that are left out altogether.
     """
 
     coverage = 1.0
@@ -75,24 +89,32 @@ class JointObjective:
         window: int,
         config: FitConfig,
         generator: torch.Generator,
+        fresh: Bools | None = None,
     ) -> None:
         assert config.batch_size
         self._experience, self._associations, self._config = experience, associations, config
         self._generator = generator
         memories = len(associations.indptr) - 1
         self._lookup = np.full(memories, -1, np.int64)
+        self._met = np.diff(associations.indptr) > 0
+        self.targets_only = np.zeros(memories, bool)
+        self.hidden = np.zeros(memories, bool)
         bystanders = np.setdiff1d(np.arange(memories), experience.states)
         self._states = np.concatenate([experience.states, bystanders])
         self._segments = _segments(experience, max(config.batch_size // 10, window), window)
+        self._fresh = np.ones(len(self._segments), bool) if fresh is None else fresh[self._segments[:, 0]]
         self._bystanders = np.arange(len(experience), len(self._states))
         lengths = self._segments[:, 1] - self._segments[:, 0]
-        states = lengths.sum() + min(len(bystanders), len(experience))
-        self.steps = int(np.ceil(states / config.batch_size))
+        learnt = lengths[self._fresh].sum()
+        rehearsed = min(learnt, lengths[~self._fresh].sum())
+        self._alone = min(len(bystanders), len(experience), learnt)
+        self.steps = int(np.ceil((learnt + rehearsed + self._alone) / config.batch_size))
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
-        alone = random.permutation(self._bystanders)[: len(self._experience)]
-        segments = np.concatenate([self._segments, np.stack([alone, alone + 1], axis=1)])
-        segments = random.permutation(segments)
+        alone = random.permutation(self._bystanders)[: self._alone]
+        fresh, others = self._segments[self._fresh], random.permutation(self._segments[~self._fresh])
+        rehearsed = others[np.cumsum(others[:, 1] - others[:, 0]) <= (fresh[:, 1] - fresh[:, 0]).sum()]
+        segments = random.permutation(np.concatenate([fresh, rehearsed, np.stack([alone, alone + 1], axis=1)]))
         ends = np.cumsum(segments[:, 1] - segments[:, 0])
         # cut the shuffled segments into as equal runs as their lengths allow
         cuts = np.searchsorted(ends, np.linspace(0, ends[-1], self.steps + 1)[1:-1])
@@ -102,27 +124,44 @@ class JointObjective:
 
     def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         place = states.device
+        batch = batch[~self.hidden[batch]]
+        own = np.flatnonzero(~self.targets_only[batch])  # (A,) the cues among the batch
         rows, columns, weights = within(self._associations, batch, self._lookup)
+        cue = np.full(len(batch), -1, np.int64)
+        cue[own] = np.arange(len(own))
+        rows, columns, weights = cue[rows], columns[cue[rows] >= 0], weights[cue[rows] >= 0]
+        rows = rows[rows >= 0]
         if self._config.distance_weights == "uniform":
             weights = np.ones_like(weights)
-        x = states[torch.from_numpy(batch).to(place)]  # (B, d)
-        noisy = model.normalise(x)
-        if self._config.noise:
-            noisy = noisy + self._config.noise * torch.randn(x.shape, device=place, generator=self._generator)
-        f = F.normalize(model.predict(noisy).float(), dim=-1)  # (B, d)
-        forward = f @ F.normalize(x, dim=-1).T  # (B, B): f(q).p
-        scores = forward + forward.T + f @ f.T  # + q.f(p) + f(q).f(p)
-        return multi_positive_info_nce(
-            scores,
-            torch.from_numpy(rows).to(place),
-            torch.from_numpy(columns).to(place),
-            torch.from_numpy(weights).to(place),
-            temperature,
-            bank_size=len(states),
+
+        def tensor(array: Bools | Int64 | Float32) -> Tensor:
+            return torch.from_numpy(array).to(place)
+
+        x = states[tensor(batch)]  # (B, d)
+        f, code = model.associate(x[tensor(own)], self._noise)  # (A, d), (A, code)
+        # what was never experienced cannot have been met, so that it was not says nothing
+        scores = (f @ F.normalize(x, dim=-1).T).masked_fill(tensor(~self._met[batch]), -1e9)  # (A, B)
+        loss = self._config.forward_weight * multi_positive_info_nce(
+            scores, tensor(rows), tensor(columns), tensor(weights), temperature, len(states), tensor(own)
         )
+        if self._config.code:
+            both = cue[columns] >= 0
+            rows, columns = rows[both], cue[columns[both]]
+            every = torch.ones(len(rows), device=place)
+            loss = loss + multi_positive_info_nce(
+                code @ code.T, tensor(rows), tensor(columns), every, temperature, len(states)
+            )
+        return loss
+
+    def _noise(self, x: Tensor) -> Tensor:
+        if not self._config.noise:
+            return x
+        return x + self._config.noise * torch.randn(x.shape, device=x.device, generator=self._generator)
 
 
-MakeObjective = Callable[[Experience, Associations, int, FitConfig, torch.Generator, np.random.Generator], Objective]
+MakeObjective = Callable[
+    [Experience, Associations, int, FitConfig, torch.Generator, np.random.Generator, Bools | None], Objective
+]
 
 
 def choose_objective(
@@ -132,10 +171,11 @@ def choose_objective(
     config: FitConfig,
     generator: torch.Generator,
     random: np.random.Generator,
+    fresh: Bools | None,
 ) -> Objective:
     """The objective that the configuration names, over all of the experience."""
     if config.objective == "joint":
-        return JointObjective(experience, associations, window, config, generator)
+        return JointObjective(experience, associations, window, config, generator, fresh)
     return InfoNCEObjective(associations, config, random)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +19,19 @@ class PredictorConfig:
         residual_layers: hidden-to-hidden layers with a residual connection; 2 in the paper.
         whiten: centre and decorrelate the input with statistics of the training memories,
             kept in the model. The paper feeds raw vectors.
+        code: length of the episode code, a second output; 0, as in the paper, for none.
     """
 
     dim: int
     hidden: int = 1024
     residual_layers: int = 2
     whiten: bool = False
+    code: int = 0
+
+    @property
+    def width(self) -> int:
+        """Length of an association vector: f(p), and the episode code of p."""
+        return self.dim + self.code
 
 
 class Predictor(nn.Module):
@@ -31,6 +39,11 @@ class Predictor(nn.Module):
 
     With ``dim=128`` and the defaults this is the paper's D2 model: 2,362,752 parameters,
     Xavier uniform weights and zero biases.
+
+    With ``code`` there is a second output on the same trunk. f(p) lies where the associates of p
+    lie, in the space of the memories, so it also says something of a cue that was never seen. The
+    episode code e(p) lies anywhere, only near to that of its associates: it says which experience p was
+    part of, and learns that many times faster. One output that has to be both is bad at the first.
     """
 
     mean: Tensor
@@ -45,9 +58,10 @@ class Predictor(nn.Module):
         self.residual = nn.ModuleList(_linear(width, width) for _ in range(config.residual_layers))
         self.outward = _linear(width, config.dim)
         self.norm = nn.LayerNorm(config.dim)
+        self.episode = _linear(width, config.code) if config.code else None
         self.register_buffer("mean", torch.zeros(config.dim))
         self.register_buffer("whitening", torch.eye(config.dim))
-        for layer in [self.inward, *self.residual, self.outward]:
+        for layer in [self.inward, *self.residual, self.outward, *([self.episode] if self.episode else [])]:
             nn.init.xavier_uniform_(layer.weight, generator=generator)
             nn.init.zeros_(layer.bias)
 
@@ -60,12 +74,26 @@ class Predictor(nn.Module):
         return (states - self.mean) @ self.whitening if self.config.whiten else states
 
     def predict(self, x: Tensor) -> Tensor:
-        """The layers; (B, d) -> (B, d)."""
+        """f from the layers' input; (B, d) -> (B, d)."""
+        predicted: Tensor = self.norm(self.outward(self._trunk(x)))
+        return predicted
+
+    def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> tuple[Tensor, Tensor]:
+        """f and the episode code of each state, at unit length; (B, d) -> (B, d), (B, code).
+
+        ``disturb`` adds noise to the layers' input, in training.
+        """
+        trunk = self._trunk(disturb(self.normalise(states)))
+        predicted = nn.functional.normalize(self.norm(self.outward(trunk)).float(), dim=-1)
+        if self.episode is None:
+            return predicted, predicted.new_empty(len(predicted), 0)
+        return predicted, nn.functional.normalize(self.episode(trunk).float(), dim=-1)
+
+    def _trunk(self, x: Tensor) -> Tensor:
         x = nn.functional.gelu(self.inward(x))  # (B, hidden)
         for layer in self.residual:
             x = x + nn.functional.gelu(layer(x))
-        predicted: Tensor = self.norm(self.outward(x))
-        return predicted
+        return x
 
     @torch.no_grad()
     def fit_whitening(self, states: Tensor, shrinkage: float = 0.01) -> None:
@@ -82,6 +110,23 @@ class Predictor(nn.Module):
         floor = max(float(values.mean()), 1e-12)
         scale = ((1 - shrinkage) * values.clamp_min(0) + shrinkage * floor).rsqrt()
         self.whitening.copy_(basis * scale @ basis.T)
+
+
+def widen(predictor: Predictor, hidden: int, generator: torch.Generator | None = None) -> Predictor:
+    """A copy with wider hidden layers, and the same function: nothing listens to the new units yet.
+
+    A ``hidden`` that is not wider gives an equal copy.
+    """
+    narrow, width = predictor.config.hidden, max(hidden, predictor.config.hidden)
+    wide = Predictor(replace(predictor.config, hidden=width), generator)
+    old = predictor.state_dict()
+    with torch.no_grad():
+        for name, weight in wide.state_dict().items():  # shares its memory with the model
+            source = old[name]
+            if name.startswith(("residual", "outward", "episode")) and weight.dim() == 2:
+                weight[: len(source), narrow:] = 0
+            weight[tuple(slice(size) for size in source.shape)] = source
+    return wide
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

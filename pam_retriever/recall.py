@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,8 +32,10 @@ class Cues:
     Attributes:
         looks: (Q, d) the queries as given.
         completed: (Q, d) what they were completed to; the same for a stored memory.
-        predicted: (Q, d) f of that.
+        predicted: (Q, d + code) f and e of that.
         rows: for each query, the stored memories that it was recognised as.
+        weights: how much each of these counts.
+        trust: (Q,) how surely the query is a view of them, from 0 to 1.
         own: (Q,) the row of a query that is a stored memory, which is no answer to itself; -1 for none.
     """
 
@@ -41,6 +43,8 @@ class Cues:
     completed: Float32
     predicted: Float32
     rows: list[Int64]
+    weights: list[Float32]
+    trust: Float32
     own: Int64
 
     def __len__(self) -> int:
@@ -49,7 +53,15 @@ class Cues:
     def only(self, at: int) -> Cues:
         """One of the cues."""
         one = slice(at, at + 1)
-        return Cues(self.looks[one], self.completed[one], self.predicted[one], self.rows[one], self.own[one])
+        return Cues(
+            self.looks[one],
+            self.completed[one],
+            self.predicted[one],
+            self.rows[one],
+            self.weights[one],
+            self.trust[one],
+            self.own[one],
+        )
 
 
 @dataclass(frozen=True)
@@ -60,8 +72,10 @@ class Found:
         rows: the memories.
         scores: what they are sorted by.
         similarity: cosine to the query as given.
-        association: weighted mean of the association channels, None without such channels.
+        association: weighted mean of the association channels, or the share that the predictor gives;
+            None without association.
         hops: how many steps away.
+        confidence: the probability that it was experienced with the cue; None where that is not calibrated.
     """
 
     rows: Int64
@@ -69,46 +83,73 @@ class Found:
     similarity: Float32
     association: Float32 | None
     hops: Int64
+    confidence: Float32 | None = None
 
 
 def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
-    """Cues that are stored memories with ``keys`` (Q, 2d), or (Q, d) before ``fit``: nothing to complete."""
-    looks, predicted = keys[:, :dim], keys[:, dim:]
-    return Cues(looks, looks, predicted, [np.array([row]) for row in rows.tolist()], rows)
+    """Cues that are stored memories with their ``keys`` (Q, width): nothing to complete."""
+    looks, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
+    alone = [np.array([row]) for row in rows.tolist()]
+    return Cues(looks, looks, predicted, alone, [itself] * len(rows), np.ones(len(rows), np.float32), rows)
 
 
-def plain_cues(queries: Float32) -> Cues:
-    """Cues (Q, d) for similarity alone, which needs no completion."""
+def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
+    """Cues (Q, d) as they are: for similarity alone, or with ``predicted`` f and e of them (Q, d + code)."""
     looks, count = unit(queries), len(queries)
-    return Cues(looks, looks, looks, [np.empty(0, np.int64)] * count, np.full(count, -1, np.int64))
+    nothing, nobody = np.empty(0, np.float32), np.empty(0, np.int64)
+    return Cues(
+        looks,
+        looks,
+        looks[:, :0] if predicted is None else predicted,
+        [nobody] * count,
+        [nothing] * count,
+        np.zeros(count, np.float32),
+        np.full(count, -1, np.int64),
+    )
 
 
-def complete_cues(queries: Float32, similar: Backend, associative: Backend, predicted: Float32 | None = None) -> Cues:
+def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> Cues:
     """Cues that are vectors, completed from the memories nearest to them.
+
+    A vector that is a stored memory is taken for that memory, as if asked for by its id.
 
     Args:
         queries: (Q, d).
         similar: over p.
-        associative: over [p ; f(p)].
-        predicted: (Q, d) f of the queries as they are, for queries that may be no view of any memory, such as
-            questions in words. Those are completed only so far as one memory stands out. None completes all,
-            and takes a vector that is a stored memory for that memory, as if asked for by its id.
+        associative: over [p ; f(p) ; e(p)].
     """
     looks = unit(queries)
     cosine, rows = similar.search(looks, COMPLETED_FROM)  # (Q, m)
     weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
     weights /= weights.sum(axis=1, keepdims=True)
-    mixed = np.einsum("qm,qmk->qk", weights, _gather(associative, rows))  # (Q, 2d)
-    dim = looks.shape[1]
-    recognised = [row[weight >= RECOGNISED] for row, weight in zip(rows, weights, strict=True)]
-    if predicted is None:
-        own = np.where(cosine[:, 0] >= SAME, rows[:, 0], -1)
-        return Cues(looks, unit(mixed[:, :dim]), unit(mixed[:, dim:]), recognised, own)
+    mixed = np.einsum("qm,qmk->qk", weights, _gather(associative, rows))  # (Q, width)
+    kept = weights >= RECOGNISED
     margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
-    trust = (0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH)))[:, None]
-    completed = trust * mixed + (1 - trust) * np.concatenate([looks, predicted], axis=1)
-    nobody = np.full(len(looks), -1, np.int64)
-    return Cues(looks, unit(completed[:, :dim]), unit(completed[:, dim:]), recognised, nobody)
+    same = cosine[:, 0] >= SAME
+    stands_out = 0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH))
+    dim = looks.shape[1]
+    return Cues(
+        looks,
+        unit(mixed[:, :dim]),
+        _unit_parts(mixed[:, dim:], dim),
+        [row[keep] for row, keep in zip(rows, kept, strict=True)],
+        [weight[keep] for weight, keep in zip(weights, kept, strict=True)],
+        np.where(same, 1, stands_out).astype(np.float32),
+        np.where(same, rows[:, 0], -1),
+    )
+
+
+def trusted_cues(completed: Cues, plain: Cues) -> Cues:
+    """Cues that may be no view of any memory, such as questions in words: completed so far as one stands out."""
+    trust, dim = completed.trust[:, None], completed.looks.shape[1]
+    cues = trust * completed.completed + (1 - trust) * plain.completed
+    predicted = trust * completed.predicted + (1 - trust) * plain.predicted
+    return replace(completed, completed=unit(cues), predicted=_unit_parts(predicted, dim), own=plain.own)
+
+
+def _unit_parts(predicted: Float32, dim: int) -> Float32:
+    """f and the code, (Q, d + code), each at unit length."""
+    return np.concatenate([unit(predicted[:, :dim]), unit(predicted[:, dim:])], axis=1)
 
 
 def look_up(
@@ -126,7 +167,7 @@ def look_up(
     Args:
         cues: Q of them.
         channels: their weights.
-        backend: over the keys [p ; f(p)].
+        backend: over the keys [p ; f(p) ; e(p)].
         k: at most so many; None for all with at least ``min_score``.
         min_score: the epsilon-ball of the paper (3.6): hits below it are left out.
         allowed: sorted rows to choose from.

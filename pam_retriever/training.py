@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
 import torch
-from torch.nn import functional as F
+from torch import Tensor
 from tqdm.auto import tqdm
 
+from pam_retriever.channels import make_keys
 from pam_retriever.config import FitConfig
-from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.errors import InvalidInput, TrainingDiverged
-from pam_retriever.objectives import MakeObjective, choose_objective
-from pam_retriever.predictor import Predictor, PredictorConfig
-from pam_retriever.types import FitReport, Float32
+from pam_retriever.objectives import JointObjective, MakeObjective, Objective, choose_objective
+from pam_retriever.predictor import Predictor, PredictorConfig, widen
+from pam_retriever.trust import UNTESTED, fit_regime
+from pam_retriever.types import Bools, FitReport, Float32, Int64, Regime, Trust
+
+PROBATION, FEWEST_ON_PROBATION = 1_000, 8  # how many memories are kept from the training for a while
+PROBATION_ENDS = 1 / 3  # of the training
 
 
 def train(
@@ -29,6 +35,9 @@ def train(
     seed: int = 0,
     time_budget: float | None = None,
     progress: bool | None = None,
+    held_out: Int64 | None = None,
+    start: Predictor | None = None,
+    fresh: Bools | None = None,
     make_objective: MakeObjective = choose_objective,
 ) -> tuple[Predictor, FitReport]:
     """Trains a predictor.
@@ -43,6 +52,10 @@ def train(
         time_budget: seconds. Learning rate and temperature follow whichever of passes and time is
             further on, so that they have come to their end when the budget has.
         progress: show a progress bar; None shows it on a terminal only.
+        held_out: memories that are never a cue, only what others predict (the paper's held-out query states).
+        start: go on from this predictor.
+        fresh: (S,) which steps it has not learnt yet: those are learnt, and as many of the others
+            rehearsed in every pass.
         make_objective: what to train on, if not on all of the experience.
 
     Returns:
@@ -62,62 +75,24 @@ def train(
     place = choose_device(device)
     half = _uses_bfloat16(config, place)
     random = np.random.default_rng(seed)
-    model = Predictor(
-        PredictorConfig(vectors.shape[1], config.hidden, config.residual_layers, config.whiten),
-        torch.Generator().manual_seed(seed),
-    )
     states = torch.tensor(vectors)
-    if config.whiten:
+    generator = torch.Generator().manual_seed(seed)
+    model = _new_model(vectors.shape[1], config, generator) if start is None else widen(start, config.hidden, generator)
+    if start is None and config.whiten:
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
-    generator = torch.Generator(place).manual_seed(seed)
-    objective = make_objective(experience, associations, window, config, generator, random)
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=config.learning_rate,
-        betas=(0.9, config.beta2),
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
-
-    config = config.with_passes(objective.steps)
-    assert config.passes
-    total = config.passes * objective.steps
-    last_pass = config.stop_after or config.passes
-    losses: list[float] = []
-    step, done, started = 0, 0.0, time.perf_counter()
-    hidden = None if progress is None else not progress
-    with tqdm(total=total, desc="fit", unit="step", disable=hidden) as bar:
-        while len(losses) < last_pass and done < 1.0:
-            loss_of_pass, first_step = torch.zeros((), device=place), step
-            for batch in objective.batches(random):
-                spent = time.perf_counter() - started
-                done = max(step / total, spent / time_budget if time_budget else 0.0)
-                if done >= 1.0:
-                    break
-                rate = _cosine(config.learning_rate, config.final_learning_rate, done)
-                if done < config.warmup:
-                    rate *= max(done / config.warmup, 0.01)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                temperature = _cosine(config.temperature, config.final_temperature, done)
-                with torch.autocast(place.type, torch.bfloat16, enabled=half):
-                    loss = objective.loss(model, states, batch, temperature)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip)
-                optimizer.step()
-                loss_of_pass += loss.detach()
-                step += 1
-                bar.update()
-            if step > first_step:
-                losses.append(float(loss_of_pass) / (step - first_step))
-                bar.set_postfix(loss=f"{losses[-1]:.4f}")
-                _check_finite(losses)
-    return model.cpu().eval(), FitReport(
-        losses=tuple(losses),
-        steps=step,
-        seconds=time.perf_counter() - started,
+    noise = torch.Generator(place).manual_seed(seed)
+    objective = make_objective(experience, associations, window, config, noise, random, fresh)
+    joint = objective if isinstance(objective, JointObjective) else None
+    config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
+    kept = _Kept(joint, associations, config, held_out, random, tested=start is None)
+    loop = _Loop(model, objective, config, states, time_budget, half)
+    loop.run(random, progress, lambda: kept.release(model, vectors))
+    model = model.cpu().eval()
+    return model, FitReport(
+        losses=tuple(loop.losses),
+        steps=loop.step,
+        seconds=loop.seconds,
         device=str(place),
         precision="bfloat16" if half else "float32",
         memories=len(np.unique(experience.states)),
@@ -126,15 +101,151 @@ def train(
         coverage=objective.coverage,
         parameters=sum(p.numel() for p in model.parameters()),
         config=asdict(config),
-        stopped_by="passes" if len(losses) >= last_pass and done < 1.0 else "time_budget",
+        stopped_by="passes" if loop.finished else "time_budget",
+        trust=kept.trust(model, vectors),
     )
+
+
+class _Loop:
+    """Steps until the passes or the time are over.
+
+    Attributes:
+        losses: mean loss of each pass.
+        step: how many were made.
+        seconds: that they took.
+        finished: all passes were made, before the time was over.
+    """
+
+    def __init__(
+        self,
+        model: Predictor,
+        objective: Objective,
+        config: FitConfig,
+        states: Tensor,
+        time_budget: float | None,
+        half: bool,
+    ) -> None:
+        self._model, self._objective, self._config, self._states = model, objective, config, states
+        self._time_budget, self._half = time_budget, half
+        self._optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=config.learning_rate,
+            betas=(0.9, config.beta2),
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self.losses: list[float] = []
+        self.step, self.seconds, self.finished = 0, 0.0, False
+
+    def run(self, random: np.random.Generator, progress: bool | None, after_probation: Callable[[], None]) -> None:
+        """Trains the model; ``after_probation`` is called once a third is done."""
+        assert self._config.passes
+        total = self._config.passes * self._objective.steps
+        last_pass = self._config.stop_after or self._config.passes
+        done, started, probation = 0.0, time.perf_counter(), True
+        with tqdm(total=total, desc="fit", unit="step", disable=None if progress is None else not progress) as bar:
+            while len(self.losses) < last_pass and done < 1.0:
+                loss_of_pass, first_step = torch.zeros((), device=self._states.device), self.step
+                for batch in self._objective.batches(random):
+                    spent = time.perf_counter() - started
+                    done = max(self.step / total, spent / self._time_budget if self._time_budget else 0.0)
+                    if done >= 1.0:
+                        break
+                    if probation and done >= PROBATION_ENDS:
+                        probation = False
+                        after_probation()
+                    loss_of_pass += self._learn(batch, done)
+                    self.step += 1
+                    bar.update()
+                if self.step > first_step:
+                    self.losses.append(float(loss_of_pass) / (self.step - first_step))
+                    bar.set_postfix(loss=f"{self.losses[-1]:.4f}")
+                    _check_finite(self.losses)
+        self.seconds = time.perf_counter() - started
+        self.finished = len(self.losses) >= last_pass and done < 1.0
+
+    def _learn(self, batch: Int64, done: float) -> Tensor:
+        """One step, at the rate and temperature of a training that is ``done`` from 0 to 1; returns its loss."""
+        config = self._config
+        rate = _cosine(config.learning_rate, config.final_learning_rate, done)
+        if done < config.warmup:
+            rate *= max(done / config.warmup, 0.01)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        temperature = _cosine(config.temperature, config.final_temperature, done)
+        with torch.autocast(self._states.device.type, torch.bfloat16, enabled=self._half):
+            loss = self._objective.loss(self._model, self._states, batch, temperature)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.gradient_clip)
+        self._optimizer.step()
+        return loss.detach()
+
+
+class _Kept:
+    """The memories that are kept from the training for a while, and what is learnt from that.
+
+    Half of those on probation are what others predict, half are left out altogether: the two ways for
+    a cue to be new.
+    """
+
+    def __init__(
+        self,
+        objective: JointObjective | None,
+        associations: Associations,
+        config: FitConfig,
+        held_out: Int64 | None,
+        random: np.random.Generator,
+        tested: bool,
+    ) -> None:
+        self._objective, self._associations, self._random = objective, associations, random
+        met = np.diff(associations.indptr) > 0
+        self._held_out = np.zeros(len(met), bool)
+        if held_out is not None:
+            self._held_out[held_out] = True
+        self._learnt = np.flatnonzero(met & ~self._held_out)
+        self._unlearnt: Regime = UNTESTED
+        self._probation = np.empty(0, np.int64)
+        if objective is None:
+            return
+        objective.targets_only |= self._held_out
+        count = min(PROBATION, int(config.probation * len(self._learnt)))
+        if tested and count >= FEWEST_ON_PROBATION:
+            self._probation = random.permutation(self._learnt)[:count]
+            objective.hidden[self._probation[: count // 2]] = True
+            objective.targets_only[self._probation[count // 2 :]] = True
+
+    def release(self, model: Predictor, vectors: Float32) -> None:
+        """Ends the probation: sees what the channels know of those memories, and lets them be learnt."""
+        if self._objective is None or not len(self._probation):
+            return
+        asked = ~(self._objective.hidden | self._objective.targets_only)
+        self._unlearnt = self._fit(model, vectors, self._probation, asked)
+        self._objective.hidden[:] = False
+        self._objective.targets_only[:] = self._held_out
+        self._probation = np.empty(0, np.int64)
+
+    def trust(self, model: Predictor, vectors: Float32) -> Trust:
+        """What recall may trust in, after the training."""
+        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self._unlearnt)
+
+    def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
+        keys = make_keys(vectors, predict(model, vectors))
+        return fit_regime(keys, vectors.shape[1], self._associations, cues, asked, self._random)
+
+
+def _new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:
+    assert config.hidden
+    code = config.code if config.objective == "joint" else 0
+    return Predictor(PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code), generator)
 
 
 @torch.inference_mode()
 def predict(model: Predictor, vectors: Float32, batch_size: int = 4096) -> Float32:
-    """f of each row of (n, d), at unit length."""
+    """The association vectors of (n, d): f and the episode code of each row, each at unit length; (n, d + code)."""
+    place = model.mean.device
     batches = torch.split(torch.tensor(vectors, dtype=torch.float32), batch_size)
-    predicted: Float32 = torch.cat([F.normalize(model(b), dim=-1) for b in batches]).numpy()
+    predicted: Float32 = torch.cat([torch.cat(model.associate(b.to(place)), dim=1).cpu() for b in batches]).numpy()
     return predicted
 
 

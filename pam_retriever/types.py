@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 Metadata = Mapping[str, Any]
 
 
@@ -85,15 +86,18 @@ class Hit:
 
     Attributes:
         id: the user's id.
-        score: what the hits are sorted by, larger is closer.
+        score: what the hits are sorted by, larger is closer. In mode "association" the share of the
+            cue's experience that the memory takes, from 0 to 1; else the weighted mean of the channels.
         text: the stored text, or None.
         metadata: the stored metadata.
         similarity: cosine of query and memory.
-        association: the weighted mean of the association channels, in [-1, 1];
-            None where no association channel was asked for.
+        association: what the predictor alone says: in mode "association" the share that it gives, else
+            the weighted mean of the association channels, in [-1, 1]. None without association.
         hop: how many steps of association away the hit was found; 0 for plain similarity.
         evidence: the occasions on which the cue and the hit were experienced together, filled by
             ``explain=True``. Empty then means: predicted, not experienced. None: not asked for.
+        confidence: the probability, calibrated by ``fit``, that this was experienced with the cue; in
+            mode "association".
     """
 
     id: str
@@ -104,6 +108,7 @@ class Hit:
     association: float | None = None
     hop: int = 0
     evidence: tuple[Evidence, ...] | None = None
+    confidence: float | None = None
 
     def __repr__(self) -> str:
         association = "" if self.association is None else f", association={self.association:.3f}"
@@ -112,6 +117,33 @@ class Hit:
             f"Hit(id={self.id!r}, score={self.score:.3f}, text={_shorten(self.text)}, "
             f"similarity={self.similarity:.3f}{association}, hop={self.hop}{evidence})"
         )
+
+
+@dataclass(frozen=True)
+class Regime:
+    """How recall weighs what it knows, for one kind of cue; see ``trust``.
+
+    Attributes:
+        weights: of the channels, as log odds per unit of score.
+        mixture: how much is said by the channels, by the links of look-alikes, by the links of what the
+            channels name, and by looks alone; they add up to 1.
+        calibration: slope and intercept of log share -> log odds that cue and memory met.
+        appearance: of similarity and forward alone, the two channels that say something of a memory
+            that was never experienced.
+    """
+
+    weights: tuple[float, ...]
+    mixture: tuple[float, float, float, float]
+    calibration: tuple[float, float]
+    appearance: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The two regimes: cues that were learnt, and cues that were not."""
+
+    learnt: Regime
+    unlearnt: Regime
 
 
 @dataclass(frozen=True)
@@ -131,6 +163,7 @@ class FitReport:
         parameters: trainable parameters of the predictor.
         config: the configuration in full, the defaults that followed the data filled in.
         stopped_by: "passes" or "time_budget", whichever ended first.
+        trust: how far recall trusts each channel, for cues that were learnt and cues that were not.
     """
 
     losses: tuple[float, ...]
@@ -145,6 +178,7 @@ class FitReport:
     parameters: int
     config: dict[str, Any] = field(repr=False)
     stopped_by: str = "passes"
+    trust: Trust | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         first, last = (self.losses[0], self.losses[-1]) if self.losses else (np.nan, np.nan)

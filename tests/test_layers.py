@@ -11,10 +11,11 @@ PACKAGE = Path(pam_retriever.__file__).parent
 FLOW = [
     {"__about__", "errors"},
     {"types", "predictor", "losses"},
-    {"filters", "config", "channels", "cooccurrence"},
-    {"validation", "objectives"},
+    {"filters", "config", "channels", "cooccurrence", "links"},
+    {"validation", "objectives", "trust"},
     {"trajectories", "training", "backends", "storage"},
     {"experience", "recall"},
+    {"belief"},
     {"bank"},
     {"answer"},
     {"index"},

@@ -96,41 +96,48 @@ def test_a_subset_keeps_exactly_the_drawn_associations(setting):
     assert set(zip(part.anchors().tolist(), part.indices.tolist(), strict=True)) == expected
 
 
-def partial_loss(setting, partial):
-    """The gradient of the loss by f of each state, with f a free table."""
-    table = torch.nn.Parameter(torch.randn(len(setting.world.states), 128, generator=torch.Generator().manual_seed(0)))
+class Tables(Predictor):
+    """f and the episode code as two free tables, one row a state."""
 
-    class Table(Predictor):
-        def forward(self, states):
-            return table[: len(states)]
+    def __init__(self, states: torch.Tensor) -> None:
+        super().__init__(PredictorConfig(128))
+        generator = torch.Generator().manual_seed(0)
+        self.states = states
+        self.f, self.codes = (torch.nn.Parameter(torch.randn(len(states), n, generator=generator)) for n in (128, 16))
 
+    def associate(self, states, disturb=None):
+        rows = (states[:, None, :4] == self.states[None, :, :4]).all(-1).int().argmax(1)
+        return (torch.nn.functional.normalize(table[rows], dim=-1) for table in (self.f, self.codes))
+
+
+def partial_loss(setting, partial, code=16):
+    """The objective, its loss, and how much f and the code of each state are moved by it."""
     states = torch.from_numpy(setting.world.states)
     random, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
-    config = FitConfig().resolve(len(states), len(states))
+    config = FitConfig(code=code, distance_weights="uniform").resolve(len(states), len(states))
     objective = partial(setting.experience, setting.associations, WINDOW, config, generator, random)
-    loss = objective.loss(Table(PredictorConfig(128)), states, np.arange(len(states)), 0.1)
+    model = Tables(states)
+    loss = objective.loss(model, states, np.arange(len(states)), 0.1)
     loss.backward()
-    return objective, loss.item(), table.grad.norm(dim=1).numpy()
+    moved = [
+        torch.zeros(len(states)) if table.grad is None else table.grad.norm(dim=1) for table in (model.f, model.codes)
+    ]
+    return objective, loss.item(), moved[0].numpy(), moved[1].numpy()
 
 
 def test_held_out_anchors_get_no_gradient_and_the_others_do(setting):
     anchors = held_out.split(setting)
     assert anchors.mean() == 0.8
-    _, _, gradient = partial_loss(setting, Partial(anchors[setting.associations.anchors()], anchors))
-    assert (gradient[~anchors] == 0).all()
-    assert (gradient[anchors] > 0).all()
+    _, _, f, code = partial_loss(setting, Partial(anchors[setting.associations.anchors()], anchors))
+    for moved in (f, code):
+        assert (moved[~anchors] == 0).all()
+        assert (moved[anchors] > 0).mean() > 0.99
 
 
 def test_everything_kept_is_the_recipe_itself(setting):
-    objective, loss, _ = partial_loss(setting, Partial(np.ones(len(setting.associations), bool)))
-    table = torch.randn(len(setting.world.states), 128, generator=torch.Generator().manual_seed(0))
-
-    class Table(Predictor):
-        def predict(self, x):
-            return table[: len(x)]
-
+    objective, loss, _, _ = partial_loss(setting, Partial(np.ones(len(setting.associations), bool)))
     states = torch.from_numpy(setting.world.states)
-    plain = super(type(objective), objective).loss(Table(PredictorConfig(128)), states, np.arange(len(states)), 0.1)
+    plain = super(type(objective), objective).loss(Tables(states), states, np.arange(len(states)), 0.1)
     assert loss == pytest.approx(plain.item(), rel=1e-5)
     assert objective.coverage == 1.0
 
@@ -140,8 +147,8 @@ def test_what_is_not_drawn_is_no_negative_either(setting):
     kept = np.zeros(len(setting.associations), bool)
     kept[100] = True
     anchor = setting.associations.anchors()[100]
-    _, _, gradient = partial_loss(setting, Partial(kept, forward_only=True))
-    assert np.flatnonzero(gradient).tolist() == [anchor]
+    _, _, f, _ = partial_loss(setting, Partial(kept), code=0)
+    assert np.flatnonzero(f).tolist() == [anchor]
 
 
 def test_edges_are_split_70_to_30_in_both_directions_at_once(setting):

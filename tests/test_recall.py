@@ -64,11 +64,11 @@ def test_single_and_batch_queries_agree(fitted, planted):
 
 def test_scores_are_the_channels_and_hits_say_their_parts(fitted, planted):
     p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
-    f = predict(fitted._bank.predictor, planted.vectors)
-    weights = Channels(similarity=0.5, forward=1, reverse=2, mutual=3)
-    parts = p[9] @ p.T, f[9] @ p.T, p[9] @ f.T, f[9] @ f.T
-    association = (parts[1] + 2 * parts[2] + 3 * parts[3]) / 6
-    score = (0.5 * parts[0] + 6 * association) / 6.5
+    f, code = np.split(predict(fitted._bank.predictor, planted.vectors), [DIM], axis=1)
+    weights = Channels(similarity=0.5, forward=1, reverse=2, mutual=3, episode=4)
+    parts = p[9] @ p.T, f[9] @ p.T, p[9] @ f.T, f[9] @ f.T, code[9] @ code.T
+    association = (parts[1] + 2 * parts[2] + 3 * parts[3] + 4 * parts[4]) / 10
+    score = (0.5 * parts[0] + 10 * association) / 10.5
     for hit in fitted.recall("m009", k=50, channels=weights):
         at = int(hit.id[1:])
         assert hit.score == pytest.approx(score[at], abs=1e-5)

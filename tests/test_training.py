@@ -72,7 +72,7 @@ def test_the_report_says_what_was_done(planted):
     assert report.associations == 20 * 2 * (9 + 8)
     assert (report.coverage, report.stopped_by, report.device) == (1.0, "passes", "cpu")
     assert len(report.losses) == report.config["passes"] == 150
-    assert report.losses[-1] < 0.1 * report.losses[0]
+    assert report.losses[-1] < 0.5 * report.losses[0]  # one point cannot be near to all associates
     assert "200 memories" in repr(report)
 
 

@@ -38,7 +38,7 @@ def run(setting: Setting) -> list[Table]:
 def _covered(setting: Setting, share: float) -> dict[str, Any]:
     seed = setting.seeds[0]
     kept = drawn(setting, share, seed)
-    partial = Partial(kept, forward_only=True)
+    partial = Partial(kept)
     config = shorter(setting)
     fitted = trained(setting, seed, f"coverage {share}", config=config, make_objective=partial)
     scores = under(setting.protocol, fitted.scores(CHANNELS["forward"]))

@@ -19,7 +19,7 @@ import pam_retriever
 from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
-from pam_retriever.channels import query_vectors, unit
+from pam_retriever.channels import MODES, query_vectors, unit
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.objectives import MakeObjective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig
@@ -31,9 +31,10 @@ CHANNELS = {
     "forward": Channels(forward=1),
     "reverse": Channels(reverse=1),
     "mutual": Channels(mutual=1),
-    "forward + reverse + 2 mutual": Channels(forward=1, reverse=1, mutual=2),
+    "episode": Channels(episode=1),
+    "all channels": MODES["association"],  # at the weights of default recall, without its exact links
 }
-JOINT = "forward + reverse + 2 mutual"
+JOINT = "all channels"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class Fitted:
     predicted: Float32
     model: Predictor
     report: dict[str, Any]
+
+    @property
+    def channels(self) -> dict[str, Channels]:
+        """Those that the model has: the published recipe trains no episode code."""
+        coded = self.predicted.shape[1] > self.looks.shape[1]
+        return {name: channels for name, channels in CHANNELS.items() if coded or name != "episode"}
 
     def scores(self, channels: Channels) -> Scores:
         """Scores of stored cues, by learned channels only."""
@@ -139,7 +146,7 @@ def _folder(setting: Setting, config: FitConfig, seed: int, name: str) -> Path:
 
 def _write_report(folder: Path, fitted: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(json.dumps(fitted))
+    (folder / "report.json").write_text(json.dumps(fitted, default=float))
 
 
 def without_cue(scores: Scores) -> Scores:

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import metrics
 from benchmarks.paper import reference
-from benchmarks.paper.fits import CHANNELS, index_of, under
+from benchmarks.paper.fits import index_of, under
 from benchmarks.paper.measured import BILINEAR, measured
 from benchmarks.paper.protocol import Ranks, evaluate, evaluate_ranks
 from benchmarks.paper.setting import Setting
@@ -60,6 +60,6 @@ def check_cosine(figures: dict[str, float]) -> None:
 def _seed(setting: Setting, seed: int) -> dict[str, Any]:
     index, fitted = index_of(setting, seed)
     columns = {"default recall": evaluate_ranks(recalled(index), setting.queries, setting.world)}
-    for name, channels in CHANNELS.items():
+    for name, channels in fitted.channels.items():
         columns[name] = evaluate(under(setting.protocol, fitted.scores(channels)), setting.queries, setting.world)
     return {"fit": fitted.report, "columns": columns}

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.paper import reference
 from benchmarks.paper.fits import CHANNELS, trained, under
 from benchmarks.paper.main_table import ROWS
-from benchmarks.paper.partial import Partial
+from benchmarks.paper.partial import Partial, plain
 from benchmarks.paper.protocol import evaluate
 from benchmarks.paper.setting import Setting
 from benchmarks.paper.tables import Table
@@ -59,7 +59,7 @@ def drawn(setting: Setting, share: float, seed: int) -> np.ndarray:
 
 def shorter(setting: Setting) -> FitConfig:
     """The recipe, this library's own at half its length: twelve fits of it are compared with each other only."""
-    config = setting.fit_config
+    config = replace(plain(setting), code=0)
     return replace(config, passes=setting.passes or PASSES) if config.objective == "joint" else config
 
 
@@ -67,7 +67,7 @@ def _configuration(setting: Setting, name: str) -> dict[str, Any]:
     layers, width, pairs, online = CONFIGURATIONS[name]
     share, seed = pairs / ALL_OF_THEM, setting.seeds[0]
     config = replace(shorter(setting), residual_layers=layers, hidden=width, pairs=None)
-    partial = Partial(drawn(setting, share, seed), forward_only=True, redraw=online)
+    partial = Partial(drawn(setting, share, seed), redraw=online)
     fitted = trained(setting, seed, f"selection {name}", config=config, make_objective=partial)
     figures = evaluate(under(setting.protocol, fitted.scores(CHANNELS["forward"])), setting.queries, setting.world)
     about = {"layers": layers + 2, "width": width, "pairs": "fresh" if online else "fixed", "coverage": share}

@@ -31,7 +31,7 @@ CREATE TABLE memories (
 CREATE TABLE vectors (
     row INTEGER PRIMARY KEY REFERENCES memories ON DELETE CASCADE,
     vector BLOB NOT NULL,       -- float32, as it was added
-    association BLOB            -- float32, f(vector) at unit length; NULL before fit
+    association BLOB            -- float32, f(vector) and its episode code; NULL before fit
 );
 CREATE TABLE trajectories (
     trajectory INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -223,7 +223,7 @@ class Documents:
         vectors = _from_blobs([vector for _, vector, _ in found], dim)
         if not found or found[0][2] is None:
             return rows, vectors, None
-        return rows, vectors, _from_blobs([association for _, _, association in found], dim)
+        return rows, vectors, _from_blobs([association for _, _, association in found], len(found[0][2]) // 4)
 
     def set_associations(self, rows: Int64, associations: Float32) -> None:
         self._connection.executemany(
@@ -233,15 +233,29 @@ class Documents:
 
     # ---- trajectories
 
-    def put_trajectory(self, id: str, steps: Sequence[Step | None]) -> None:
-        """Stores a trajectory, replacing the one with that id; None leaves a position empty."""
+    def put_trajectory(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
+        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+
+        Returns:
+            Its number, and the number of the one that it replaces.
+        """
         run = self._connection.execute
+        replaced = run("SELECT trajectory FROM trajectories WHERE id = ?", [id]).fetchone()
         run("DELETE FROM trajectories WHERE id = ?", [id])
         number = run("INSERT INTO trajectories (id) VALUES (?)", [id]).lastrowid
+        assert number is not None
         self._connection.executemany(
             "INSERT INTO steps (trajectory, position, row, timestamp, salience) VALUES (?, ?, ?, ?, ?)",
             [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps) if step],
         )
+        return number, replaced[0] if replaced else None
+
+    def last_trajectory(self) -> int:
+        """The highest number that a trajectory ever had; 0 before the first."""
+        found = self._connection.execute(
+            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'"
+        ).fetchone()
+        return int(found[0])
 
     def count_trajectories(self) -> int:
         count: int = self._connection.execute("SELECT count(*) FROM trajectories").fetchone()[0]
@@ -267,16 +281,6 @@ class Documents:
             [group_by, order_by],
         )
         return found.fetchall()
-
-    def associates(self, rows: Int64, window: int) -> Int64:
-        """The rows experienced at most ``window`` positions from any of ``rows``, sorted."""
-        found = self._connection.execute(
-            "SELECT DISTINCT b.row FROM steps AS a JOIN steps AS b ON b.trajectory = a.trajectory "
-            "AND b.position BETWEEN a.position - ? AND a.position + ? AND b.row != a.row "
-            "WHERE a.row IN (SELECT value FROM json_each(?)) ORDER BY b.row",
-            [window, window, json.dumps(rows.tolist())],
-        )
-        return np.array([row for (row,) in found], np.int64)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """hit row -> the occasions on which it met one of ``cues``, nearest first."""

@@ -1,0 +1,1 @@
+"""How good default recall is in every regime, and what each part of it adds."""

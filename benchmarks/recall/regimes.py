@@ -1,0 +1,129 @@
+"""``python -m benchmarks.recall.regimes``: the paper's world, asked in every way that a cue can be known.
+
+One index a world, default settings. A fifth of the states is held out: never a cue in training, and their
+steps are not in the index. Four fifths are stored cues. Both are also asked as noisy views.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from benchmarks import metrics, report
+from benchmarks.paper.protocol import choose_queries, evaluate, experience_of
+from benchmarks.worlds import paper
+from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
+from pam_retriever.channels import MODES, query_vectors
+from pam_retriever.config import read_config
+from pam_retriever.recall import stored_cues
+from pam_retriever.training import train
+from pam_retriever.types import FitReport, Int64
+
+WINDOW, HELD_OUT, QUERIES = 5, 0.2, 500
+LEARNED = {
+    "forward": Channels(forward=1),
+    "reverse": Channels(reverse=1),
+    "mutual": Channels(mutual=1),
+    "episode": Channels(episode=1),
+    "learned channels together": MODES["association"],
+}
+ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room")
+
+
+def build(
+    world: paper.World, config: FitConfig, held_out: Int64, seed: int
+) -> tuple[PredictiveAssociativeIndex, FitReport]:
+    """An index of all states, fitted on them; the held-out ones are never a cue, and lose their links."""
+    index = PredictiveAssociativeIndex(dim=paper.DIM)
+    names = np.arange(len(world.states)).astype(str)
+    index.add(world.states, names.tolist())
+    for trajectory in world.trajectories:
+        index.observe(names[trajectory].tolist())
+    predictor, fitted = train(world.states, experience_of(world), WINDOW, config, seed=seed, held_out=held_out)
+    index._bank.adopt(predictor, fitted.trust, WINDOW, [])
+    if len(held_out):
+        index.delete(names[held_out].tolist())
+        index.add(world.states[held_out], names[held_out].tolist())
+    return index, fitted
+
+
+def ask(
+    index: PredictiveAssociativeIndex, world: paper.World, asked: Int64, relevant: list[Int64], noise: float = 0.0
+) -> dict[str, float]:
+    """Default recall of states by id, or of noisy views of them; a view may answer with the state itself."""
+    if noise:
+        views = world.states[asked] + noise * np.random.default_rng(0).standard_normal((len(asked), paper.DIM))
+        answers = index.recall(views.astype(np.float32), k=21)
+    else:
+        answers = index.recall([str(q) for q in asked], k=21)
+    found: dict[str, list[float]] = {"AP@1": [], "AP@20": [], "CBR@20": []}
+    for q, hits in zip(asked.tolist(), answers, strict=True):
+        ranked = np.array([int(hit.id) for hit in hits if int(hit.id) != q][:20])
+        crossing = relevant[q][world.rooms[relevant[q]] != world.rooms[q]]
+        found["AP@1"].append(metrics.precision(ranked[:1], relevant[q]))
+        found["AP@20"].append(metrics.precision(ranked, relevant[q]))
+        if len(crossing) >= 3:
+            found["CBR@20"].append(metrics.recall(ranked, crossing))
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def measure(world_seed: int, config: FitConfig, seed: int, trajectories: int) -> dict[str, dict[str, float]]:
+    world = paper.build(world_seed, trajectories)
+    queries = choose_queries(world)
+    everyone = np.random.RandomState(0).permutation(len(world.states))
+    held_out, stored = np.split(everyone, [int(HELD_OUT * len(everyone))])
+    columns: dict[str, dict[str, float]] = {}
+
+    index, fitted = build(world, config, np.empty(0, np.int64), seed)
+    keys = index._bank.associative.keys(np.arange(1, len(world.states) + 1))  # type: ignore[union-attr]
+    for name, channels in LEARNED.items():
+
+        def score(q: Int64, channels: Channels = channels) -> metrics.Array:
+            cues = stored_cues(keys[q], q, paper.DIM)
+            scores = query_vectors(channels, cues.looks, cues.completed, cues.predicted) @ keys.T
+            scores[np.arange(len(q)), q] = -np.inf
+            return scores
+
+        columns[name] = evaluate(score, queries, world)
+    columns["default recall"] = ask(index, world, queries.precision, queries.associates)
+    for noise in (0.3, 0.6):
+        columns[f"default, noise {noise}"] = ask(index, world, queries.precision, queries.associates, noise)
+    columns["default recall"]["fit seconds"] = fitted.seconds
+
+    index, fitted = build(world, config, held_out, seed)
+    columns["held out"] = ask(index, world, held_out[:QUERIES], queries.associates)
+    columns["held out"]["fit seconds"] = fitted.seconds
+    columns["held out: the stored"] = ask(index, world, stored[:QUERIES], queries.associates)
+    return columns
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--world-seeds", nargs="*", type=int, default=[42, 1, 2, 3, 4, 5])
+    parser.add_argument("--trajectories", type=int, default=500)
+    parser.add_argument("--config", default="fast")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--name", default="recall/regimes")
+    arguments = parser.parse_args()
+    runs = {}
+    for world_seed in arguments.world_seeds:
+        runs[world_seed] = measure(world_seed, read_config(arguments.config), arguments.seed, arguments.trajectories)
+        print(f"\nworld {world_seed}\n{report.table(ROWS, runs[world_seed])}", flush=True)
+    mean = {
+        column: {row: float(np.mean([run[column][row] for run in runs.values()])) for row in values}
+        for column, values in next(iter(runs.values())).items()
+    }
+    print(f"\nmean of worlds {list(runs)}\n{report.table(ROWS, mean)}")
+    result = {
+        "config": arguments.config,
+        "seed": arguments.seed,
+        "trajectories": arguments.trajectories,
+        "mean": mean,
+        "worlds": runs,
+    }
+    print(f"written to {report.write(arguments.name, result)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Recall by default: what the predictor says and what was experienced, weighed by how well the cue is known.
+
+Each memory p gets the share of the cue's experience that it takes. Two estimates are mixed by how surely the
+cue is a memory that was experienced, a number t from 0 to 1:
+
+    known    (links(q, p) + prior * learned(p | q)) / (links(q) + prior)
+    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of what is learned of q + w4 looks
+
+``learned`` is the softmax over the channels that ``trust.py`` fits. The first is a count smoothed by a prior
+(Dirichlet smoothing, Zhai and Lafferty 2004): where there are links they decide, and the prior is
+so small that nothing unexperienced can pass anything experienced. A memory that was never experienced
+cannot have links, and nothing was learnt of it as a cue: for it, missing links are no evidence, and its share
+is what similarity and forward alone give it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.backends import Backend
+from pam_retriever.channels import query_vectors
+from pam_retriever.links import Links
+from pam_retriever.recall import Cues, Found
+from pam_retriever.trust import LOOK_ALIKE_TEMPERATURE, LOOK_ALIKES, NAMED, SHARPENED, channels_of, confidence
+from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
+
+POOL = 64  # how many memories the channels name, and at least four a hit
+FAN_OUT = 64  # so many links of a memory that is no more than a hint are followed
+UNEXPERIENCED = 1.5  # what the share of a memory without experience counts (docs/training.md)
+EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
+LOOKED_AT = 64  # how many memories that look like the cue are considered
+LEAST = 1e-4  # a smaller share is not followed
+
+Part = tuple[Int64, Int64, Float32]
+"""Query, row and value of each pair that some source speaks of."""
+
+NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What answers come from.
+
+    Attributes:
+        similar: over p.
+        associative: over [p ; f(p) ; e(p)].
+        links: what was experienced.
+        window: tau.
+        trust: in the channels.
+    """
+
+    similar: Backend
+    associative: Backend
+    links: Links
+    window: int
+    trust: Trust
+
+
+def believe(
+    known: Cues, plain: Cues, knowledge: Knowledge, k: int | None, allowed: Int64 | None, min_score: float | None
+) -> list[Found]:
+    """The answers to Q cues.
+
+    Args:
+        known: the cues, completed from the memories that they were recognised as.
+        plain: the same, not completed.
+        knowledge: what there is to ask.
+        k: at most so many; None for all that is named with at least ``min_score``.
+        allowed: sorted rows to choose from; None for all.
+        min_score: smallest share.
+    """
+    trust, backend = knowledge.trust, knowledge.associative
+    t = _recognised(known, knowledge.links)  # (Q,)
+    queries = t[:, None] * _query(known, trust.learnt) + (1 - t[:, None]) * _query(plain, trust.unlearnt)
+    pool = min(max(POOL, 4 * (k or len(backend))), len(backend))
+    scores, rows = backend.search(queries, pool, allowed)
+    valid = (rows >= 0) & (rows != known.own[:, None])
+    scores = np.where(valid, scores, -np.inf)
+    peak = scores.max(axis=1, initial=-1e30)
+    scale = np.exp(scores - peak[:, None]).sum(axis=1)
+    learned = np.exp(scores - peak[:, None]) / np.maximum(scale, 1e-30)[:, None]
+
+    asking = np.broadcast_to(np.arange(len(t))[:, None], rows.shape)
+    parts = [
+        (asking[valid], rows[valid], learned[valid]),
+        _exact_links(known, knowledge),
+        *_hints(plain, rows, np.where(valid, learned, 0), t, knowledge),
+        _by_appearance(known, plain, t, knowledge, pool, allowed),
+    ]
+    query, row, values = _gather_by_pair(parts, known.own, allowed)
+
+    missing = values[:, 0] == 0  # linked, but not among what the channels name
+    late = np.einsum("ed,ed->e", queries[query[missing]], backend.keys(row[missing]))
+    values[missing, 0] = np.minimum(np.exp(late - peak[query[missing]]) / np.maximum(scale[query[missing]], 1e-30), 1)
+    share, sureness = _weigh(query, values, knowledge.links.experienced(row), t, knowledge)
+    similarity = np.einsum("ed,ed->e", known.looks[query], backend.keys(row)[:, : known.looks.shape[1]])
+    order = np.lexsort((-share, query))
+    starts = np.searchsorted(query[order], np.arange(len(t) + 1))
+    found = []
+    for at in range(len(t)):
+        best = order[starts[at] : starts[at + 1]][:k]
+        if min_score is not None:
+            best = best[share[best] >= min_score]
+        hops = np.ones(len(best), np.int64)
+        found.append(Found(row[best], share[best], similarity[best], values[best, 0], hops, sureness[best]))
+    return found
+
+
+def _weigh(
+    query: Int64, values: Float32, experienced: Bools, t: Float32, knowledge: Knowledge
+) -> tuple[Float32, Float32]:
+    """Share and confidence of each pair; ``values`` (E, 6) are the parts in the order of ``believe``."""
+    learned, links, alike, named, looks, appearance = values.T
+    trust, sure = knowledge.trust, t[query]
+    prior = 1 / knowledge.window
+    total = np.bincount(query, links, len(t))[query]
+    known = (links + prior * learned) / (total + prior)
+    by_channels, by_alike, by_named, by_looks = trust.unlearnt.mixture
+    unknown = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
+    new = UNEXPERIENCED * ((1 - by_looks) * appearance + by_looks * looks)
+    old = sure * known + (1 - sure) * unknown
+    # what a cue of one or two episodes met is all there is to know of it: nothing new passes that
+    linked = links > 0
+    weakest = np.full(len(t), np.inf)
+    np.minimum.at(weakest, query[linked], old[linked])
+    few = np.bincount(query[linked], minlength=len(t)) <= EPISODIC * knowledge.window
+    new = np.where(few[query], np.minimum(new, 0.99 * weakest[query]), new)
+    share = np.minimum(np.where(experienced, old, new), 1)
+    certain = np.where(links > 0, 1, confidence(trust.learnt, learned))
+    sureness = sure * certain + (1 - sure) * confidence(trust.unlearnt, unknown)
+    return share.astype(np.float32), sureness.astype(np.float32)
+
+
+def _query(cues: Cues, regime: Regime) -> Float32:
+    """Query vectors whose products with a key are log odds."""
+    channels = channels_of(regime)
+    queries: Float32 = np.float32(channels.total) * query_vectors(channels, cues.looks, cues.completed, cues.predicted)
+    return queries
+
+
+def _recognised(cues: Cues, links: Links) -> Float32:
+    """(Q,) how surely each cue is a memory that was experienced."""
+    counts = [len(rows) for rows in cues.rows]
+    flat = np.concatenate(cues.rows) if cues.rows else np.empty(0, np.int64)
+    owner = np.repeat(np.arange(len(cues)), counts)
+    weight = np.concatenate(cues.weights) if cues.weights else np.empty(0)
+    experienced = np.bincount(owner, weight * links.experienced(flat), len(cues))
+    total = np.maximum(np.bincount(owner, weight, len(cues)), 1e-12)
+    return (cues.trust * experienced / total).astype(np.float32)
+
+
+def _exact_links(cues: Cues, knowledge: Knowledge) -> Part:
+    """The links of what each cue was recognised as: query, row, strength."""
+    flat, weight = np.concatenate(cues.rows), np.concatenate(cues.weights)
+    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
+    owner, linked, strength = knowledge.links.of(flat, knowledge.window)
+    return query[owner], linked, strength * weight[owner]
+
+
+def _hints(plain: Cues, rows: Int64, learned: Float32, t: Float32, knowledge: Knowledge) -> list[Part]:
+    """For cues that are not surely known: links of look-alikes, links of what the channels name, and looks."""
+    new = len(knowledge.similar) > knowledge.links.memories
+    asking = np.flatnonzero(t < 1) if not new else np.arange(len(t))
+    if not len(asking):
+        return [NOTHING] * 3
+    cosine, alike = knowledge.similar.search(plain.looks[asking], LOOKED_AT)
+    other = (alike >= 0) & (alike != plain.own[asking][:, None])
+    kernel = np.where(other, np.exp((cosine - cosine[:, :1]) / LOOK_ALIKE_TEMPERATURE), 0)
+    looks = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-30)
+    at, place = np.nonzero(looks > LEAST)
+    usable = other & knowledge.links.experienced(alike)
+    usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
+    named, mass = rows[asking, :NAMED], learned[asking, :NAMED] ** SHARPENED
+    return [
+        _step(asking, alike, np.where(usable, kernel, 0), knowledge),
+        _step(asking, named, np.where(knowledge.links.experienced(named), mass, 0), knowledge),
+        (asking[at], alike[at, place], looks[at, place]),
+    ]
+
+
+def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> Part:
+    """Spreads the mass (Q, n) of ``seeds`` (Q, n) along their strongest links."""
+    mass = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-30)
+    at, place = np.nonzero(mass > LEAST)
+    distinct, seed = np.unique(seeds[at, place], return_inverse=True)
+    owner, linked, strength = knowledge.links.of(distinct, knowledge.window)
+    strength = (strength / np.bincount(owner, strength, len(distinct))[owner]).astype(np.float32)
+    order = np.lexsort((-strength, owner))
+    start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
+    count = np.minimum(np.diff(start), FAN_OUT)[seed]
+    entry = np.repeat(start[seed] - np.cumsum(count) + count, count) + np.arange(count.sum())
+    spread = np.repeat(mass[at, place], count) * strength[order][entry]
+    return np.repeat(asking[at], count), linked[order][entry], spread.astype(np.float32)
+
+
+def _by_appearance(
+    known: Cues, plain: Cues, t: Float32, knowledge: Knowledge, pool: int, allowed: Int64 | None
+) -> Part:
+    """The shares of memories that were never experienced, of which only p itself says something."""
+    trust, similar = knowledge.trust, knowledge.similar
+    if len(similar) <= knowledge.links.memories:
+        return NOTHING
+    dim = known.looks.shape[1]
+    queries = np.zeros_like(known.looks)
+    for cues, regime, sure in ((known, trust.learnt, t), (plain, trust.unlearnt, 1 - t)):
+        similarity, forward = regime.appearance
+        queries += sure[:, None] * (similarity * cues.looks + forward * cues.predicted[:, :dim])
+    scores, rows = similar.search(queries, pool, allowed)
+    scores = np.where((rows >= 0) & (rows != known.own[:, None]), scores, -np.inf)
+    shares = np.exp(scores - scores.max(axis=1, initial=-1e30, keepdims=True))
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-30)
+    at, place = np.nonzero((shares > 0) & ~knowledge.links.experienced(rows))
+    return at, rows[at, place], shares[at, place]
+
+
+def _gather_by_pair(parts: list[Part], own: Int64, allowed: Int64 | None) -> tuple[Int64, Int64, Float32]:
+    """Adds up each part by (query, row): the pairs, and their values (E, parts)."""
+    query = np.concatenate([part[0] for part in parts])
+    row = np.concatenate([part[1] for part in parts])
+    value = np.concatenate([part[2] for part in parts])
+    column = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
+    keep = row != own[query]
+    if allowed is not None:
+        place = np.searchsorted(allowed, row)
+        keep &= np.take(allowed, place, mode="clip") == row if len(allowed) else False
+    query, row, value, column = query[keep], row[keep], value[keep], column[keep]
+    width = int(row.max(initial=0)) + 1
+    pairs, pair = np.unique(query * width + row, return_inverse=True)
+    values = np.bincount(pair * len(parts) + column, value, len(pairs) * len(parts)).reshape(-1, len(parts))
+    return pairs // width, pairs % width, values.astype(np.float32)

@@ -1,0 +1,189 @@
+"""How far each channel is to be trusted: fitted on cues that the predictor knows, and on cues kept from it.
+
+A cue that was learnt and one that never was are two regimes. In each, the channels of a memory p are turned
+into the share of the cue's experience that p takes,
+
+    share(p | q) = softmax over the bank of  w . (similarity, forward, reverse, mutual, episode)
+
+with weights w that make the associates of some sample cues as likely as can be: a conditional logit
+(McFadden 1974), which also finds the temperature. For a cue that was never learnt, exact links help from one
+step away: those of the memories that look like it, and those of the memories that the channels name. How
+much each of these says is found by expectation maximisation, as in deleted interpolation (Jelinek and Mercer 1980).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pam_retriever.channels import CHANNELS, Channels, features, unit
+from pam_retriever.cooccurrence import Associations
+from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
+
+SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
+LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05
+NAMED, SHARPENED = 16, 4  # so many of the memories that the channels name pass their links on, by share ** 4
+CANDIDATES = 64  # the best of each cue, on which confidence is calibrated
+
+
+def channels_of(regime: Regime) -> Channels:
+    """Its weights by name."""
+    return Channels(**dict(zip(CHANNELS, regime.weights, strict=True)))
+
+
+def confidence(regime: Regime, share: Float32) -> Float32:
+    """The probability that cue and memory were experienced together, given the share that the memory takes."""
+    slope, intercept = regime.calibration
+    odds = np.clip(slope * np.log(share + 1e-12) + intercept, -50, 50)
+    certain: Float32 = (1 / (1 + np.exp(-odds))).astype(np.float32)
+    return certain
+
+
+def read_trust(stored: dict[str, Any] | None) -> Trust | None:
+    """Trust as it was stored with the index."""
+    if stored is None:
+        return None
+    return Trust(*(Regime(*(tuple(stored[kind][part]) for part in PARTS)) for kind in ("learnt", "unlearnt")))
+
+
+PARTS = ("weights", "mixture", "calibration", "appearance")
+
+# where nothing could be kept from the training to find out: small data, and the published recipe
+UNTESTED = Regime((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0, 2.0), (8.0, 12.0))
+
+
+def fit_regime(
+    keys: Float32,
+    dim: int,
+    associations: Associations,
+    cues: Int64,
+    targets: Bools,
+    random: np.random.Generator,
+) -> Regime:
+    """Fits one regime.
+
+    Args:
+        keys: (M, 2d + code) of all memories.
+        dim: d.
+        associations: who was experienced with whom.
+        cues: (Q,) memories with associates, to fit on; at most 200 are used.
+        targets: (M,) the memories that have association vectors worth asking.
+        random: for the sample.
+
+    Returns:
+        The regime.
+    """
+    cues = random.permutation(cues)[:SAMPLE_CUES]
+    start, stop = associations.indptr[cues], associations.indptr[cues + 1]
+    spans = [slice(a, b) for a, b in zip(start.tolist(), stop.tolist(), strict=True)]
+    met = [associations.indices[span] for span in spans]
+    sample = random.permutation(np.flatnonzero(targets))[:SAMPLE_MEMORIES]
+    sample = np.unique(np.concatenate([sample, *met]))
+    x = torch.from_numpy(features(keys[cues], keys[sample], dim))  # (Q, N, 5)
+    place = np.searchsorted(sample, cues)
+    inside = np.flatnonzero(np.take(sample, place, mode="clip") == cues)
+    own = torch.zeros(x.shape[:2], dtype=torch.bool)
+    own[torch.from_numpy(inside), torch.from_numpy(place[inside])] = True
+    label = torch.zeros(x.shape[:2])
+    for at, span in enumerate(spans):
+        strength = associations.weights[span]
+        label[at, torch.from_numpy(np.searchsorted(sample, met[at]))] = torch.from_numpy(strength / strength.sum())
+    weights = _conditional_logit(x, label, own)
+    logits = (x @ weights).masked_fill(own, -torch.inf)
+    shares = torch.softmax(logits, dim=1).numpy()
+    looks = torch.softmax((x[:, :, 0] / LOOK_ALIKE_TEMPERATURE).masked_fill(own, -torch.inf), dim=1).numpy()
+    alike, named = _walks(keys[:, :dim], associations, cues, sample, targets, shares)
+    parts = np.stack([shares, alike, named, looks])  # (4, Q, N)
+    happened = label.numpy() > 0
+    mixture = _interpolate(parts[:, happened], label.numpy()[happened])
+    mixed = np.tensordot(mixture, parts, axes=1)
+    best = np.argpartition(-mixed, min(CANDIDATES, mixed.shape[1] - 1), axis=1)[:, :CANDIDATES]
+    calibration = _logistic(np.take_along_axis(mixed, best, axis=1), np.take_along_axis(happened, best, axis=1))
+    similarity, forward = _conditional_logit(x[:, :, :2], label, own).tolist()
+    return Regime(
+        tuple(weights.tolist()),
+        (float(mixture[0]), float(mixture[1]), float(mixture[2]), float(mixture[3])),
+        calibration,
+        (similarity, forward),
+    )
+
+
+def _conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
+    """Weights > 0 under which what happened is likeliest; x is (Q, N, channels), label (Q, N) adds up to 1 a cue."""
+    raw = torch.full((x.shape[2],), 2.0, requires_grad=True)
+    optimizer = torch.optim.LBFGS([raw], max_iter=40, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        shares = torch.log_softmax((x @ raw.exp()).masked_fill(own, -1e30), dim=1)
+        # weights that the sample says nothing of stay small
+        value = -(label * shares.masked_fill(own, 0)).sum(1).mean() + 1e-4 * raw.exp().square().mean() / 100
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return raw.detach().exp().clamp(1e-3, 200.0)
+
+
+def _walks(
+    vectors: Float32, associations: Associations, cues: Int64, sample: Int64, targets: Bools, shares: Float32
+) -> tuple[Float32, Float32]:
+    """One step along the links, (Q, N): from what looks like the cue, and from what the channels name."""
+    known = np.flatnonzero(targets & (np.diff(associations.indptr) > 0))
+    cosine = unit(vectors[cues]) @ unit(vectors[known]).T
+    cosine[known == cues[:, None]] = -np.inf
+    few = min(LOOK_ALIKES, cosine.shape[1])
+    alike = np.argpartition(-cosine, few - 1, axis=1)[:, :few]
+    kernel = np.take_along_axis(cosine, alike, axis=1)
+    kernel = np.exp((kernel - kernel.max(axis=1, keepdims=True)) / LOOK_ALIKE_TEMPERATURE)
+    few = min(NAMED, shares.shape[1])
+    named = np.argpartition(-shares, few - 1, axis=1)[:, :few]
+    return (
+        _step(associations, known[alike], kernel, cues, sample),
+        _step(associations, sample[named], np.take_along_axis(shares, named, axis=1) ** SHARPENED, cues, sample),
+    )
+
+
+def _step(associations: Associations, seeds: Int64, weights: Float32, cues: Int64, sample: Int64) -> Float32:
+    """The share of each of ``sample`` (N,) after one step along the links from ``seeds`` (Q, n)."""
+    reached = np.zeros((len(cues), len(sample)), np.float32)
+    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-30)
+    for at, (row, weight) in enumerate(zip(seeds, weights, strict=True)):
+        for seed, mass in zip(row.tolist(), weight.tolist(), strict=True):
+            inside = slice(associations.indptr[seed], associations.indptr[seed + 1])
+            links, strength = associations.indices[inside], associations.weights[inside]
+            place = np.searchsorted(sample, links)
+            there = (np.take(sample, place, mode="clip") == links) & (links != cues[at])
+            total = strength.sum()
+            reached[at, place[there]] += mass * strength[there] / (total if total else 1)
+    return reached
+
+
+def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
+    """Mixture weights (n,) under which what happened ``often`` (E,) is likeliest, by densities ``parts`` (n, E)."""
+    weights = np.full(len(parts), 1 / len(parts))
+    for _ in range(steps):
+        mass = weights[:, None] * (parts + 1e-9)
+        weights = np.average(mass / mass.sum(axis=0), axis=1, weights=often)
+    return weights.astype(np.float32)
+
+
+def _logistic(shares: Float32, label: Bools) -> tuple[float, float]:
+    """Slope and intercept of a logistic regression of the label on log share."""
+    x, y = torch.from_numpy(np.log(shares + 1e-12)).double(), torch.from_numpy(label).double()
+    line = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([line], max_iter=50, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        value = torch.nn.functional.binary_cross_entropy_with_logits(line[0] * x + line[1], y)
+        value = value + 1e-4 * line.square().sum()
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    slope, intercept = line.detach().tolist()
+    return max(slope, 0.0), intercept
