@@ -11,6 +11,7 @@ import numpy as np
 from pam_retriever.backends import Backend, make_backend
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
+from pam_retriever.config import FitConfig
 from pam_retriever.errors import IndexClosed
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
@@ -117,7 +118,26 @@ class Bank:
         self._index(added)
         self._link(told)
 
-    def adopt(self, predictor: Predictor, trust: Trust | None, window: int, episodes: list[Episode]) -> None:
+    @property
+    def learnt_to(self) -> int:
+        """The highest number of a trajectory that the predictor has learnt; 0 for none."""
+        model = self.documents.setting("model") or {}
+        return int(model.get("learnt_to", 0))
+
+    def predictor_to_continue(self, config: FitConfig, window: int) -> Predictor | None:
+        """The predictor, if a training with these settings may go on from it."""
+        model = self.documents.setting("model") or {}
+        same = model.get("recipe") == asdict(config) and model.get("window") == window
+        return self.predictor if same and not self.documents.setting("forgotten") else None
+
+    def adopt(
+        self,
+        predictor: Predictor,
+        trust: Trust | None,
+        window: int,
+        episodes: list[Episode],
+        recipe: FitConfig | None = None,
+    ) -> None:
         """Takes over a finished training: episodes, weights and association vectors, all or none."""
         documents = self.documents
         model, weights = snapshot.pack_predictor(predictor)
@@ -128,7 +148,11 @@ class Bank:
             rows, vectors, _ = documents.all_vectors(self.dim)
             predicted = predict(predictor, vectors)
             documents.set_associations(rows, predicted)
-            learnt = {"trust": None if trust is None else asdict(trust), "learnt_to": documents.last_trajectory()}
+            learnt = {
+                "trust": None if trust is None else asdict(trust),
+                "learnt_to": documents.last_trajectory(),
+                "recipe": None if recipe is None else asdict(recipe),
+            }
             documents.set_setting("model", {**model, "window": window, **learnt})
             documents.set_setting("forgotten", False)
             associative = self._build(rows, make_keys(vectors, predicted))

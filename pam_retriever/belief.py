@@ -119,14 +119,12 @@ def _weigh(
     known = (links + prior * learned) / (total + prior)
     by_channels, by_alike, by_named, by_looks = trust.unlearnt.mixture
     unknown = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
-    new = UNEXPERIENCED * ((1 - by_looks) * appearance + by_looks * looks)
     old = sure * known + (1 - sure) * unknown
+    new = (1 - by_looks) * appearance + by_looks * looks
     # what a cue of one or two episodes met is all there is to know of it: nothing new passes that
-    linked = links > 0
-    weakest = np.full(len(t), np.inf)
-    np.minimum.at(weakest, query[linked], old[linked])
-    few = np.bincount(query[linked], minlength=len(t)) <= EPISODIC * knowledge.window
-    new = np.where(few[query], np.minimum(new, 0.99 * weakest[query]), new)
+    met = np.bincount(query[links > 0], minlength=len(t))[query]
+    few = (met > 0) & (met <= EPISODIC * knowledge.window)
+    new *= np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
     share = np.minimum(np.where(experienced, old, new), 1)
     certain = np.where(links > 0, 1, confidence(trust.learnt, learned))
     sureness = sure * certain + (1 - sure) * confidence(trust.unlearnt, unknown)

@@ -52,7 +52,7 @@ class FitConfig:
     residual_layers: int = 2
     whiten: bool = True
     code: int = 64
-    forward_weight: float = 1.0
+    forward_weight: float = 2.0
     probation: float = 0.02
     learning_rate: float = 6e-3
     final_learning_rate: float = 1e-5
@@ -79,6 +79,10 @@ class FitConfig:
             batch_size=self.batch_size or min(1_000, steps),
             hidden=self.hidden or min(max(hidden, 512), 4096),
         )
+
+    def to_continue(self) -> FitConfig:
+        """How to go on from a predictor that has learnt most of it already: gentler, and sharp from the start."""
+        return replace(self, learning_rate=self.learning_rate / 2, temperature=2 * self.final_temperature)
 
     def with_passes(self, steps: int, meetings: float = 1.0) -> FitConfig:
         """Fills in the passes: small data get more of them, and fewer do where memories come again and again.

@@ -11,7 +11,7 @@ from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.filters import to_json
 from pam_retriever.storage.documents import Documents
 from pam_retriever.trajectories import Episode
-from pam_retriever.types import Float32
+from pam_retriever.types import Bools, Float32
 
 
 def check_known(documents: Documents, episodes: list[Episode]) -> dict[str, int]:
@@ -33,12 +33,15 @@ def check_known(documents: Documents, episodes: list[Episode]) -> dict[str, int]
     return known
 
 
-def gather(documents: Documents, episodes: list[Episode], dim: int) -> tuple[Float32, Experience]:
+def gather(
+    documents: Documents, episodes: list[Episode], dim: int, learnt_to: int = 0
+) -> tuple[Float32, Experience, Bools]:
     """What is stored and what is new, as one training set; nothing is written.
 
     Returns:
-        The vectors (M, dim) of all memories, and the steps, which point at them. An episode
-        replaces the stored trajectory of the same id.
+        The vectors (M, dim) of all memories, the steps, which point at them, and which steps (S,) are new: those
+        of the episodes, and of stored trajectories numbered above ``learnt_to``. An episode replaces the
+        stored trajectory of the same id.
     """
     known = check_known(documents, episodes)
     stored, vectors, _ = documents.all_vectors(dim)
@@ -49,13 +52,13 @@ def gather(documents: Documents, episodes: list[Episode], dim: int) -> tuple[Flo
         for id in episode.ids:
             place.setdefault(id, len(vectors) + len(place) - len(known))
     together = np.concatenate([vectors, np.empty((len(place) - len(known), dim), np.float32)])
-    for number, episode in enumerate(episodes, start=int(trajectory.max(initial=0)) + 1):
+    for number, episode in enumerate(episodes, start=int(trajectory.max(initial=learnt_to)) + 1):
         states = np.array([place[id] for id in episode.ids], np.int64)
         if episode.vectors is not None:
             together[states] = episode.vectors
         parts.append((states, np.full(len(states), number), np.arange(len(states))))
     states, trajectory, position = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return together, Experience(states, trajectory, position)
+    return together, Experience(states, trajectory, position), trajectory > learnt_to
 
 
 def read_groups(documents: Documents, group_by: str, order_by: str | None) -> list[Episode]:

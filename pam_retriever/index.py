@@ -308,6 +308,11 @@ class PredictiveAssociativeIndex:
         The index answers other threads meanwhile, and switches over at the end. If ``fit`` fails or is
         interrupted, the index is as it was, without the given trajectories.
 
+        Where the index is fitted already and there is new experience, ``fit`` goes on from what was learnt: it
+        learns the new trajectories and rehearses as many of the old ones, so that it costs what is
+        new. It begins afresh if nothing is new, if another ``window`` or recipe is asked for, or if a memory that
+        was experienced has been deleted since: the new weights are then made without it.
+
         Args:
             trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
                 None learns from what is stored.
@@ -336,7 +341,8 @@ class PredictiveAssociativeIndex:
         with self._lock:
             if group_by is not None:
                 episodes = read_groups(self._bank.documents, group_by, order_by)
-            vectors, experience = gather(self._bank.documents, episodes, self.dim)
+            vectors, experience, fresh = gather(self._bank.documents, episodes, self.dim, self._bank.learnt_to)
+            start = self._bank.predictor_to_continue(settings, window) if fresh.any() and not fresh.all() else None
         if not len(experience):
             raise InvalidInput(
                 "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
@@ -345,14 +351,17 @@ class PredictiveAssociativeIndex:
             vectors,
             experience,
             window,
-            settings,
+            settings if start is None else settings.to_continue(),
             device=device,
             seed=seed,
             time_budget=time_budget,
             progress=progress,
+            start=start,
+            fresh=None if start is None else fresh,
+            trust=None if start is None else self._bank.trust,
         )
         with self._lock:
-            self._bank.adopt(predictor, report.trust, window, episodes)
+            self._bank.adopt(predictor, report.trust, window, episodes, settings)
         return report
 
     # ---- recall

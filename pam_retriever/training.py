@@ -39,6 +39,7 @@ def train(
     start: Predictor | None = None,
     fresh: Bools | None = None,
     make_objective: MakeObjective = choose_objective,
+    trust: Trust | None = None,
 ) -> tuple[Predictor, FitReport]:
     """Trains a predictor.
 
@@ -57,6 +58,7 @@ def train(
         fresh: (S,) which steps it has not learnt yet: those are learnt, and as many of the others
             rehearsed in every pass.
         make_objective: what to train on, if not on all of the experience.
+        trust: what ``start`` was found to know of cues that were never learnt.
 
     Returns:
         The predictor, on the CPU, and the report.
@@ -85,7 +87,7 @@ def train(
     objective = make_objective(experience, associations, window, config, noise, random, fresh)
     joint = objective if isinstance(objective, JointObjective) else None
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
-    kept = _Kept(joint, associations, config, held_out, random, tested=start is None)
+    kept = _Kept(joint, associations, config, held_out, random, trust)
     loop = _Loop(model, objective, config, states, time_budget, half)
     loop.run(random, progress, lambda: kept.release(model, vectors))
     model = model.cpu().eval()
@@ -196,7 +198,7 @@ class _Kept:
         config: FitConfig,
         held_out: Int64 | None,
         random: np.random.Generator,
-        tested: bool,
+        trust: Trust | None,
     ) -> None:
         self._objective, self._associations, self._random = objective, associations, random
         met = np.diff(associations.indptr) > 0
@@ -204,13 +206,13 @@ class _Kept:
         if held_out is not None:
             self._held_out[held_out] = True
         self._learnt = np.flatnonzero(met & ~self._held_out)
-        self._unlearnt: Regime = UNTESTED
+        self._unlearnt: Regime = UNTESTED if trust is None else trust.unlearnt
         self._probation = np.empty(0, np.int64)
         if objective is None:
             return
         objective.targets_only |= self._held_out
         count = min(PROBATION, int(config.probation * len(self._learnt)))
-        if tested and count >= FEWEST_ON_PROBATION:
+        if trust is None and count >= FEWEST_ON_PROBATION:
             self._probation = random.permutation(self._learnt)[:count]
             objective.hidden[self._probation[: count // 2]] = True
             objective.targets_only[self._probation[count // 2 :]] = True
