@@ -159,7 +159,9 @@ class JointObjective:
         return x + self._config.noise * torch.randn(x.shape, device=x.device, generator=self._generator)
 
 
-MakeObjective = Callable[[Experience, Associations, int, FitConfig, torch.Generator, np.random.Generator], Objective]
+MakeObjective = Callable[
+    [Experience, Associations, int, FitConfig, torch.Generator, np.random.Generator, Bools | None], Objective
+]
 
 
 def choose_objective(
@@ -169,10 +171,11 @@ def choose_objective(
     config: FitConfig,
     generator: torch.Generator,
     random: np.random.Generator,
+    fresh: Bools | None,
 ) -> Objective:
     """The objective that the configuration names, over all of the experience."""
     if config.objective == "joint":
-        return JointObjective(experience, associations, window, config, generator)
+        return JointObjective(experience, associations, window, config, generator, fresh)
     return InfoNCEObjective(associations, config, random)
 
 

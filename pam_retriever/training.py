@@ -16,7 +16,7 @@ from pam_retriever.channels import make_keys
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.errors import InvalidInput, TrainingDiverged
-from pam_retriever.objectives import InfoNCEObjective, JointObjective, Objective
+from pam_retriever.objectives import JointObjective, MakeObjective, Objective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig, widen
 from pam_retriever.trust import UNTESTED, fit_regime
 from pam_retriever.types import Bools, FitReport, Float32, Int64, Regime, Trust
@@ -38,6 +38,7 @@ def train(
     held_out: Int64 | None = None,
     start: Predictor | None = None,
     fresh: Bools | None = None,
+    make_objective: MakeObjective = choose_objective,
     trust: Trust | None = None,
 ) -> tuple[Predictor, FitReport]:
     """Trains a predictor.
@@ -56,6 +57,7 @@ def train(
         start: go on from this predictor.
         fresh: (S,) which steps it has not learnt yet: those are learnt, and as many of the others
             rehearsed in every pass.
+        make_objective: what to train on, if not on all of the experience.
         trust: what ``start`` was found to know of cues that were never learnt.
 
     Returns:
@@ -81,13 +83,9 @@ def train(
     if start is None and config.whiten:
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
-    objective: Objective
-    joint = None
-    if config.objective == "joint":
-        noise = torch.Generator(place).manual_seed(seed)
-        objective = joint = JointObjective(experience, associations, window, config, noise, fresh)
-    else:
-        objective = InfoNCEObjective(associations, config, random)
+    noise = torch.Generator(place).manual_seed(seed)
+    objective = make_objective(experience, associations, window, config, noise, random, fresh)
+    joint = objective if isinstance(objective, JointObjective) else None
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
     kept = _Kept(joint, associations, config, held_out, random, trust)
     loop = _Loop(model, objective, config, states, time_budget, half)

@@ -98,7 +98,7 @@ def test_item_knn_is_the_cosine_of_rows():
 def test_pagerank_is_that_of_networkx(cue):
     graph = nx.from_numpy_array(met(), create_using=nx.DiGraph)
     expected = nx.pagerank(graph, alpha=0.85, personalization={cue: 1}, tol=1e-10, max_iter=1000)
-    scores = fitted(PersonalisedPageRank()).scores(np.array([cue]))[0]
+    scores = fitted(PersonalisedPageRank(tolerance=1e-8)).scores(np.array([cue]))[0]
     np.testing.assert_allclose(scores, [expected[node] for node in range(7)], atol=1e-5)
 
 
@@ -259,3 +259,13 @@ def test_a_vector_without_edges_is_asked_as_it_is():
     baseline = Contrastive(BilinearForm, passes=2)
     baseline.fit(experience, vectors, 1)
     np.testing.assert_allclose(baseline.scores_of(vectors[:3]), baseline.scores(np.arange(3)), atol=1e-5)
+
+
+def test_walks_that_spread_are_the_same_before_and_after_they_crowd():
+    """One path of 60: a walk starts sparse, and is at more than a twentieth of the memories soon."""
+    walk = RandomWalk(steps=6)
+    walk.fit(experienced([*range(60)]), np.eye(60, dtype=np.float32), 2)
+    distance = np.abs(np.subtract.outer(np.arange(60), np.arange(60)))
+    transition = rows_to_one(((distance > 0) & (distance <= 2)).astype(float))
+    expected = sum(np.linalg.matrix_power(transition, steps) for steps in range(1, 7)) / 6
+    np.testing.assert_allclose(walk.scores(np.array([0, 30])), expected[[0, 30]], atol=1e-6)

@@ -52,6 +52,8 @@ class Recognising:
 
     def scores_of(self, vectors: Float32) -> Float32:
         cosine = unit(vectors) @ self._looks.T  # (Q, M)
+        if self._nearest == 1:
+            return self._baseline.scores(cosine.argmax(axis=1))
         rows = np.argpartition(-cosine, self._nearest - 1, axis=1)[:, : self._nearest]
         weight = np.exp((np.take_along_axis(cosine, rows, 1) - cosine.max(1, keepdims=True)) / self._temperature)
         weight /= weight.sum(1, keepdims=True)

@@ -8,6 +8,8 @@ from scipy import sparse
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
+CROWDED = 0.05  # share of the memories from which a walk is kept as a dense row
+
 
 def meetings(experience: Experience, memories: int, window: int) -> sparse.csr_array:
     """(M, M) how often two memories were at most ``window`` positions apart; symmetric, zero diagonal."""
@@ -47,10 +49,17 @@ def discounted_walks(transition: sparse.csr_array, cues: Int64, weights: Float32
     """(Q, M) sum over t of ``weights[t]`` * P(at the column t + 1 steps after the cue)."""
     at = starts(cues, transition.shape[0])
     total = np.zeros(at.shape, np.float32)
+    backwards = None
     for weight in weights:
-        at = at @ transition
-        reached = at.tocoo()
-        total[reached.row, reached.col] += weight * reached.data
+        if backwards is None and at.nnz > CROWDED * total.size:  # the walk is everywhere: no longer sparse
+            at, backwards = at.toarray(), transition.T.tocsr()
+        if backwards is None:
+            at = at @ transition
+            reached = at.tocoo()
+            total[reached.row, reached.col] += weight * reached.data
+        else:
+            at = (backwards @ at.T).T
+            total += weight * at
     return total
 
 

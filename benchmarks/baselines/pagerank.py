@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from benchmarks.baselines.graph import floats_of, meetings, normalised, starts
+from benchmarks.baselines.graph import discounted_walks, floats_of, meetings, normalised
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
@@ -14,24 +16,20 @@ class PersonalisedPageRank:
     step with probability 1 - ``damping``, and always where there is no way on.
     """
 
-    def __init__(self, damping: float = 0.85, tolerance: float = 1e-6) -> None:
-        self._damping, self._tolerance = damping, tolerance
+    def __init__(self, damping: float = 0.85, tolerance: float = 1e-4) -> None:
+        self._damping = damping
+        # the walk as a sum over its length, up to where less than ``tolerance`` of its time is left
+        steps = math.ceil(math.log(tolerance) / math.log(damping))
+        self._weights = ((1 - damping) * damping ** np.arange(1, steps + 1)).astype(np.float32)
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
+        # meetings are mutual, so the only dead ends are cues that met nobody
         self._transition = normalised(meetings(experience, len(vectors), window))
-        self._dead_ends = np.diff(self._transition.indptr) == 0
 
     def scores(self, cues: Int64) -> Float32:
-        home = starts(cues, len(self._dead_ends)).toarray()
-        rank = home
-        onward = self._transition.T.tocsr()
-        while True:
-            stuck = rank[:, self._dead_ends].sum(axis=1, keepdims=True)
-            moved = self._damping * ((onward @ rank.T).T + stuck * home) + (1 - self._damping) * home
-            change = np.abs(moved - rank).sum(axis=1).max()
-            rank = moved
-            if change < self._tolerance:
-                return np.ascontiguousarray(rank, np.float32)
+        rank = discounted_walks(self._transition, cues, self._weights)
+        rank[np.arange(len(cues)), cues] += 1 - self._damping
+        return rank / rank.sum(axis=1, keepdims=True)
 
     def floats(self) -> int:
         return floats_of(self._transition)

@@ -21,7 +21,7 @@ class BilinearForm(nn.Module):
 
 
 class PlainMLP(nn.Module):
-    """The predictor's four layers and its score, without what is special to them.
+    """The predictor's four layers, and f(q).p + q.f(p) + f(q).f(p) as their score, without what is special to them.
 
     No residual connections, no whitened input, no layer normalisation at the end. At the default
     width it has as many parameters as the predictor, less the 256 of its layer normalisation.

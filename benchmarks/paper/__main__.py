@@ -7,16 +7,21 @@ import time
 
 from tqdm.auto import tqdm
 
-from benchmarks.paper import EXPERIMENTS, setting
+from benchmarks import report
+from benchmarks.paper import EXPERIMENTS, figures, page, setting
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
     experiments = parser.add_subparsers(dest="experiment", required=True)
     setting.add_arguments(experiments.add_parser("all", help="every experiment, what is there already skipped"))
+    setting.add_arguments(experiments.add_parser("page", help="figures and docs/paper.md, from the results there are"))
     for name, module in EXPERIMENTS.items():
         setting.add_arguments(experiments.add_parser(name, help=(module.__doc__ or "").splitlines()[0]))
     arguments = parser.parse_args()
+    if arguments.experiment == "page":
+        _publish(setting.settings(arguments)[-1])
+        return
     chosen = EXPERIMENTS if arguments.experiment == "all" else {arguments.experiment: EXPERIMENTS[arguments.experiment]}
     todo = [(name, one) for name in chosen for one in setting.settings(arguments)]
     with tqdm(todo, desc="experiments", disable=None if len(todo) > 2 else True) as bar:
@@ -26,6 +31,16 @@ def main() -> None:
             for table in chosen[name].run(one):
                 print(f"\n[{name}, protocol {one.protocol}, recipe {one.recipe}] {table.text()}", flush=True)
             print(f"({time.perf_counter() - started:.0f} s)", flush=True)
+    if arguments.experiment == "all" and one.published_world and one.results == report.RESULTS:
+        _publish(one)
+
+
+def _publish(one: setting.Setting) -> None:
+    """Draws the figures and fills in the page, from what has results."""
+    for missing in figures.draw(one):
+        print(f"not drawn, {missing}")
+    page.fill(one)
+    print(f"figures in {figures.IMAGES}, tables in {page.PAGE}")
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ def run(setting: Setting) -> list[Table]:
     parts = setting.parts("chains")
     if setting.protocol == "published":
         runs = [parts.get(f"seed {seed}", lambda seed=seed: _published(setting, seed)) for seed in setting.seeds]
-        columns = {"forward": mean_of(runs)}
+        columns = {"forward": mean_of(runs)} if runs else {}
         published = reference.CHAINS if setting.published_world else {}
         return [Table("Recall@20 of a state two steps away", list(reference.CHAINS["paper"]), columns, published)]
-    runs = [parts.get(f"seed {seed}", lambda seed=seed: _strict(setting, seed)) for seed in setting.seeds]
     others = parts.get("graph and cosine", lambda: _others(setting))
-    columns = {name: mean_of([one[name] for one in runs]) for name in runs[0]} | others
+    runs = [parts.get(f"seed {seed}", lambda seed=seed: _strict(setting, seed)) for seed in setting.seeds]
+    columns = {name: mean_of([one[name] for one in runs]) for name in (runs[0] if runs else ())} | others
     rows = ["trained", "two windows", "three windows"]
     return [Table("Cross-room recall@20 by distance, cue and its associates left out", rows, columns)]
 

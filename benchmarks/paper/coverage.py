@@ -13,7 +13,7 @@ from benchmarks.paper.fits import CHANNELS, trained, under
 from benchmarks.paper.main_table import ROWS
 from benchmarks.paper.partial import Partial, subset
 from benchmarks.paper.protocol import choose_queries, evaluate
-from benchmarks.paper.selection import drawn
+from benchmarks.paper.selection import drawn, shorter
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
 
@@ -21,6 +21,8 @@ SHARES = (0.1, 0.2, 0.41, 0.6, 0.8, 1.0)
 
 
 def run(setting: Setting) -> list[Table]:
+    if not setting.seeds:
+        return []
     parts = setting.parts("coverage")
     every, own = {}, {}
     for share in SHARES:
@@ -36,8 +38,9 @@ def run(setting: Setting) -> list[Table]:
 def _covered(setting: Setting, share: float) -> dict[str, Any]:
     seed = setting.seeds[0]
     kept = drawn(setting, share, seed)
-    partial = Partial(kept, forward_only=True)
-    fitted = trained(setting, seed, f"coverage {share}", make_objective=partial)
+    partial = Partial(kept)
+    config = shorter(setting)
+    fitted = trained(setting, seed, f"coverage {share}", config=config, make_objective=partial)
     scores = under(setting.protocol, fitted.scores(CHANNELS["forward"]))
     part = subset(setting.associations, kept)
     own = choose_queries(setting.world, WINDOW, relevant=part)

@@ -24,6 +24,8 @@ STRENGTH = 0.3  # associates at most three steps away count
 
 
 def run(setting: Setting) -> list[Table]:
+    if not setting.seeds:
+        return []
     parts = setting.parts("decay")
     runs = [parts.get(f"seed {seed}", lambda seed=seed: _seed(setting, seed)) for seed in setting.seeds]
     columns = {name: mean_of([one[name] for one in runs]) for name in runs[0]}

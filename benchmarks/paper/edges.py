@@ -11,8 +11,8 @@ from benchmarks import metrics
 from benchmarks.baselines.graph import discounted_walks, normalised
 from benchmarks.baselines.similarity import Similarity
 from benchmarks.paper import reference
-from benchmarks.paper.fits import CHANNELS, trained
-from benchmarks.paper.partial import Partial, subset
+from benchmarks.paper.fits import trained
+from benchmarks.paper.partial import Partial, plain, subset
 from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
@@ -24,8 +24,9 @@ TRAINED, HELD_OUT = "trained edges", "held-out edges"
 
 def run(setting: Setting) -> list[Table]:
     parts = setting.parts("edges")
-    found = parts.get("learned", lambda: _learned(setting))
-    columns = found["columns"] | parts.get("others", lambda: _others(setting))
+    columns = dict(parts.get("others", lambda: _others(setting)))
+    if setting.seeds:
+        columns |= parts.get("learned", lambda: _learned(setting))["columns"]
     published = reference.EDGES if setting.published_world else {}
     return [Table("70/30 split of the edges, cross-room associates", ["R@20", "MRR", "queries"], columns, published)]
 
@@ -76,9 +77,9 @@ def cross_room_recall(scores: Scores, setting: Setting, relevant: Associations, 
 
 def _learned(setting: Setting) -> dict[str, Any]:
     kept, _ = split(setting)
-    fitted = trained(setting, setting.seeds[0], "edges", make_objective=Partial(kept))
+    fitted = trained(setting, setting.seeds[0], "edges", config=plain(setting), make_objective=Partial(kept))
     columns = {}
-    for name, channels in CHANNELS.items():
+    for name, channels in fitted.channels.items():
         columns |= _both(name, fitted.scores(channels), setting, kept)
     return {"fit": fitted.report, "columns": columns}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pam_retriever
 from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
-from pam_retriever.channels import query_vectors, unit
+from pam_retriever.channels import MODES, query_vectors, unit
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.objectives import MakeObjective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig
@@ -30,9 +31,10 @@ CHANNELS = {
     "forward": Channels(forward=1),
     "reverse": Channels(reverse=1),
     "mutual": Channels(mutual=1),
-    "forward + reverse + 2 mutual": Channels(forward=1, reverse=1, mutual=2),
+    "episode": Channels(episode=1),
+    "all channels": MODES["association"],  # at the weights of default recall, without its exact links
 }
-JOINT = "forward + reverse + 2 mutual"
+JOINT = "all channels"
 
 
 @dataclass(frozen=True)
@@ -53,27 +55,39 @@ class Fitted:
     model: Predictor
     report: dict[str, Any]
 
+    @property
+    def channels(self) -> dict[str, Channels]:
+        """Those that the model has: the published recipe trains no episode code."""
+        coded = self.predicted.shape[1] > self.looks.shape[1]
+        return {name: channels for name, channels in CHANNELS.items() if coded or name != "episode"}
+
     def scores(self, channels: Channels) -> Scores:
         """Scores of stored cues, by learned channels only."""
         return lambda rows: self.score(channels, self.looks[rows], self.predicted[rows])
 
     def score(self, channels: Channels, cues: Float32, predicted: Float32) -> Float32:
         """(Q, d) cues and (Q, d) f of them, at unit length -> (Q, M)."""
-        keys = np.concatenate([self.looks, self.predicted], axis=1)
-        return query_vectors(channels, cues, cues, predicted) @ keys.T
+        return query_vectors(channels, cues, cues, predicted) @ self._keys.T
+
+    @cached_property
+    def _keys(self) -> Float32:
+        return np.concatenate([self.looks, self.predicted], axis=1)
 
     def predict(self, vectors: Float32) -> Float32:
         """f of any vectors (n, d), at unit length."""
         return predict(self.model, vectors)
 
 
-def index_of(setting: Setting, seed: int) -> tuple[PredictiveAssociativeIndex, Fitted]:
-    """The library's index of the whole world, fitted by the public call."""
-    folder = _folder(setting, setting.fit_config, seed, "index")
+def index_of(
+    setting: Setting, seed: int, name: str = "index", states: Float32 | None = None
+) -> tuple[PredictiveAssociativeIndex, Fitted]:
+    """The library's index of the whole world, fitted by the public call; of other ``states`` under another name."""
+    folder = _folder(setting, setting.fit_config, seed, name)
+    states = setting.world.states if states is None else states
     if not (folder / "report.json").exists():
-        index = PredictiveAssociativeIndex(dim=setting.world.states.shape[1], backend="faiss:flat")
-        ids = [str(row) for row in range(len(setting.world.states))]
-        index.add(setting.world.states, ids=ids)
+        index = PredictiveAssociativeIndex(dim=states.shape[1], backend="faiss:flat")
+        ids = [str(row) for row in range(len(states))]
+        index.add(states, ids=ids)
         trajectories = [[ids[row] for row in trajectory] for trajectory in setting.world.trajectories]
         fitted = index.fit(trajectories, WINDOW, setting.fit_config, device=setting.device, seed=seed)
         index.save(folder / "index", overwrite=True)
@@ -81,7 +95,7 @@ def index_of(setting: Setting, seed: int) -> tuple[PredictiveAssociativeIndex, F
     index = PredictiveAssociativeIndex.load(folder / "index")
     model = index._bank.predictor
     assert model is not None
-    return index, _fitted(setting.world.states, model, folder)
+    return index, _fitted(states, model, folder)
 
 
 def trained(
@@ -132,7 +146,7 @@ def _folder(setting: Setting, config: FitConfig, seed: int, name: str) -> Path:
 
 def _write_report(folder: Path, fitted: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(json.dumps(fitted))
+    (folder / "report.json").write_text(json.dumps(fitted, default=float))
 
 
 def without_cue(scores: Scores) -> Scores:

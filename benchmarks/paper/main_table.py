@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks import metrics
-from benchmarks.baselines.bilinear import PublishedBilinear
-from benchmarks.baselines.similarity import Similarity
 from benchmarks.paper import reference
-from benchmarks.paper.fits import CHANNELS, index_of, under
+from benchmarks.paper.fits import index_of, under
+from benchmarks.paper.measured import BILINEAR, measured
 from benchmarks.paper.protocol import Ranks, evaluate, evaluate_ranks
-from benchmarks.paper.setting import WINDOW, Setting
+from benchmarks.paper.setting import Setting
 from benchmarks.paper.tables import Table, deviation_of, mean_of
 from pam_retriever import PredictiveAssociativeIndex
 
@@ -23,14 +22,13 @@ DEPTH = 100  # how deep default recall is read for reciprocal ranks
 
 def run(setting: Setting) -> list[Table]:
     parts = setting.parts("main")
-    columns = {"cosine": parts.get("cosine", lambda: _cosine(setting))}
+    # bilinear of one seed: the paper gives no deviation of it either
+    columns = {name: measured(setting, of)["figures"] for name, of in (("cosine", "cosine"), ("bilinear", BILINEAR))}
     if setting.published_world and setting.protocol == "published":
         check_cosine(columns["cosine"])
-    # one seed: the paper gives no deviation of it either
-    columns["bilinear"] = parts.get("bilinear", lambda: _bilinear(setting))
     runs = [parts.get(f"seed {seed}", lambda seed=seed: _seed(setting, seed)) for seed in setting.seeds]
     deviations = {}
-    for name in runs[0]["columns"]:
+    for name in runs[0]["columns"] if runs else ():
         columns[name] = mean_of([one["columns"][name] for one in runs])
         if len(runs) > 1:
             deviations[f"{name}, SD"] = deviation_of([one["columns"][name] for one in runs])
@@ -59,21 +57,9 @@ def check_cosine(figures: dict[str, float]) -> None:
             raise AssertionError(f"cosine {row} is {figures[row]:.6f}, published {value}: another world or protocol")
 
 
-def _cosine(setting: Setting) -> dict[str, Any]:
-    cosine = Similarity()
-    cosine.fit(setting.experience, setting.world.states, WINDOW)
-    return evaluate(under(setting.protocol, cosine.scores), setting.queries, setting.world)
-
-
-def _bilinear(setting: Setting) -> dict[str, Any]:
-    bilinear = PublishedBilinear(seed=setting.seeds[0])
-    bilinear.fit(setting.experience, setting.world.states, WINDOW)
-    return evaluate(under(setting.protocol, bilinear.scores), setting.queries, setting.world)
-
-
 def _seed(setting: Setting, seed: int) -> dict[str, Any]:
     index, fitted = index_of(setting, seed)
     columns = {"default recall": evaluate_ranks(recalled(index), setting.queries, setting.world)}
-    for name, channels in CHANNELS.items():
+    for name, channels in fitted.channels.items():
         columns[name] = evaluate(under(setting.protocol, fitted.scores(channels)), setting.queries, setting.world)
     return {"fit": fitted.report, "columns": columns}

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import metrics
 from benchmarks.baselines.similarity import Similarity
 from benchmarks.paper import reference
-from benchmarks.paper.fits import CHANNELS, index_of
+from benchmarks.paper.fits import index_of
 from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table, deviation_of, mean_of
@@ -19,7 +19,7 @@ def run(setting: Setting) -> list[Table]:
     parts = setting.parts("matched")
     columns = {"cosine": parts.get("cosine", lambda: _cosine(setting))}
     runs = [parts.get(f"seed {seed}", lambda seed=seed: _seed(setting, seed)) for seed in setting.seeds]
-    for name in runs[0]:
+    for name in runs[0] if runs else ():
         columns[name] = mean_of([one[name] for one in runs]) | {"queries": runs[0][name]["queries"]}
         if len(runs) > 1:
             columns[name]["SD"] = deviation_of([one[name] for one in runs])["AUC"]
@@ -75,4 +75,4 @@ def _cosine(setting: Setting) -> dict[str, Any]:
 
 def _seed(setting: Setting, seed: int) -> dict[str, Any]:
     _, fitted = index_of(setting, seed)
-    return {name: matched_auc(fitted.scores(channels), setting) for name, channels in CHANNELS.items()}
+    return {name: matched_auc(fitted.scores(channels), setting) for name, channels in fitted.channels.items()}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from benchmarks.paper.setting import Setting
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
 from pam_retriever.losses import multi_positive_info_nce
@@ -28,6 +29,11 @@ def subset(associations: Associations, kept: np.ndarray) -> Associations:
     return Associations(indptr.astype(np.int64), associations.indices[kept], associations.weights[kept])
 
 
+def plain(setting: Setting) -> FitConfig:
+    """The setting's recipe without its own test of held-out memories."""
+    return replace(setting.fit_config, probation=0.0)
+
+
 @dataclass(frozen=True)
 class Partial:
     """Makes the objective for ``kept`` directed associations, after the recipe that is in use.
@@ -35,14 +41,11 @@ class Partial:
     Attributes:
         kept: (E,) of all directed associations.
         anchors: (M,) memories that may be asked from; the predictions of others are not trained. None: all.
-        forward_only: train f(q).p alone, the paper's score, in place of the score that recall uses. An
-            association then counts in the direction it was drawn in only.
         redraw: draw as many associations anew in every pass ("online sampling").
     """
 
     kept: np.ndarray
     anchors: np.ndarray | None = None
-    forward_only: bool = False
     redraw: bool = False
 
     def __call__(
@@ -53,6 +56,7 @@ class Partial:
         config: FitConfig,
         generator: torch.Generator,
         random: np.random.Generator,
+        fresh: None = None,  # noqa: ARG002
     ) -> Objective:
         part = subset(associations, self.kept)
         if config.objective == "joint":
@@ -78,7 +82,7 @@ class PartialJoint(JointObjective):
         super().__init__(experience, associations, window, config, generator)
         self._partial, self._part, self.coverage = partial, part, len(part) / len(associations)
         anchors = np.ones(len(associations.indptr) - 1, bool) if partial.anchors is None else partial.anchors
-        self._anchors = torch.from_numpy(anchors)
+        self._anchors = anchors
 
     def batches(self, random: np.random.Generator):  # type: ignore[no-untyped-def]
         if self._partial.redraw:
@@ -88,26 +92,29 @@ class PartialJoint(JointObjective):
         yield from super().batches(random)
 
     def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+        own = np.flatnonzero(self._anchors[batch])  # (A,) who is asked from
         x = states[torch.from_numpy(batch).to(states.device)]  # (B, d)
-        f = F.normalize(model(x).float(), dim=-1)
-        f = f * self._anchors[batch].to(f.device)[:, None]  # no f of a memory that is never asked from
-        scores = f @ F.normalize(x, dim=-1).T
-        if not self._partial.forward_only:
-            scores = scores + scores.T + f @ f.T
-        unseen = torch.zeros_like(scores, dtype=torch.bool)
-        row, column, _ = within(self._associations, batch, self._lookup)
-        unseen[row, column] = True
+        f, code = model.associate(x[torch.from_numpy(own).to(x.device)])
+        drawn = np.zeros((len(batch), len(batch)), bool)
+        met = drawn.copy()
         row, column, _ = within(self._part, batch, self._lookup)
-        unseen[row, column] = False
-        row, column = (torch.from_numpy(side).to(f.device) for side in (row, column))
-        return multi_positive_info_nce(
-            scores.masked_fill(unseen, -1e9),
-            row,
-            column,
-            torch.ones(len(row), device=f.device),
-            temperature,
-            bank_size=len(states),
-        )
+        drawn[row, column] = True
+        row, column, _ = within(self._associations, batch, self._lookup)
+        met[row, column] = True
+
+        def loss_of(scores: Tensor, drawn: np.ndarray, met: np.ndarray, itself: np.ndarray) -> Tensor:
+            row, column = (torch.from_numpy(side).to(x.device) for side in np.nonzero(drawn))
+            unseen = torch.from_numpy(met & ~drawn).to(x.device)
+            ones, place = torch.ones(len(row), device=x.device), torch.from_numpy(itself).to(x.device)
+            return multi_positive_info_nce(
+                scores.masked_fill(unseen, -1e9), row, column, ones, temperature, len(states), place
+            )
+
+        loss = self._config.forward_weight * loss_of(f @ F.normalize(x, dim=-1).T, drawn[own], met[own], own)
+        if self._config.code:  # it has no direction: a pair that was drawn either way was drawn
+            either, among = (drawn | drawn.T)[np.ix_(own, own)], met[np.ix_(own, own)]
+            loss = loss + loss_of(code @ code.T, either, among, np.arange(len(own)))
+        return loss
 
 
 class OnlineInfoNCE(InfoNCEObjective):

@@ -120,6 +120,15 @@ def evaluate_ranks(ranks: Ranks, queries: Queries, world: World) -> dict[str, fl
     return _means(found)
 
 
+def ranks_of(scores: Scores, depth: int = 20) -> Ranks:
+    """The best of all scores."""
+    return lambda rows: [
+        ranked
+        for start in range(0, len(rows), CHUNK)
+        for ranked in metrics.top(scores(rows[start : start + CHUNK]), depth)
+    ]
+
+
 def _note_precision(found: dict[str, list[float]], ranked: metrics.Rows, associates: metrics.Rows) -> None:
     for k in (1, 5, 10, 20):
         _note(found, f"AP@{k}", float(np.isin(ranked[:k], associates).sum() / k))

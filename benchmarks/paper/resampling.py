@@ -15,6 +15,8 @@ QUERY_SEEDS = (100, 101, 102, 103, 104)
 
 
 def run(setting: Setting) -> list[Table]:
+    if not setting.seeds:
+        return []
     parts = setting.parts("resampling")
     runs = [parts.get(f"queries {seed}", lambda seed=seed: _resampled(setting, seed)) for seed in QUERY_SEEDS]
     columns = {}

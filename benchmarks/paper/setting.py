@@ -31,13 +31,14 @@ class Setting:
         protocol: "published": what produced the paper's figures. "strict": the query left out of the
             bank, coverage in directed pairs, targets that were never trained, controls added.
         config: recipe of ``fit``.
-        seeds: of training.
+        seeds: of training. With none, only what needs no fit of ours is computed.
         passes: in place of the recipe's.
         stop_after: passes after which to stop, in the middle of the schedules.
         device: of training.
         world_seed: 42 is the published world.
         trajectories: 500 is the published world; fewer for tests.
         again: compute what is there already.
+        read_only: compute nothing; what is not there is ``NotRun``.
         results: folder of raw results.
         cache: folder of trained models, which several experiments share.
     """
@@ -51,6 +52,7 @@ class Setting:
     world_seed: int = 42
     trajectories: int = 500
     again: bool = False
+    read_only: bool = False
     results: Path = report.RESULTS
     cache: Path = CACHE
 
@@ -93,8 +95,16 @@ class Setting:
         return Parts(f"paper/{world}{self.protocol}-{self.recipe}/{experiment}", self)
 
 
+class NotRun(LookupError):
+    """A part of an experiment has no result yet."""
+
+
 class Parts:
-    """The parts of an experiment, in one raw JSON file that is rewritten after each: a run can stop and go on."""
+    """The parts of an experiment, in one raw JSON file that is rewritten after each: a run can stop and go on.
+
+    Attributes:
+        name: of the file, without its ending.
+    """
 
     def __init__(self, name: str, setting: Setting) -> None:
         self.name, self._setting = name, setting
@@ -105,6 +115,8 @@ class Parts:
     def get(self, part: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The part, computed if it is not there yet."""
         if part not in self._found:
+            if self._setting.read_only:
+                raise NotRun(f"{self.name}: {part}")
             self._found[part] = _plain(compute())
             setting = self._setting
             about = {
@@ -127,7 +139,9 @@ def _plain(found: dict[str, Any]) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--protocol", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--config", choices=list(CONFIGS), default="fast")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[42, 123, 456], help="of training")
+    parser.add_argument(
+        "--seeds", type=int, nargs="*", default=[42, 123, 456], help="of training; none: no fit of ours"
+    )
     parser.add_argument("--passes", type=int, help="in place of the recipe's")
     parser.add_argument("--stop-after", type=int, help="passes after which to stop, in the middle of the schedules")
     parser.add_argument("--device", default="auto")

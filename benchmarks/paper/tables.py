@@ -31,17 +31,11 @@ class Table:
     def text(self) -> str:
         """For a terminal; methods are lines, as in the docs."""
         rows, cells = self._cells()
-        widths = [max(len(line[at]) for line in [["", *rows], *cells]) for at in range(len(rows) + 1)]
-        lines = [
-            " ".join(
-                [
-                    line[0].ljust(widths[0]),
-                    *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-                ]
-            )
-            for line in [["", *rows], *cells]
-        ]
-        return "\n".join([self.title, *lines])
+        lines = [["", *rows], *cells]
+        widths = [max(len(line[at]) for line in lines) for at in range(len(rows) + 1)]
+        padded = [[cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+        named = [" ".join([line[0].ljust(widths[0]), *cells[1:]]) for line, cells in zip(lines, padded, strict=True)]
+        return "\n".join([self.title, *named])
 
     def markdown(self) -> str:
         """For the docs."""
