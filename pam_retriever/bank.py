@@ -10,6 +10,7 @@ import numpy as np
 from pam_retriever.backends import Backend, make_backend
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.errors import IndexClosed
+from pam_retriever.jepa.store import Space, read_space, write_space
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents, Step
@@ -30,22 +31,32 @@ class Bank:
         manifest: of the index; gives dimension and backend.
         folder: where the index lives, None for one in memory.
         source: where to read the predictor from, if the database names one.
+        space: the encoder of a new index; of one that is read, for its custom modules.
 
     Attributes:
         similar: over p, (d): plain similarity, and cue completion.
         associative: over [p ; f(p)], (2d); None before ``fit``.
         predictor: f; None before ``fit``.
         window: tau of the last ``fit``.
+        space: the encoder, None for an index of vectors. Replaced as a whole, with all vectors, never changed.
+        touched: while memories are being encoded anew, the rows that were added or replaced meanwhile.
     """
 
     def __init__(
-        self, documents: Documents, manifest: dict[str, Any], folder: Path | None = None, source: Path | None = None
+        self,
+        documents: Documents,
+        manifest: dict[str, Any],
+        folder: Path | None = None,
+        source: Path | None = None,
+        space: Space | None = None,
     ) -> None:
         self._documents: Documents | None = documents
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
         self.predictor: Predictor | None = None
         self.window = 5
+        self.space = read_space(documents, space)
+        self.touched: set[int] | None = None
         model = documents.setting("model")
         if model is not None and source is not None:
             self.predictor, self.window = snapshot.read_predictor(source, model), int(model["window"])
@@ -80,11 +91,18 @@ class Bank:
             self._documents.close()
             self._documents = None
 
-    def add(self, ids: list[str], texts: list[str | None], metadatas: list[str], vectors: Float32) -> None:
+    def add(
+        self,
+        ids: list[str],
+        texts: list[str | None],
+        metadatas: list[str],
+        vectors: Float32,
+        observed: list[bytes] | None = None,
+    ) -> None:
         """Stores checked memories, replacing those whose id is there."""
         predicted = self._predict(vectors)
         with self.documents.transaction():
-            rows = self.documents.upsert(ids, texts, metadatas, vectors, predicted)
+            rows = self.documents.upsert(ids, texts, metadatas, vectors, predicted, observed)
         self._index([(rows, vectors, predicted)])
 
     def delete(self, ids: list[str]) -> int:
@@ -118,7 +136,39 @@ class Bank:
         self.predictor, self.window, self.associative = predictor, window, associative
         for new_rows, new_vectors, _ in added:
             self.similar.add(new_rows, unit(new_vectors))
+            self._touch(new_rows)
         if self.folder is not None:
+            snapshot.remove_other_predictors(self.folder, keep=str(model["file"]))
+
+    def move(self, space: Space, predictor: Predictor | None, window: int, rows: Int64, vectors: Float32) -> None:
+        """Takes over another encoder with all vectors (n, d) that it made, and f of them: all or none.
+
+        Args:
+            space: the encoder.
+            predictor: f in its space; None before ``fit``.
+            window: tau of f.
+            rows: all rows, in the order of ``vectors``.
+            vectors: by that encoder.
+        """
+        documents = self.documents
+        predicted = None if predictor is None else predict(predictor, vectors)
+        similar = self._build(rows, make_keys(vectors, None))
+        associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
+        model = None
+        if predictor is not None and predictor is not self.predictor:
+            model, weights = snapshot.pack_predictor(predictor)
+            if self.folder is not None:
+                snapshot.write_weights(self.folder, model, weights)
+        with documents.transaction():
+            documents.set_vectors(rows, vectors)
+            if predicted is not None:
+                documents.set_associations(rows, predicted)
+            if model is not None:
+                documents.set_setting("model", {**model, "window": window})
+            write_space(documents, space)
+        self.space, self.predictor, self.window = space, predictor, window
+        self.similar, self.associative = similar, associative
+        if model is not None and self.folder is not None:
             snapshot.remove_other_predictors(self.folder, keep=str(model["file"]))
 
     def save(self, folder: Path, overwrite: bool) -> None:
@@ -145,8 +195,13 @@ class Bank:
             self.documents.put_trajectory(episode.id, steps)
         return added
 
+    def _touch(self, rows: Int64) -> None:
+        if self.touched is not None:
+            self.touched.update(rows.tolist())
+
     def _index(self, added: Added) -> None:
         for rows, vectors, predicted in added:
+            self._touch(rows)
             self.similar.add(rows, unit(vectors))
             if self.associative is not None:
                 self.associative.add(rows, make_keys(vectors, predicted))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,11 +19,16 @@ from pam_retriever.channels import MODES, Channels, Mode
 from pam_retriever.config import FitConfig, read_config
 from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.jepa.encoder import CompositeEncoder
+from pam_retriever.jepa.observations import Observations, ObservationsLike
+from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.jepa.store import Space, encode_anew, is_observed, no_encoder
+from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
 from pam_retriever.training import train
 from pam_retriever.trajectories import TrajectoryLike, read_trajectories
-from pam_retriever.types import FitReport, Metadata, Record
+from pam_retriever.types import FitReport, Float32, Metadata, Record
 from pam_retriever.validation import (
     check_count,
     check_id,
@@ -33,7 +40,7 @@ from pam_retriever.validation import (
     read_query,
 )
 
-Query = str | npt.ArrayLike
+Query = str | npt.ArrayLike | ObservationsLike | Observations
 
 
 class PredictiveAssociativeIndex:
@@ -45,6 +52,8 @@ class PredictiveAssociativeIndex:
     Args:
         dim: d, length of the vectors, at least 1. Closeness is cosine.
         backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact".
+        encoder: makes vectors of observations: ``add``, ``search`` and ``recall`` then also take dicts of
+            modalities, and ``dim`` follows from it. The index keeps a copy; see ``reencode``.
 
     Raises:
         InvalidInput: for any other argument.
@@ -60,20 +69,30 @@ class PredictiveAssociativeIndex:
         'slip'
     """
 
-    def __init__(self, dim: int, backend: str = "faiss") -> None:
-        self._lock = threading.RLock()
-        self._bank = Bank(Documents(), _new_manifest(dim, backend))
+    def __init__(
+        self, dim: int | None = None, backend: str = "faiss", *, encoder: CompositeEncoder | None = None
+    ) -> None:
+        space = None if encoder is None else Space.of(encoder)
+        self._lock, self._learning = threading.RLock(), threading.Lock()
+        self._bank = Bank(Documents(), _new_manifest(_read_dim(dim, space), backend), space=space)
 
     @classmethod
     def _of(cls, bank: Bank) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
-        index._lock, index._bank = threading.RLock(), bank
+        index._lock, index._learning, index._bank = threading.RLock(), threading.Lock(), bank
         return index
 
     # ---- where the index is kept
 
     @classmethod
-    def open(cls, path: str | Path, dim: int | None = None, backend: str = "faiss") -> PredictiveAssociativeIndex:
+    def open(
+        cls,
+        path: str | Path,
+        dim: int | None = None,
+        backend: str = "faiss",
+        *,
+        encoder: CompositeEncoder | None = None,
+    ) -> PredictiveAssociativeIndex:
         """Opens the durable index in a folder, and makes it if it is not there.
 
         What ``add``, ``delete``, ``observe`` and ``fit`` wrote is on disk when they return. One
@@ -83,6 +102,7 @@ class PredictiveAssociativeIndex:
             path: the folder, also one that ``save`` wrote.
             dim: needed to make an index; checked if it is there.
             backend: as for the class, for a new index.
+            encoder: for a new index, or as for ``load``.
 
         Raises:
             InvalidInput: no ``dim`` for a new index, another ``dim`` than that of the index, or a
@@ -91,6 +111,7 @@ class PredictiveAssociativeIndex:
             IndexLocked: another process has it open.
         """
         folder = Path(path)
+        space = None if encoder is None else Space.of(encoder)
         if folder.is_dir() and any(folder.iterdir()):
             manifest = snapshot.read_manifest(folder)
             if dim is not None and dim != manifest["dim"]:
@@ -98,26 +119,33 @@ class PredictiveAssociativeIndex:
                     f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
                 )
         else:
-            if dim is None:
+            if dim is None and space is None:
                 raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
-            manifest = _new_manifest(dim, backend)
+            manifest = _new_manifest(_read_dim(dim, space), backend)
             snapshot.create_folder(folder, manifest)
         documents = snapshot.open_database(folder, manifest)
         with documents.closed_on_error():
-            return cls._of(Bank(documents, manifest, folder, source=folder))
+            return cls._of(Bank(documents, manifest, folder, source=folder, space=space))
 
     @classmethod
-    def load(cls, path: str | Path) -> PredictiveAssociativeIndex:
+    def load(cls, path: str | Path, *, encoder: CompositeEncoder | None = None) -> PredictiveAssociativeIndex:
         """Reads a saved index into memory; the folder is left as it is and may be read by many.
 
+        Args:
+            path: the folder.
+            encoder: needed where the index has one with modules of your own: built as it was then. Its
+                weights are replaced by the saved ones.
+
         Raises:
+            InvalidInput: the encoder is missing, or built otherwise.
             IndexFormatError: no index there, a damaged one, or one from a newer version.
         """
         folder = Path(path)
+        space = None if encoder is None else Space.of(encoder)
         manifest = snapshot.read_manifest(folder)
         documents = Documents.read_copy(snapshot.check_database(folder, manifest))
         with documents.closed_on_error():
-            return cls._of(Bank(documents, manifest, source=folder))
+            return cls._of(Bank(documents, manifest, source=folder, space=space))
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
@@ -176,6 +204,18 @@ class PredictiveAssociativeIndex:
         return self._bank.dim
 
     @property
+    def encoder(self) -> CompositeEncoder | None:
+        """A copy of the encoder, to go on training; None for an index of vectors."""
+        space = self._bank.space
+        return None if space is None else copy.deepcopy(space.encoder).requires_grad_(True)
+
+    @property
+    def outward(self) -> OutwardPredictor | None:
+        """A copy of the outward predictor that ``reencode`` was given, or None."""
+        space = self._bank.space
+        return None if space is None or space.outward is None else copy.deepcopy(space.outward).requires_grad_(True)
+
+    @property
     def is_fitted(self) -> bool:
         """Whether ``recall`` has a predictor."""
         return self._bank.predictor is not None
@@ -203,7 +243,7 @@ class PredictiveAssociativeIndex:
 
     def add(
         self,
-        vectors: npt.ArrayLike,
+        vectors: npt.ArrayLike | ObservationsLike | Observations,
         ids: Sequence[str] | None = None,
         texts: Sequence[str | None] | None = None,
         metadatas: Sequence[Metadata | None] | None = None,
@@ -211,7 +251,8 @@ class PredictiveAssociativeIndex:
         """Stores memories; one whose id is there already is replaced and keeps its place in trajectories.
 
         Args:
-            vectors: (n, dim) finite numbers, no row all zeros.
+            vectors: (n, dim) finite numbers, no row all zeros. With an encoder also n observations: a list of
+                dicts of modalities, or a dict of n values each, None where one is missing. These are kept.
             ids: n distinct non-empty strings; uuid4 strings if None.
             texts: n strings or None.
             metadatas: n dicts that JSON can hold, or None.
@@ -222,12 +263,99 @@ class PredictiveAssociativeIndex:
         Raises:
             InvalidInput: nothing was stored.
         """
+        if is_observed(vectors):
+            return self._add_observed(vectors, ids, texts, metadatas)
         checked = check_vectors(vectors, self.dim, "add")
         names = check_ids(ids, len(checked))
         contents = check_texts(texts, len(checked)), check_metadatas(metadatas, len(checked))
         with self._lock:
             self._bank.add(names, *contents, checked)
         return names
+
+    def _add_observed(
+        self,
+        observed: Any,
+        ids: Sequence[str] | None,
+        texts: Sequence[str | None] | None,
+        metadatas: Sequence[Metadata | None] | None,
+    ) -> list[str]:
+        space = self._bank.space
+        if space is None:
+            raise no_encoder("add")
+        read = space.read(observed, "add")
+        names = check_ids(ids, len(read))
+        contents = check_texts(texts, len(read)), check_metadatas(metadatas, len(read))
+        vectors = space.encoder.encode(read)
+        with self._lock:
+            if self._bank.space is not space and self._bank.space is not None:  # it moved meanwhile
+                vectors = self._bank.space.encoder.encode(read)
+            self._bank.add(names, *contents, check_vectors(vectors, self.dim, "the encoder's states"), read.pack())
+        return names
+
+    def reencode(
+        self,
+        encoder: CompositeEncoder,
+        predictor: Predictor | None = None,
+        outward: OutwardPredictor | None = None,
+        *,
+        window: int | None = None,
+        background: bool = False,
+        progress: bool | None = None,
+    ) -> Future[int]:
+        """Encodes all memories anew, with an encoder that has moved on.
+
+        Until it is done, everything is encoded and answered in the old space; then vectors, weights and
+        association vectors switch over in one commit. If it fails, the index is as it was. A ``fit`` and a
+        ``reencode`` wait for each other.
+
+        Args:
+            encoder: of the same ``dim`` and modalities; copied at once.
+            predictor: the inward predictor that was trained with it. None keeps that of the index, which is
+                only right after small moves: else ``fit`` again.
+            outward: kept with the index, see ``outward``. None keeps the one that is there.
+            window: tau of ``predictor``; None for that of the index.
+            background: return at once.
+            progress: show a progress bar; None shows it on a terminal.
+
+        Returns:
+            How many memories were encoded, as a future: ``result()`` waits and raises what went wrong.
+
+        Raises:
+            InvalidInput: another dimension or other modalities, or, not in the background, memories that were
+                added as vectors.
+        """
+        old = self._bank.space
+        if old is None:
+            raise no_encoder("reencode")
+        space = Space.of(encoder, outward or old.outward)
+        if encoder.dim != self.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
+            raise InvalidInput(
+                f"Got an encoder of {list(encoder.modalities)} with dim={encoder.dim}.",
+                f"{list(old.encoder.modalities)}, as built for this index, with dim={self.dim}",
+                "Train a copy of index.encoder.",
+            )
+        if predictor is not None and predictor.config.dim != self.dim:
+            raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{self.dim}", "Match the encoder.")
+        inward = None if predictor is None else copy.deepcopy(predictor).cpu().eval()
+        tau = None if window is None else check_count("window", window)
+        done: Future[int] = Future()
+
+        def run() -> None:
+            with self._learning:
+                try:
+                    kept = inward or self._bank.predictor
+                    done.set_result(
+                        encode_anew(self._bank, self._lock, space, kept, tau or self._bank.window, progress)
+                    )
+                except BaseException as error:  # noqa: BLE001: whoever asks the future gets it
+                    done.set_exception(error)
+
+        if background:
+            threading.Thread(target=run, name="reencode").start()
+        else:
+            run()
+            done.result()
+        return done
 
     def delete(self, ids: str | Sequence[str]) -> int:
         """Forgets memories and their places in trajectories; unknown ids are ignored.
@@ -333,27 +461,28 @@ class PredictiveAssociativeIndex:
         if trajectories is not None and group_by is not None:
             raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
         episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
-        with self._lock:
-            if group_by is not None:
-                episodes = read_groups(self._bank.documents, group_by, order_by)
-            vectors, experience = gather(self._bank.documents, episodes, self.dim)
-        if not len(experience):
-            raise InvalidInput(
-                "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
+        with self._learning:
+            with self._lock:
+                if group_by is not None:
+                    episodes = read_groups(self._bank.documents, group_by, order_by)
+                vectors, experience = gather(self._bank.documents, episodes, self.dim)
+            if not len(experience):
+                raise InvalidInput(
+                    "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
+                )
+            predictor, report = train(
+                vectors,
+                experience,
+                window,
+                settings,
+                device=device,
+                seed=seed,
+                time_budget=time_budget,
+                progress=progress,
             )
-        predictor, report = train(
-            vectors,
-            experience,
-            window,
-            settings,
-            device=device,
-            seed=seed,
-            time_budget=time_budget,
-            progress=progress,
-        )
-        with self._lock:
-            self._bank.adopt(predictor, window, episodes)
-        return report
+            with self._lock:
+                self._bank.adopt(predictor, window, episodes)
+            return report
 
     # ---- recall
 
@@ -361,7 +490,7 @@ class PredictiveAssociativeIndex:
         """What looks like the query: what a vector store does. Needs no ``fit``.
 
         Args:
-            query: a vector, an id, or a batch of either.
+            query: a vector, an id, or a batch of either; with an encoder also a dict of modalities, or a list of them.
             k: how many hits; if there are fewer memories, all of them.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
 
@@ -394,7 +523,7 @@ class PredictiveAssociativeIndex:
         a question in words, and is completed only so far as one memory stands out among the nearest.
 
         Args:
-            query: a vector, an id, or a batch of either.
+            query: a vector, an id, or a batch of either; with an encoder also a dict of modalities, or a list of them.
             k: how many hits at most; None for all with ``min_score``.
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
                 or "specific" (both must agree).
@@ -422,8 +551,8 @@ class PredictiveAssociativeIndex:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
         if hops > 1 and not weights.association:
             raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
-        asked, batch = read_query(query, self.dim)
         with self._lock:
+            asked, batch = self._read_query(query)
             if not len(self._bank.similar):
                 raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
             asking = Asking(
@@ -438,6 +567,16 @@ class PredictiveAssociativeIndex:
             hits = asking.answer(asked, k, hops, explain)
         return hits if batch else hits[0]
 
+    def _read_query(self, query: Any) -> tuple[list[str] | Float32, bool]:
+        if not is_observed(query):
+            return read_query(query, self.dim)
+        space = self._bank.space
+        if space is None:
+            raise no_encoder("the query")
+        one = isinstance(query, Mapping)
+        observed = space.read([query] if one else query, "the query")
+        return read_query(space.encoder.encode(observed), self.dim)[0], not one
+
     def _read_channels(self, mode: str, channels: Channels | None) -> Channels:
         if mode not in MODES:
             raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
@@ -449,6 +588,14 @@ class PredictiveAssociativeIndex:
                 "Call fit(trajectories) first; search() works without.",
             )
         return weights
+
+
+def _read_dim(dim: int | None, space: Space | None) -> int:
+    if space is None:
+        return check_count("dim", dim)
+    if dim not in (None, space.encoder.dim):
+        raise InvalidInput(f"Got dim={dim} with an encoder.", f"{space.encoder.dim}, its dimension", "Leave dim out.")
+    return space.encoder.dim
 
 
 def _new_manifest(dim: int, backend: str) -> dict[str, Any]:

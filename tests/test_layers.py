@@ -14,7 +14,7 @@ FLOW = [
     {"filters", "config", "channels", "cooccurrence"},
     {"validation", "objectives"},
     {"trajectories", "training", "backends", "storage"},
-    {"experience", "recall"},
+    {"experience", "recall", "jepa"},
     {"bank"},
     {"answer"},
     {"index"},

@@ -48,6 +48,14 @@ CREATE TABLE steps (
 CREATE INDEX steps_of_memory ON steps (row);
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+# tables that an index of an earlier version may lack
+ADDED = """
+CREATE TABLE IF NOT EXISTS observations (  -- what an encoder made the vector of
+    row INTEGER PRIMARY KEY REFERENCES memories ON DELETE CASCADE,
+    observed BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS weights (name TEXT PRIMARY KEY, safetensors BLOB NOT NULL);
+"""
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,8 @@ class Documents:
             if not tables:
                 for statement in SCHEMA.split(";\n"):
                     run(statement)
+            for statement in ADDED.split(";\n"):
+                run(statement)
 
     def close(self) -> None:
         self._connection.close()
@@ -150,6 +160,7 @@ class Documents:
         metadatas: Sequence[str],
         vectors: Float32,
         associations: Float32 | None,
+        observed: Sequence[bytes] | None = None,
     ) -> Int64:
         """Stores memories, replacing those whose id is there; returns their rows (n,)."""
         known = self.rows_of(ids)
@@ -173,6 +184,10 @@ class Documents:
             "INSERT OR REPLACE INTO vectors (row, vector, association) VALUES (?, ?, ?)",
             zip(listed, _blobs(vectors), blobs, strict=True),
         )
+        if known:
+            self._connection.executemany("DELETE FROM observations WHERE row = ?", ((row,) for row in known.values()))
+        if observed is not None:
+            self._connection.executemany("INSERT INTO observations VALUES (?, ?)", zip(listed, observed, strict=True))
         return rows
 
     def delete(self, ids: Sequence[str]) -> Int64:
@@ -230,6 +245,25 @@ class Documents:
             "UPDATE vectors SET association = ? WHERE row = ?",
             zip(_blobs(associations), rows.tolist(), strict=True),
         )
+
+    def set_vectors(self, rows: Int64, vectors: Float32) -> None:
+        self._connection.executemany(
+            "UPDATE vectors SET vector = ? WHERE row = ?", zip(_blobs(vectors), rows.tolist(), strict=True)
+        )
+
+    def observations(self, rows: Int64) -> dict[int, bytes]:
+        """row -> what its vector was encoded from, for the rows that have it."""
+        found = self._connection.execute(
+            "SELECT row, observed FROM observations WHERE row IN (SELECT value FROM json_each(?))",
+            [json.dumps(rows.tolist())],
+        )
+        return dict(found)
+
+    def rows_without_observations(self) -> list[tuple[int, str]]:
+        """(row, id) of the memories that were added as vectors."""
+        return self._connection.execute(
+            "SELECT row, id FROM memories WHERE row NOT IN (SELECT row FROM observations) ORDER BY row"
+        ).fetchall()
 
     # ---- trajectories
 
@@ -302,6 +336,13 @@ class Documents:
 
     def set_setting(self, key: str, value: Any) -> None:
         self._connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
+
+    def weights(self, name: str) -> bytes | None:
+        found = self._connection.execute("SELECT safetensors FROM weights WHERE name = ?", [name]).fetchone()
+        return found[0] if found else None
+
+    def set_weights(self, name: str, safetensors: bytes) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO weights VALUES (?, ?)", [name, safetensors])
 
     def copy_to(self, path: Path) -> None:
         """Writes a compact copy of the database to a file that is not there yet."""

@@ -1,0 +1,399 @@
+"""Joint training: the encoder, the outward and the inward predictor, in one latent space (pam.tex 3.1 to 3.5)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from pam_retriever.cooccurrence import Associations, Experience, associate, within
+from pam_retriever.errors import InvalidInput, TrainingDiverged
+from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
+from pam_retriever.jepa.ema import follow, make_target
+from pam_retriever.jepa.encoder import CompositeEncoder
+from pam_retriever.jepa.observations import Observations, read_observations
+from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.losses import multi_positive_info_nce
+from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.training import choose_device
+from pam_retriever.types import Float32, Int64
+
+Actions = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class JointConfig:
+    """How to train both predictors.
+
+    Attributes:
+        passes: over all trajectories.
+        batch_size: states in a step, made of whole trajectories or segments of them.
+        learning_rate: peak, after a twentieth of the steps; falls along a cosine to a hundredth.
+        weight_decay: of AdamW.
+        gradient_clip: largest gradient norm.
+        momentum: of the target encoder; None for none: targets are the encoder's own.
+        stop_gradient: whether targets are constants. Without, gradient reaches the encoder through them,
+            also where their values are those of the target encoder.
+        outward: weight of the outward loss.
+        inward: weight of the inward loss.
+        variance: weight of the variance term, see ``collapse.variance_loss``.
+        horizon: how many steps ahead the outward predictor is unrolled.
+        drop: how often each modality is left out of what the encoder sees, so that it copes when one is missing.
+        temperature: of the inward loss at the start; falls along a cosine to ``final_temperature``.
+        final_temperature: at the end.
+        hidden: width of the inward predictor.
+    """
+
+    passes: int = 30
+    batch_size: int = 400
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-4
+    gradient_clip: float = 1.0
+    momentum: float | None = 0.98
+    stop_gradient: bool = True
+    outward: float = 1.0
+    inward: float = 1.0
+    variance: float = 0.0
+    horizon: int = 5
+    drop: float = 0.1
+    temperature: float = 0.2
+    final_temperature: float = 0.08
+    hidden: int = 512
+
+
+@dataclass(frozen=True)
+class JointReport:
+    """What a training did.
+
+    Attributes:
+        outward: mean outward loss of each pass: squared error a dimension, 2 for unrelated states.
+        inward: mean inward loss of each pass.
+        effective_rank: of the target encoder's states, after each pass, on a sample; below about 5 they
+            have collapsed.
+        spread: their standard deviation, 1 for states that point everywhere; see ``collapse.spread``.
+        seconds: how long it took.
+        steps: how many.
+        device: where.
+        config: how.
+    """
+
+    outward: tuple[float, ...]
+    inward: tuple[float, ...]
+    effective_rank: tuple[float, ...]
+    spread: tuple[float, ...]
+    seconds: float
+    steps: int
+    device: str
+    config: dict[str, Any]
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the states ended up in fewer than five directions."""
+        return self.effective_rank[-1] < 5
+
+
+class JointTrainer:
+    """Trains an encoder with an outward and an inward predictor.
+
+    Args:
+        encoder: what to train; None of its weights may be frozen for the target to follow.
+        outward: None makes one without actions.
+        inward: None makes one.
+        config: how to train.
+
+    Attributes:
+        encoder, outward, inward: trained by ``fit``, in place.
+        target: the EMA copy of the encoder. It is the steadier of the two, and encodes memories and cues.
+    """
+
+    def __init__(
+        self,
+        encoder: CompositeEncoder,
+        outward: OutwardPredictor | None = None,
+        inward: Predictor | None = None,
+        config: JointConfig | None = None,
+    ) -> None:
+        self.config = config or JointConfig()
+        self.encoder = encoder
+        self.target = make_target(encoder)
+        self.outward = outward or OutwardPredictor(encoder.dim)
+        shape = PredictorConfig(encoder.dim, self.config.hidden)
+        self.inward = inward or Predictor(shape, torch.Generator().manual_seed(0))
+        for name, module in (("outward", self.outward.dim), ("inward", self.inward.config.dim)):
+            if module != encoder.dim:
+                raise InvalidInput(f"The {name} predictor has dim={module}.", f"{encoder.dim}, the encoder's", "Match.")
+
+    def fit(
+        self,
+        observations: Any,
+        experience: Experience,
+        actions: Actions | None = None,
+        window: int = 5,
+        *,
+        salience: npt.NDArray[np.floating] | None = None,
+        device: str = "auto",
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> JointReport:
+        """Trains; a second call goes on from where the first ended.
+
+        Args:
+            observations: of the M memories: a list of dicts, a dict of columns, or ``Observations``.
+            experience: the trajectories, S steps that point at memories.
+            actions: (S,) int64 or (S, action_dim): what was done at each step.
+            window: tau.
+            salience: (M,) how much each memory counts; an association counts by the larger of its two.
+            device: "auto" takes CUDA if there is one.
+            seed: of the batches.
+            progress: show a progress bar; None shows it on a terminal only.
+
+        Raises:
+            InvalidInput: of the arguments.
+            TrainingDiverged: the loss became NaN or infinite.
+        """
+        read = read_observations(observations, self.encoder.modalities, "fit")
+        _check_actions(self.outward, actions, len(experience))
+        data = _Data.of(read, experience, actions, window, salience)
+        place = choose_device(device)
+        for module in (self.encoder, self.target, self.outward, self.inward):
+            module.to(place)
+        parameters = [p for m in (self.encoder, self.outward, self.inward) for p in m.parameters() if p.requires_grad]
+        config = self.config
+        optimizer = torch.optim.AdamW(
+            parameters, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.95)
+        )
+        random, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+        segments = data.segments(config.batch_size, config.horizon, window)
+        total = config.passes * math.ceil(len(experience) / config.batch_size)
+        sample = read[np.sort(random.permutation(len(read))[:1000])]
+        curves: dict[str, list[float]] = {"outward": [], "inward": [], "effective_rank": [], "spread": []}
+        step, started = 0, time.perf_counter()
+        self.encoder.train()
+        with tqdm(total=total, desc="joint fit", unit="step", disable=None if progress is None else not progress) as bar:
+            for _ in range(config.passes):
+                sums = torch.zeros(2)
+                batches = list(_batches(segments, random, math.ceil(len(experience) / config.batch_size)))
+                for steps in batches:
+                    done = step / total
+                    rate = config.learning_rate * min(done / 0.05 + 0.01, 0.01 + 0.99 * _cosine(done))
+                    for group in optimizer.param_groups:
+                        group["lr"] = rate
+                    low, high = config.final_temperature, config.temperature
+                    losses = self._losses(data, steps, low + (high - low) * _cosine(done), generator)
+                    optimizer.zero_grad()
+                    losses[0].backward()
+                    torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
+                    optimizer.step()
+                    follow(self.target, self.encoder, config.momentum or 0.0)
+                    sums += torch.stack(losses[1:]).detach().cpu()
+                    step += 1
+                    bar.update()
+                self._note(curves, sums / len(batches), sample)
+                bar.set_postfix(outward=f"{curves['outward'][-1]:.3f}", inward=f"{curves['inward'][-1]:.3f}")
+        for module in (self.encoder, self.target, self.outward, self.inward):
+            module.cpu().eval()
+        return JointReport(
+            **{name: tuple(curve) for name, curve in curves.items()},
+            seconds=time.perf_counter() - started,
+            steps=step,
+            device=str(place),
+            config=asdict(config),
+        )
+
+    def surprise(self, observations: Any, experience: Experience, actions: Actions | None = None) -> Float32:
+        """How wrong the outward predictor was about each step (S,): 1 - cosine; 0 where a trajectory begins."""
+        read = read_observations(observations, self.encoder.modalities, "surprise")
+        _check_actions(self.outward, actions, len(experience))
+        states = torch.from_numpy(self.target.encode(read))[experience.states]
+        went_on = _next_step(experience)[:-1]
+        with torch.inference_mode():
+            given = None if actions is None else torch.from_numpy(actions[:-1])
+            predicted = self.outward(states[:-1], given)
+            error = (1 - F.cosine_similarity(predicted, states[1:])).numpy()
+        return np.concatenate([[0], np.where(went_on, error, 0)]).astype(np.float32)
+
+    def _losses(self, data: _Data, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
+        """The whole loss, the outward and the inward part of it, of a batch of steps."""
+        config, place = self.config, next(self.outward.parameters()).device
+        members, at = np.unique(data.experience.states[steps], return_inverse=True)
+        values, present = self.encoder.tensors(data.observations[members], place)
+        states = self.encoder(values, _drop(present, config.drop, generator))  # (B, d)
+        targets = self._targets(states, values, present)  # (B, d)
+        outward = inward = states.new_zeros(())
+        if config.outward:
+            outward = self._outward_loss(states, targets, data, steps, torch.from_numpy(at).to(place))
+        if config.inward:
+            inward = self._inward_loss(states, targets, data, members, temperature)
+        loss = config.outward * outward + config.inward * inward
+        if config.variance:
+            loss = loss + config.variance * variance_loss(states)
+        return [loss, outward, inward]
+
+    def _targets(self, states: Tensor, values: dict[str, Tensor], present: dict[str, Tensor]) -> Tensor:
+        """Where predictions should go: by the target encoder or the encoder itself, with or without gradient."""
+        own = states.detach() if self.config.stop_gradient else states
+        if self.config.momentum is None:
+            return own
+        with torch.no_grad():
+            slow: Tensor = self.target(values, present)
+        return slow if self.config.stop_gradient else own + (slow - own).detach()
+
+    def _outward_loss(self, states: Tensor, targets: Tensor, data: _Data, steps: Int64, at: Tensor) -> Tensor:
+        """The mean squared error a dimension, over 1 to ``horizon`` steps ahead."""
+        ahead = data.ahead(steps, self.config.horizon)  # (B, horizon) places in steps, -1 for none
+        actions = data.future_actions(steps, self.config.horizon)
+        given = None if actions is None else torch.from_numpy(actions).to(states.device)
+        total, count = states.new_zeros(()), 0
+        for step, reached in enumerate(self.outward.rollout(states[at], given, self.config.horizon)):
+            starts = np.flatnonzero(ahead[:, step] >= 0)
+            if len(starts):
+                ends = torch.from_numpy(ahead[starts, step]).to(states.device)
+                error = reached[torch.from_numpy(starts).to(states.device)] - targets[at[ends]]
+                total, count = total + error.square().mean(), count + 1
+        return total / max(count, 1)
+
+    def _inward_loss(
+        self, states: Tensor, targets: Tensor, data: _Data, members: Int64, temperature: float
+    ) -> Tensor:
+        """The library's loss, on the score that recall uses, against the targets."""
+        rows, columns, _ = within(data.associations, members, data.lookup)
+        if not len(rows):
+            return states.new_zeros(())
+        weights = np.ones(len(rows), np.float32)
+        if data.salience is not None:
+            weights = np.maximum(data.salience[members[rows]], data.salience[members[columns]])
+        f = F.normalize(self.inward(states), dim=-1)
+        forward = f @ F.normalize(targets, dim=-1).T
+        places = [torch.from_numpy(array).to(states.device) for array in (rows, columns, weights)]
+        return multi_positive_info_nce(
+            forward + forward.T + f @ f.T, *places, temperature=temperature, bank_size=len(data.lookup)
+        )
+
+    def _note(self, curves: dict[str, list[float]], losses: Tensor, sample: Observations) -> None:
+        if not torch.isfinite(losses).all():
+            raise TrainingDiverged(
+                f"The losses became {losses.tolist()}.", "finite losses", "Lower JointConfig.learning_rate."
+            )
+        states = torch.from_numpy(self.target.encode(sample))
+        curves["outward"].append(float(losses[0]))
+        curves["inward"].append(float(losses[1]))
+        curves["effective_rank"].append(effective_rank(states))
+        curves["spread"].append(spread(states))
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a training trains on; see ``JointTrainer.fit``."""
+
+    observations: Observations
+    experience: Experience
+    actions: Actions | None
+    associations: Associations
+    salience: Float32 | None
+    lookup: Int64
+    follows: npt.NDArray[np.bool_]  # (S,) whether the next step is the next position of the same trajectory
+
+    @classmethod
+    def of(
+        cls,
+        observations: Observations,
+        experience: Experience,
+        actions: Actions | None,
+        window: int,
+        salience: npt.NDArray[np.floating] | None,
+    ) -> _Data:
+        count = len(observations)
+        if not len(experience) or experience.states.min() < 0 or experience.states.max() >= count:
+            raise InvalidInput(
+                f"The experience has {len(experience)} steps of {count} memories.",
+                "at least one step, and states below the number of memories",
+                "Check Experience.states.",
+            )
+        if salience is not None:
+            salience = np.asarray(salience, np.float32)
+            if salience.shape != (count,) or not np.isfinite(salience).all() or salience.min() < 0:
+                raise InvalidInput(
+                    f"Got salience of shape {salience.shape}.", f"({count},) finite numbers of at least 0", "Check it."
+                )
+        associations = associate(experience, count, window)
+        lookup = np.full(count, -1, np.int64)
+        return cls(observations, experience, actions, associations, salience, lookup, _next_step(experience))
+
+    def segments(self, batch_size: int, horizon: int, window: int) -> Int64:
+        """(n, 2) first step and one after the last, of runs of at most a batch, that overlap where one is cut."""
+        ends = np.flatnonzero(np.diff(self.experience.trajectory)) + 1
+        bounds = np.concatenate([[0], ends, [len(self.experience)]])
+        overlap = min(max(window, horizon), batch_size // 2)
+        pieces = []
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            starts = np.arange(first, max(last - overlap, first + 1), max(batch_size - overlap, 1))
+            pieces.append(np.stack([starts, np.minimum(starts + batch_size, last)], axis=1))
+        return np.concatenate(pieces)
+
+    def ahead(self, steps: Int64, horizon: int) -> Int64:
+        """(B, horizon) where in ``steps`` the 1st, 2nd, ... step after each is; -1 for none."""
+        place = np.full(len(self.experience) + horizon, -1, np.int64)
+        place[steps] = np.arange(len(steps))
+        offsets = np.arange(1, horizon + 1)
+        unbroken = np.logical_and.accumulate(self.follows[np.minimum(steps[:, None] + offsets - 1, len(self.follows) - 1)], axis=1)
+        return np.where(unbroken, place[steps[:, None] + offsets], -1)
+
+    def future_actions(self, steps: Int64, horizon: int) -> Actions | None:
+        """(B, horizon, ...) the actions from each step on; past the end, the last one over again."""
+        if self.actions is None:
+            return None
+        later = np.minimum(steps[:, None] + np.arange(horizon), len(self.experience) - 1)
+        taken: Actions = self.actions[later]
+        return taken
+
+
+def _next_step(experience: Experience) -> npt.NDArray[np.bool_]:
+    same = np.diff(experience.trajectory, append=-1) == 0
+    return same & (np.diff(experience.position, append=0) == 1)
+
+
+def _batches(segments: Int64, random: np.random.Generator, count: int) -> Iterator[Int64]:
+    """One pass: the segments shuffled and cut into ``count`` runs, as the distinct steps of each."""
+    shuffled = random.permutation(segments)
+    ends = np.cumsum(shuffled[:, 1] - shuffled[:, 0])
+    cuts = np.searchsorted(ends, np.linspace(0, ends[-1], count + 1)[1:-1])
+    for chosen in np.split(shuffled, cuts):
+        if len(chosen):
+            yield np.unique(np.concatenate([np.arange(first, last) for first, last in chosen]))
+
+
+def _drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) -> dict[str, Tensor]:
+    """The same, with modalities left out at random; a moment that would be left with none keeps all."""
+    names = list(present)
+    there = torch.stack([present[name] for name in names])  # (modalities, B)
+    kept = there & (torch.rand(there.shape, generator=generator) >= rate).to(there.device)
+    kept = torch.where(kept.any(dim=0), kept, there)
+    return {name: kept[at] for at, name in enumerate(names)}
+
+
+def _check_actions(outward: OutwardPredictor, actions: Actions | None, steps: int) -> None:
+    wants = (steps,) if outward.actions is not None else (steps, outward.action_dim)
+    if (actions is None) != (not outward.action_dim) or (actions is not None and np.shape(actions) != wants):
+        raise InvalidInput(
+            f"Got {'no actions' if actions is None else f'actions of shape {np.shape(actions)}'}.",
+            f"shape {wants}" if outward.action_dim else "none: the outward predictor takes no actions",
+            "Make the OutwardPredictor with actions=, or action_dim=, to match.",
+        )
+    if actions is not None and outward.actions is not None:
+        if np.asarray(actions).dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= outward.actions:
+            raise InvalidInput("Got other actions.", f"whole numbers from 0 to {outward.actions - 1}", "Renumber them.")
+    elif actions is not None and not np.isfinite(actions).all():
+        raise InvalidInput("The actions hold NaN or infinity.", "finite numbers", "Check them.")
+
+
+def _cosine(done: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))

@@ -1,0 +1,249 @@
+"""An index with an encoder: dicts in, raw observations kept, encoded anew while it answers."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.jepa import CompositeEncoder, Modality, OutwardPredictor
+
+TINY = FitConfig(hidden=32, passes=20)
+
+
+def encoder_of(seed: int = 0, dim: int = 16) -> CompositeEncoder:
+    return CompositeEncoder(
+        {
+            "image": Modality.image((1, 8, 8)),
+            "place": Modality.vector(3),
+            "speaker": Modality.category(["Ada", "Ben"]),
+            "time": Modality.time(),
+        },
+        dim=dim,
+        width=16,
+        seed=seed,
+    )
+
+
+def observe(count: int, seed: int = 0) -> list[dict[str, object]]:
+    random = np.random.default_rng(seed)
+    moments: list[dict[str, object]] = [
+        {
+            "image": random.integers(0, 255, (1, 8, 8)),
+            "place": random.standard_normal(3),
+            "speaker": ["Ada", "Ben"][at % 2],
+            "time": float(random.uniform(0, 1e9)),
+        }
+        for at in range(count)
+    ]
+    for at in range(0, count, 5):
+        del moments[at]["image"]
+    return moments
+
+
+IDS = [f"m{at:02}" for at in range(30)]
+
+
+@pytest.fixture
+def index() -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(encoder=encoder_of())
+    index.add(observe(30), IDS)
+    return index
+
+
+def vectors_of(index: PredictiveAssociativeIndex, ids: list[str] = IDS) -> np.ndarray:
+    return np.stack([record.vector for record in index.get(ids)])
+
+
+def test_memories_and_cues_are_encoded(index):
+    moments = observe(30)
+    assert index.dim == 16
+    np.testing.assert_allclose(vectors_of(index), encoder_of().encode(moments), atol=1e-5)
+    assert index.search(moments[3], k=1)[0].id == "m03"
+    assert [hits[0].id for hits in index.search(moments[:4], k=1)] == IDS[:4]
+    assert index.search(vectors_of(index)[7], k=1)[0].id == "m07"
+    index.fit([IDS[:15], IDS[15:]], config=TINY, progress=False)
+    by_dict = index.recall(moments[3], k=5)
+    assert [hit.id for hit in by_dict] == [hit.id for hit in index.recall("m03", k=5)]
+
+
+def test_columns_give_what_rows_give(index):
+    moments = observe(30)
+    columns = {name: [moment.get(name) for moment in moments] for name in ("image", "place", "speaker", "time")}
+    other = PredictiveAssociativeIndex(encoder=encoder_of())
+    other.add(columns, IDS)
+    np.testing.assert_array_equal(vectors_of(other), vectors_of(index))
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_all_memories_move_to_the_new_encoder(index, background):
+    index.fit([IDS], config=TINY, progress=False)
+    moved = encoder_of(seed=1)
+    outward = OutwardPredictor(16, actions=2)
+    assert index.reencode(moved, outward=outward, background=background, progress=False).result() == 30
+    moments = observe(30)
+    np.testing.assert_allclose(vectors_of(index), moved.encode(moments), atol=1e-5)
+    assert index.search(moments[3], k=1)[0].id == "m03"
+    assert index.outward is not None
+    # what was observed is kept as it was: back again gives the first vectors
+    index.reencode(encoder_of(), progress=False)
+    np.testing.assert_allclose(vectors_of(index), encoder_of().encode(moments), atol=1e-5)
+
+
+class Slow(nn.Module):
+    """Encodes once it is told to, so that a test can look at the index in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Slow:
+        twin = Slow()
+        twin.load_state_dict(self.state_dict())
+        twin.begun, twin.go_on = self.begun, self.go_on
+        return twin
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.begun.set()
+        assert self.go_on.wait(30)
+        return self.layer(x)
+
+
+def slow_encoder(seed: int) -> CompositeEncoder:
+    torch.manual_seed(seed)
+    return CompositeEncoder({"place": Modality.custom(Slow(), (3,), 4)}, dim=8, seed=seed)
+
+
+def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
+    places = np.random.default_rng(0).standard_normal((20, 3))
+    index = PredictiveAssociativeIndex(encoder=slow_encoder(0))
+    ids = index.add({"place": places}, [f"p{at}" for at in range(20)])
+    before = vectors_of(index, ids)
+    moved = slow_encoder(1)
+    gate: Slow = moved.senses["place"]
+    gate.go_on.clear()
+    gate.begun.clear()
+    future = index.reencode(moved, background=True, progress=False)
+    assert gate.begun.wait(30)
+    # in the middle: answers, takes new memories, replaces and forgets
+    np.testing.assert_array_equal(vectors_of(index, ids), before)
+    for at in range(20):
+        assert index.search({"place": places[at]}, k=1)[0].id == f"p{at}"
+    new = np.random.default_rng(1).standard_normal((2, 3))
+    index.add({"place": new}, ["new", "p3"])
+    index.delete("p5")
+    assert index.search({"place": new[0]}, k=1)[0].id == "new"
+    gate.go_on.set()
+    assert future.result(30) == 20
+    expected = {f"p{at}": places[at] for at in range(20) if at != 5} | {"new": new[0], "p3": new[1]}
+    assert len(index) == len(expected)
+    found = vectors_of(index, list(expected))
+    np.testing.assert_allclose(found, moved.encode({"place": np.stack(list(expected.values()))}), atol=1e-5)
+    for id, place in expected.items():
+        assert index.search({"place": place}, k=1)[0].id == id
+
+
+def test_a_failed_move_changes_nothing(index):
+    before = vectors_of(index)
+    index.add(np.ones((1, 16)), ["vector"])
+    with pytest.raises(InvalidInput, match="added as vectors.*vector"):
+        index.reencode(encoder_of(seed=1), progress=False)
+    np.testing.assert_array_equal(vectors_of(index), before)
+    index.add([{"speaker": "Ada"}], ["vector"])  # its observation replaces the vector
+    assert index.reencode(encoder_of(seed=1), progress=False).result() == 31
+    index.add(np.ones((1, 16)), ["m00"])  # and a vector the observation
+    with pytest.raises(InvalidInput, match="m00"):
+        index.reencode(encoder_of(seed=1), progress=False)
+
+
+def test_saved_and_loaded_with_its_encoder(index, tmp_path):
+    index.fit([IDS], config=TINY, progress=False)
+    index.reencode(encoder_of(seed=1), outward=OutwardPredictor(16, action_dim=2), progress=False)
+    index.save(tmp_path / "saved")
+    moments = observe(30)
+    with PredictiveAssociativeIndex.open(tmp_path / "durable", encoder=encoder_of()) as durable:
+        durable.add(moments, IDS)
+        durable.reencode(encoder_of(seed=1), progress=False)
+    loaded = PredictiveAssociativeIndex.load(tmp_path / "saved")
+    assert loaded.outward is not None and loaded.outward.action_dim == 2
+    with PredictiveAssociativeIndex.open(tmp_path / "durable") as durable:
+        for other in (loaded, durable):
+            np.testing.assert_array_equal(vectors_of(other), vectors_of(index))
+            assert other.search(moments[3], k=1)[0].id == "m03"
+    assert [h.id for h in loaded.recall(moments[3], k=5)] == [h.id for h in index.recall(moments[3], k=5)]
+
+
+def test_custom_modules_are_needed_again(tmp_path):
+    def encoder(features: int = 4) -> CompositeEncoder:
+        return CompositeEncoder({"place": Modality.custom(nn.Linear(3, features), (3,), features)}, dim=8)
+
+    first = encoder()
+    index = PredictiveAssociativeIndex(encoder=first)
+    index.add([{"place": [1, 2, 3]}, {"place": [3, 2, 1]}], ["a", "b"])
+    index.save(tmp_path)
+    with pytest.raises(InvalidInput, match=r"modules of your own for \['place'\]"):
+        PredictiveAssociativeIndex.load(tmp_path)
+    with pytest.raises(InvalidInput, match="differs from the saved one"):
+        PredictiveAssociativeIndex.load(tmp_path, encoder=encoder(5))
+    loaded = PredictiveAssociativeIndex.load(tmp_path, encoder=encoder())
+    np.testing.assert_array_equal(loaded.encoder.encode([{"place": [1, 2, 3]}]), first.encode([{"place": [1, 2, 3]}]))
+
+
+def test_references_are_kept_and_read_when_encoded(tmp_path):
+    def load(names: list[str]) -> np.ndarray:
+        return np.stack([np.load(tmp_path / name) for name in names])
+
+    for at in range(3):
+        np.save(tmp_path / f"{at}.npy", np.eye(3)[at])
+    encoder = CompositeEncoder({"file": Modality.custom(nn.Linear(3, 4), (3,), 4, loader=load), "n": Modality.vector(2)}, 8)
+    index = PredictiveAssociativeIndex(encoder=encoder)
+    index.add([{"file": "0.npy"}, {"file": "1.npy", "n": [1, 2]}, {"n": [2, 1]}], ["a", "b", "c"])
+    np.save(tmp_path / "0.npy", np.eye(3)[2])
+    index.reencode(encoder, progress=False)
+    assert index.search({"file": "2.npy"}, k=1)[0].id == "a"
+
+
+@pytest.mark.parametrize(
+    ("observed", "message"),
+    [
+        ([{"smell": [1.0]}], "modality 'smell'"),
+        ([{"place": [1.0, 2.0]}], r"shape \(2,\)"),
+        ([{"place": [1.0, np.nan, 2.0]}], "NaN or infinity"),
+        ([{"place": [1e300, 0, 0]}], "float32 can hold"),
+        ([{"image": np.full((1, 8, 8), 300)}], "uint8 can hold"),
+        ([{"place": "far"}], "array of numbers"),
+        ([{"speaker": "Cem"}], "'Cem'"),
+        ([{"place": [1, 2, 3]}, {}], "Observation 1 of add has no modality"),
+        ([{"place": None}], "no modality"),
+        ({"place": np.ones((2, 3)), "speaker": ["Ada"]}, "as many of each"),
+        ({"place": []}, "no observations"),
+    ],
+)
+def test_bad_observations_store_nothing(index, observed, message):
+    with pytest.raises(InvalidInput, match=message):
+        index.add(observed)
+    assert len(index) == 30
+
+
+def test_bad_encoders(index, tmp_path):
+    with pytest.raises(InvalidInput, match="has no encoder"):
+        PredictiveAssociativeIndex(dim=3).add([{"place": [1, 2, 3]}])
+    with pytest.raises(InvalidInput, match="dim=4 with an encoder"):
+        PredictiveAssociativeIndex(4, encoder=encoder_of())
+    with pytest.raises(InvalidInput, match="dim=32"):
+        index.reencode(encoder_of(dim=32))
+    plain = PredictiveAssociativeIndex(dim=16)
+    plain.add(np.eye(16))
+    plain.save(tmp_path)
+    with pytest.raises(InvalidInput, match="index of vectors"):
+        PredictiveAssociativeIndex.load(tmp_path, encoder=encoder_of())
+    with pytest.raises(InvalidInput, match="has no encoder"):
+        plain.reencode(encoder_of())
+    with pytest.raises(InvalidInput, match="has no encoder"):
+        plain.search({"place": [1, 2, 3]})
