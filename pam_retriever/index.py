@@ -22,8 +22,9 @@ from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import Observations, ObservationsLike
 from pam_retriever.jepa.outward import OutwardPredictor
-from pam_retriever.jepa.store import Space, encode_anew, is_observed, no_encoder
+from pam_retriever.jepa.store import Space, is_observed, no_encoder
 from pam_retriever.predictor import Predictor
+from pam_retriever.reencoding import encode_anew
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
 from pam_retriever.training import train
@@ -347,7 +348,7 @@ class PredictiveAssociativeIndex:
                     done.set_result(
                         encode_anew(self._bank, self._lock, space, kept, tau or self._bank.window, progress)
                     )
-                except BaseException as error:  # noqa: BLE001: whoever asks the future gets it
+                except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
                     done.set_exception(error)
 
         if background:

@@ -152,7 +152,7 @@ def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
 def test_a_failed_move_changes_nothing(index):
     before = vectors_of(index)
     index.add(np.ones((1, 16)), ["vector"])
-    with pytest.raises(InvalidInput, match="added as vectors.*vector"):
+    with pytest.raises(InvalidInput, match=r"added as vectors.*vector"):
         index.reencode(encoder_of(seed=1), progress=False)
     np.testing.assert_array_equal(vectors_of(index), before)
     index.add([{"speaker": "Ada"}], ["vector"])  # its observation replaces the vector
@@ -201,7 +201,9 @@ def test_references_are_kept_and_read_when_encoded(tmp_path):
 
     for at in range(3):
         np.save(tmp_path / f"{at}.npy", np.eye(3)[at])
-    encoder = CompositeEncoder({"file": Modality.custom(nn.Linear(3, 4), (3,), 4, loader=load), "n": Modality.vector(2)}, 8)
+    encoder = CompositeEncoder(
+        {"file": Modality.custom(nn.Linear(3, 4), (3,), 4, loader=load), "n": Modality.vector(2)}, 8
+    )
     index = PredictiveAssociativeIndex(encoder=encoder)
     index.add([{"file": "0.npy"}, {"file": "1.npy", "n": [1, 2]}, {"n": [2, 1]}], ["a", "b", "c"])
     np.save(tmp_path / "0.npy", np.eye(3)[2])

@@ -16,7 +16,7 @@ FLOW = [
     {"trajectories", "training", "backends", "storage"},
     {"experience", "recall", "jepa"},
     {"bank"},
-    {"answer"},
+    {"answer", "reencoding"},
     {"index"},
     {"demo", "events"},
     {"cli", "__init__"},

@@ -118,7 +118,7 @@ class World:
         look, n = self.look, len(rows)
 
         def draw(low: float, high: float, *shape: int) -> Array:
-            return random.uniform(low, high, (n, *shape) or n).astype(np.float32).reshape(n, *(shape or (1, 1)))
+            return random.uniform(low, high, (n, *(shape or (1, 1)))).astype(np.float32)
 
         axis = np.linspace(-1, 1, SIZE, dtype=np.float32)
         y, x = axis[None, :, None], axis[None, None, :]

@@ -39,7 +39,8 @@ class CompositeEncoder(nn.Module):
         InvalidInput: of the arguments.
 
     Example:
-        >>> encoder = CompositeEncoder({"text": Modality.vector(4), "speaker": Modality.category(["Ada", "Ben"])}, dim=8)
+        >>> kinds = {"text": Modality.vector(4), "speaker": Modality.category(["Ada", "Ben"])}
+        >>> encoder = CompositeEncoder(kinds, dim=8)
         >>> encoder.encode([{"text": [0, 1, 0, 0], "speaker": "Ada"}, {"speaker": "Ben"}]).shape
         (2, 8)
     """

@@ -77,8 +77,7 @@ class JointReport:
     Attributes:
         outward: mean outward loss of each pass: squared error a dimension, 2 for unrelated states.
         inward: mean inward loss of each pass.
-        effective_rank: of the target encoder's states, after each pass, on a sample; below about 5 they
-            have collapsed.
+        effective_rank: of the target encoder's states, after each pass, on a sample: 1 if they are all the same.
         spread: their standard deviation, 1 for states that point everywhere; see ``collapse.spread``.
         seconds: how long it took.
         steps: how many.
@@ -97,8 +96,8 @@ class JointReport:
 
     @property
     def collapsed(self) -> bool:
-        """Whether the states ended up in fewer than five directions."""
-        return self.effective_rank[-1] < 5
+        """Whether all states ended up nearly the same."""
+        return self.spread[-1] < 0.1
 
 
 class JointTrainer:
@@ -178,7 +177,9 @@ class JointTrainer:
         curves: dict[str, list[float]] = {"outward": [], "inward": [], "effective_rank": [], "spread": []}
         step, started = 0, time.perf_counter()
         self.encoder.train()
-        with tqdm(total=total, desc="joint fit", unit="step", disable=None if progress is None else not progress) as bar:
+        with tqdm(
+            total=total, desc="joint fit", unit="step", disable=None if progress is None else not progress
+        ) as bar:
             for _ in range(config.passes):
                 sums = torch.zeros(2)
                 batches = list(_batches(segments, random, math.ceil(len(experience) / config.batch_size)))
@@ -261,9 +262,7 @@ class JointTrainer:
                 total, count = total + error.square().mean(), count + 1
         return total / max(count, 1)
 
-    def _inward_loss(
-        self, states: Tensor, targets: Tensor, data: _Data, members: Int64, temperature: float
-    ) -> Tensor:
+    def _inward_loss(self, states: Tensor, targets: Tensor, data: _Data, members: Int64, temperature: float) -> Tensor:
         """The library's loss, on the score that recall uses, against the targets."""
         rows, columns, _ = within(data.associations, members, data.lookup)
         if not len(rows):
@@ -288,6 +287,25 @@ class JointTrainer:
         curves["inward"].append(float(losses[1]))
         curves["effective_rank"].append(effective_rank(states))
         curves["spread"].append(spread(states))
+
+
+def salience_of(surprise: npt.NDArray[np.floating], usual: float = 3.0, strongest: float = 20.0) -> Float32:
+    """Surprise as salience: 1 for what is within the usual, up to ``strongest`` for what is far beyond.
+
+    Args:
+        surprise: (S,) of ``JointTrainer.surprise``; zeros, the beginnings of trajectories, get 1.
+        usual: how many robust standard deviations (1.4826 times the median absolute deviation) above the median
+            still count as usual. Each one more adds 1.
+        strongest: the largest salience.
+
+    Returns:
+        (S,) at least 1.
+    """
+    known = surprise[surprise > 0]
+    middle = np.median(known) if len(known) else 0.0
+    deviation = 1.4826 * float(np.median(np.abs(known - middle))) if len(known) else 0.0
+    excess = (surprise - middle) / max(deviation, 1e-6) - usual
+    return (1 + np.clip(excess, 0, strongest - 1)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -344,7 +362,9 @@ class _Data:
         place = np.full(len(self.experience) + horizon, -1, np.int64)
         place[steps] = np.arange(len(steps))
         offsets = np.arange(1, horizon + 1)
-        unbroken = np.logical_and.accumulate(self.follows[np.minimum(steps[:, None] + offsets - 1, len(self.follows) - 1)], axis=1)
+        unbroken = np.logical_and.accumulate(
+            self.follows[np.minimum(steps[:, None] + offsets - 1, len(self.follows) - 1)], axis=1
+        )
         return np.where(unbroken, place[steps[:, None] + offsets], -1)
 
     def future_actions(self, steps: Int64, horizon: int) -> Actions | None:

@@ -50,7 +50,7 @@ class Modality:
 
     @classmethod
     def image(cls, shape: tuple[int, int, int], dtype: str = "uint8") -> Modality:
-        """Images (channels, height, width), at least 8 x 8, encoded by three convolutions."""
+        """Images (channels, height, width), at least 8 x 8, encoded by two convolutions over patches."""
         return cls("image", tuple(shape), dtype)
 
     @classmethod
@@ -203,16 +203,15 @@ def _image_net(shape: tuple[int, ...], width: int) -> nn.Module:
     channels, height, breadth = shape
     if min(height, breadth) < 8:
         raise InvalidInput(f"Got images of {height} x {breadth}.", "at least 8 x 8", "Use Modality.vector.")
-    side = [math.ceil(math.ceil(math.ceil(s / 2) / 2) / 2) for s in (height, breadth)]
+    side = [math.ceil(length // 4 / 2) for length in (height, breadth)]
     return nn.Sequential(
-        nn.Conv2d(channels, 24, 5, stride=2, padding=2),
+        nn.Conv2d(channels, 32, 4, stride=4),  # patches
         nn.GELU(),
-        nn.Conv2d(24, 48, 3, stride=2, padding=1),
-        nn.GroupNorm(6, 48),
-        nn.GELU(),
-        nn.Conv2d(48, 64, 3, stride=2, padding=1),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1),
         nn.GroupNorm(8, 64),
         nn.GELU(),
         nn.Flatten(),
-        nn.Linear(64 * side[0] * side[1], width),
+        nn.Linear(64 * side[0] * side[1], 2 * width),
+        nn.GELU(),
+        nn.Linear(2 * width, width),
     )

@@ -113,7 +113,9 @@ def read_observations(given: Any, modalities: Mapping[str, Modality], where: str
                 "a list of dicts of modalities",
                 "The index has an encoder: pass what was observed, not vectors.",
             )
-        columns = {name: [moment.get(name) for moment in moments] for name in dict.fromkeys(n for m in moments for n in m)}
+        columns = {
+            name: [moment.get(name) for moment in moments] for name in dict.fromkeys(n for m in moments for n in m)
+        }
     unknown = [name for name in columns if name not in modalities]
     if unknown:
         raise InvalidInput(

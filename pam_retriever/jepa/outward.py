@@ -21,7 +21,7 @@ class OutwardPredictor(nn.Module):
     """
 
     def __init__(
-        self, dim: int, actions: int | None = None, action_dim: int | None = None, hidden: int = 512, seed: int = 0
+        self, dim: int, actions: int | None = None, action_dim: int | None = None, hidden: int = 256, seed: int = 0
     ) -> None:
         super().__init__()
         self.dim, self.actions = check_count("dim", dim), actions

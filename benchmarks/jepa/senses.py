@@ -1,0 +1,44 @@
+"""What each sense is good for: left out of training, and missing in the cue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.jepa.association import ROWS, both, fitted, measure
+from benchmarks.jepa.setup import JOINT, Setup
+from benchmarks.worlds.multimodal import MISSING
+from pam_retriever.jepa import Observations
+
+
+def senses(setup: Setup) -> dict[str, Any]:
+    """Recall without each sense, and, with all of them trained, from cues that lack one or all but one."""
+    trained = setup.train("joint", JOINT)
+    stored, fresh = both(setup, trained.encoder.encode)
+    index = fitted(setup, stored)
+    columns = {"all senses": measure(setup, index, fresh)}
+    for sense in MISSING:
+        columns[f"cue without {sense}"] = measure(setup, index, *_cues(setup, trained.encoder.encode, without=(sense,)))
+    for sense in MISSING:
+        others = tuple(other for other in MISSING if other != sense)
+        columns[f"cue of {sense} alone"] = measure(setup, index, *_cues(setup, trained.encoder.encode, without=others))
+    for sense in MISSING:
+        kept = tuple(other for other in MISSING if other != sense)
+        without = setup.train(f"joint-no-{sense}", JOINT, kept)
+        memories, asked = (_only(o, kept) for o in (setup.stored, setup.fresh))
+        # a moment of which nothing is left stays a memory, and a cue: all that is known is that nothing was sensed
+        columns[f"never {sense}"] = measure(
+            setup, fitted(setup, without.encoder.encode(memories)), without.encoder.encode(asked)
+        )
+    return {"columns": columns, "rows": ROWS}
+
+
+def _cues(setup: Setup, encode: Any, without: tuple[str, ...]) -> tuple[Any, str, Any]:
+    there = np.any([setup.fresh.present[sense] for sense in MISSING if sense not in without], axis=0)
+    some = np.flatnonzero(there)
+    return encode(setup.fresh[some].without(*without)), "association", setup.asked[some]
+
+
+def _only(observations: Observations, kept: tuple[str, ...]) -> Observations:
+    return Observations({s: observations.values[s] for s in kept}, {s: observations.present[s] for s in kept})
