@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,10 @@ from torch import nn
 from pam_retriever import InvalidInput
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
+from pam_retriever.jepa import encoder as encoder_module
 from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
 from pam_retriever.jepa.ema import follow, make_target
-from pam_retriever.jepa.joint import _Data
+from pam_retriever.jepa.joint import _Data, salience_of
 from pam_retriever.jepa.observations import read_observations, unpack
 
 
@@ -138,11 +141,12 @@ SHORT = JointConfig(passes=25, batch_size=120, learning_rate=3e-3, hidden=64, ho
 def test_the_outward_predictor_learns_where_an_action_leads():
     walks = Walks()
     outward = OutwardPredictor(16, actions=2, hidden=64)
-    trainer = JointTrainer(CompositeEncoder(KINDS, 16, 16, 32), outward, config=SHORT)
+    config = JointConfig(passes=60, batch_size=60, learning_rate=3e-3, momentum=0.9, hidden=64, horizon=2)
+    trainer = JointTrainer(CompositeEncoder(KINDS, 16, 16, 32), outward, config=config)
     report = trainer.fit(walks.observed, walks.experience, walks.action, 2, progress=False)
-    assert report.outward[-1] < 0.3 * report.outward[0]
+    assert report.outward[-1] < 0.5 * report.outward[0]
     assert report.inward[-1] < report.inward[0]
-    assert len(report.effective_rank) == 25 and not report.collapsed
+    assert len(report.effective_rank) == 60 and not report.collapsed
     fresh = Walks(seed=1)
     states = trainer.target.encode(fresh.observed)
     went_on = np.flatnonzero(np.diff(fresh.experience.trajectory) == 0)
@@ -183,6 +187,16 @@ def test_gradient_reaches_the_encoder_through_targets_only_if_it_may():
             targets = trainer._targets(states, values, present)
             assert targets.requires_grad is not stop
             torch.testing.assert_close(targets.detach(), states.detach())  # nothing has moved yet
+
+
+def test_the_example_of_the_encoder():
+    assert doctest.testmod(encoder_module).failed == 0
+
+
+def test_salience_rises_with_surprise_beyond_the_usual():
+    surprise = np.concatenate([[0.0], np.linspace(0.1, 0.2, 101), [5.0]])
+    salience = salience_of(surprise, strongest=7)
+    assert salience[0] == 1 and (salience[1:-1] == 1).all() and salience[-1] == 7
 
 
 def test_the_same_seed_gives_the_same_weights():

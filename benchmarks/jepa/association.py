@@ -12,7 +12,7 @@ from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.jepa import Observations
 from pam_retriever.types import Float32, Int64
 
-FIT = FitConfig(passes=40)
+FIT = FitConfig(passes=20)
 DEPTH = 20
 ROWS = ["AP@1", "R@20", "CBR@20"]
 

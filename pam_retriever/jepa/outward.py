@@ -10,7 +10,10 @@ from pam_retriever.validation import check_count
 
 
 class OutwardPredictor(nn.Module):
-    """A residual MLP from a state, and an action if there is one, to the next state.
+    """An MLP beside a linear map, from a state, and an action if there is one, to the next state.
+
+    The linear map starts anywhere, not at the identity: a predictor that begins by copying lets the states of
+    neighbours draw together faster than it learns to tell them apart.
 
     Args:
         dim: d, length of a state.
@@ -31,6 +34,7 @@ class OutwardPredictor(nn.Module):
             self.inward = nn.Linear(dim + self.action_dim, hidden)
             self.middle = nn.Linear(hidden, hidden)
             self.outward = nn.Linear(hidden, dim)
+            self.straight = nn.Linear(dim + self.action_dim, dim)
 
     def forward(self, states: Tensor, actions: Tensor | None = None) -> Tensor:
         """The next state; (B, d) and actions (B,) int64 or (B, action_dim) -> (B, d), mean 0 and variance 1."""
@@ -38,9 +42,9 @@ class OutwardPredictor(nn.Module):
         if self.action_dim and actions is not None:
             given = F.one_hot(actions, self.action_dim) if self.actions is not None else actions
             x = torch.cat([states, given.to(states.dtype)], dim=-1)
-        x = F.gelu(self.inward(x))
-        x = x + F.gelu(self.middle(x))
-        return F.layer_norm(states + self.outward(x), (self.dim,))
+        h = F.gelu(self.inward(x))
+        h = h + F.gelu(self.middle(h))
+        return F.layer_norm(self.straight(x) + self.outward(h), (self.dim,))
 
     def rollout(self, states: Tensor, actions: Tensor | None, steps: int) -> list[Tensor]:
         """The states after 1, 2, ... ``steps`` steps, each predicted from the last.
