@@ -53,7 +53,7 @@ class JointConfig:
         hidden: width of the inward predictor.
     """
 
-    passes: int = 25
+    passes: int = 20
     batch_size: int = 400
     learning_rate: float = 2e-3
     weight_decay: float = 1e-4
