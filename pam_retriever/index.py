@@ -266,7 +266,8 @@ class PredictiveAssociativeIndex:
         """
         if is_observed(vectors):
             return self._add_observed(vectors, ids, texts, metadatas)
-        checked = check_vectors(vectors, self.dim, "add")
+        given: Any = vectors
+        checked = check_vectors(given, self.dim, "add")
         names = check_ids(ids, len(checked))
         contents = check_texts(texts, len(checked)), check_metadatas(metadatas, len(checked))
         with self._lock:

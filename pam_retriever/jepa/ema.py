@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+from typing import TypeVar
 
 import torch
 from torch import nn
 
+Module = TypeVar("Module", bound=nn.Module)
 
-def make_target(encoder: nn.Module) -> nn.Module:
+
+def make_target(encoder: Module) -> Module:
     """A copy that no gradient reaches."""
     return copy.deepcopy(encoder).requires_grad_(False).eval()
 
@@ -16,7 +19,7 @@ def make_target(encoder: nn.Module) -> nn.Module:
 @torch.no_grad()
 def follow(target: nn.Module, encoder: nn.Module, momentum: float) -> None:
     """target <- momentum * target + (1 - momentum) * encoder, for weights; buffers are copied."""
-    slow, fast = list(target.parameters()), list(encoder.parameters())
-    torch._foreach_lerp_(slow, fast, 1 - momentum)  # type: ignore[no-untyped-call]
+    for slow, fast in zip(target.parameters(), encoder.parameters(), strict=True):
+        slow.lerp_(fast, 1 - momentum)
     for kept, now in zip(target.buffers(), encoder.buffers(), strict=True):
         kept.copy_(now)

@@ -191,7 +191,7 @@ class JointTrainer:
                     low, high = config.final_temperature, config.temperature
                     losses = self._losses(data, steps, low + (high - low) * _cosine(done), generator)
                     optimizer.zero_grad()
-                    losses[0].backward()
+                    losses[0].backward()  # type: ignore[no-untyped-call]
                     torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
                     optimizer.step()
                     follow(self.target, self.encoder, config.momentum or 0.0)
@@ -272,9 +272,14 @@ class JointTrainer:
             weights = np.maximum(data.salience[members[rows]], data.salience[members[columns]])
         f = F.normalize(self.inward(states), dim=-1)
         forward = f @ F.normalize(targets, dim=-1).T
-        places = [torch.from_numpy(array).to(states.device) for array in (rows, columns, weights)]
+        place = states.device
         return multi_positive_info_nce(
-            forward + forward.T + f @ f.T, *places, temperature=temperature, bank_size=len(data.lookup)
+            forward + forward.T + f @ f.T,
+            torch.from_numpy(rows).to(place),
+            torch.from_numpy(columns).to(place),
+            torch.from_numpy(weights).to(place),
+            temperature,
+            bank_size=len(data.lookup),
         )
 
     def _note(self, curves: dict[str, list[float]], losses: Tensor, sample: Observations) -> None:
@@ -378,7 +383,8 @@ class _Data:
 
 def _next_step(experience: Experience) -> npt.NDArray[np.bool_]:
     same = np.diff(experience.trajectory, append=-1) == 0
-    return same & (np.diff(experience.position, append=0) == 1)
+    follows: npt.NDArray[np.bool_] = same & (np.diff(experience.position, append=0) == 1)
+    return follows
 
 
 def _batches(segments: Int64, random: np.random.Generator, count: int) -> Iterator[Int64]:
