@@ -236,8 +236,9 @@ class PredictiveAssociativeIndex:
                 return f"PredictiveAssociativeIndex(dim={bank.dim}, closed)"
             fitted = f"fitted with window {bank.window}" if bank.predictor else "not fitted"
             where = f"at {str(bank.folder)!r}" if bank.folder else "in memory"
+            senses = f" of {', '.join(bank.space.encoder.modalities)}" if bank.space else ""
             return (
-                f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories, "
+                f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
                 f"{bank.documents.count_trajectories():,} trajectories, {fitted}, "
                 f"{bank.manifest['backend']} ({bank.similar.kind}), {where})"
             )
