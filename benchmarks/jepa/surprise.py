@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks import metrics
-from benchmarks.jepa.setup import JOINT, WINDOW, Setup, Trained
+from benchmarks.jepa.setup import DIM, JOINT, WINDOW, Setup, Trained
 from benchmarks.worlds import multimodal
 from pam_retriever.channels import MODES, make_keys, query_vectors, unit
 from pam_retriever.cooccurrence import Experience
-from pam_retriever.jepa import JointTrainer, Observations
+from pam_retriever.jepa import CompositeEncoder, JointTrainer, Modality, Observations
 from pam_retriever.jepa.joint import salience_of
+from pam_retriever.predictor import Predictor
 from pam_retriever.training import predict
 from pam_retriever.types import Float32, Int64
 
@@ -31,8 +31,7 @@ def surprise(setup: Setup) -> dict[str, Any]:
     experience = Experience(np.arange(len(new)), new.episode, new.position)
     errors = trained.trainer.surprise(seen, experience, new.action)
     salience = salience_of(errors)
-    first = new.position == 0
-    events, plain = np.flatnonzero(new.event), np.flatnonzero(~new.event & ~first)
+    events, plain = np.flatnonzero(new.event), np.flatnonzero(~new.event & (new.position > 0))
     auc = metrics.auc(errors[events], errors[plain])
     random = np.random.default_rng(setup.seed)
     weights = {
@@ -40,17 +39,18 @@ def surprise(setup: Setup) -> dict[str, Any]:
         "none": np.ones_like(salience),
         "shuffled surprise": random.permutation(salience),
     }
-    together = _join(setup, seen)
+    bank = np.concatenate([trained.encoder.encode(setup.stored), trained.encoder.encode(seen)])
     both = Experience(
-        np.arange(len(old) + len(new)),
+        np.arange(len(bank)),
         np.concatenate([old.episode, new.episode + setup.episodes]),
         np.concatenate([old.position, new.position]),
     )
+    asked = {name: _ask(setup, trained, new, targets) for name, targets in (("event", events), ("plain", _plain(new)))}
     columns: dict[str, dict[str, float]] = {}
     for exposures in EXPOSURES:
         for name, weight in weights.items():
-            learned = _learn(setup, trained, together, both, np.concatenate([np.ones(len(old)), weight]), exposures)
-            columns[f"{name}, {exposures}"] = _measure(setup, trained, learned, new, together, random_seed=setup.seed)
+            learned = _learn(setup, trained, bank, both, np.concatenate([np.ones(len(old)), weight]), exposures)
+            columns[f"{name}, {exposures}"] = _measure(len(old), learned, bank, asked)
     return {
         "columns": columns,
         "rows": ["event recalled", "plain recalled"],
@@ -64,46 +64,42 @@ def surprise(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _join(setup: Setup, seen: Observations) -> Observations:
-    return Observations(
-        {name: np.concatenate([setup.stored.values[name], value]) for name, value in seen.values.items()},
-        {name: np.concatenate([setup.stored.present[name], there]) for name, there in seen.present.items()},
-    )
-
-
 def _learn(
-    setup: Setup, trained: Trained, together: Observations, both: Experience, salience: Float32, exposures: int
-) -> torch.nn.Module:
+    setup: Setup, trained: Trained, bank: Float32, both: Experience, salience: Float32, exposures: int
+) -> Predictor:
     """The inward predictor after so many replays; the encoder stays as it is."""
-    frozen = copy.deepcopy(trained.encoder).requires_grad_(False)
+    kinds = {"state": Modality.vector(DIM, precomputed=True)}
+    given = CompositeEncoder(kinds, fusion="concatenate", weights={"state": DIM})  # gives the states as they are
     config = replace(JOINT, passes=exposures, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
-    trainer = JointTrainer(frozen, inward=copy.deepcopy(trained.trainer.inward), config=config)
-    trainer.fit(together, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
+    trainer = JointTrainer(given, inward=copy.deepcopy(trained.trainer.inward), config=config)
+    trainer.fit({"state": bank}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
     return trainer.inward
 
 
+def _ask(setup: Setup, trained: Trained, new: multimodal.World, targets: Int64) -> tuple[Int64, Int64, Float32]:
+    """The targets, moments two to five steps away, and the states of fresh views of these."""
+    random = np.random.default_rng([setup.seed, 6])
+    cues = targets + random.choice([-5, -4, -3, -2, 2, 3, 4, 5], len(targets))
+    return targets, cues, trained.encoder.encode(Observations(*new.observe(cues, seed=22)))
+
+
 def _measure(
-    setup: Setup, trained: Trained, inward: Any, new: multimodal.World, together: Observations, random_seed: int
+    start: int, inward: Predictor, bank: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
 ) -> dict[str, float]:
-    """How often a fresh view of a moment two to five steps away brings the event, or a plain moment, among 20."""
-    random = np.random.default_rng([random_seed, 6])
-    bank = trained.encoder.encode(together)
+    """How often the cue brings the event, or the plain moment, among 20; the moment of the cue does not count."""
     keys = make_keys(bank, predict(inward, bank))
-    start = len(setup.world)
     result = {}
-    for name, targets in (("event", np.flatnonzero(new.event)), ("plain", _plain(new, random))):
-        offset = random.choice([-5, -4, -3, -2, 2, 3, 4, 5], len(targets))
-        cues = trained.encoder.encode(Observations(*new.observe(targets + offset, seed=22)))
-        scores = query_vectors(MODES["association"], unit(cues), unit(cues), predict(inward, cues)) @ keys.T
-        scores[np.arange(len(cues)), start + targets + offset] = -np.inf
-        result[f"{name} recalled"] = float(
-            np.mean([t in row for t, row in zip(start + targets, metrics.top(scores, 20), strict=True)])
-        )
+    for name, (targets, cues, states) in asked.items():
+        scores = query_vectors(MODES["association"], unit(states), unit(states), predict(inward, states)) @ keys.T
+        scores[np.arange(len(cues)), start + cues] = -np.inf
+        ranked = metrics.top(scores, 20)
+        result[f"{name} recalled"] = float((ranked == (start + targets)[:, None]).any(1).mean())
     return result
 
 
-def _plain(new: multimodal.World, random: np.random.Generator) -> Int64:
-    """Three ordinary moments of each episode, far enough from its ends and not the event."""
+def _plain(new: multimodal.World) -> Int64:
+    """Ordinary moments, far enough from the ends of their episode, three an episode on average."""
     length = int(new.position.max()) + 1
     inside = np.flatnonzero(~new.event & (new.position >= 5) & (new.position < length - 5))
-    return np.sort(random.choice(inside, 3 * EPISODES, replace=False))
+    chosen: Int64 = np.sort(np.random.default_rng(7).choice(inside, 3 * EPISODES, replace=False))
+    return chosen
