@@ -1,8 +1,7 @@
 """``python -m benchmarks.jepa all``: every experiment of docs/jepa.md, one result file each.
 
-An experiment whose result file is there is left out unless ``--again``, so a run that was stopped goes on. The two
-LoCoMo columns need its file, see ``benchmarks.real.locomo``. Settings were chosen on world seed 7; the reported
-world has seed 42.
+An experiment whose result file is there is left out unless ``--again``, so a run that was stopped goes on. LoCoMo
+needs its file, see ``benchmarks.real.locomo``. Settings were chosen on world seed 7; the reported world has seed 42.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--models", type=Path, default=Path("benchmarks/models"), help="where trained models are kept")
     parser.add_argument("--locomo", type=Path, help="locomo10.json; else it is looked for in PAM_DATA_DIR")
+    parser.add_argument("--embeddings", type=Path, help="an .npz file to keep those of LoCoMo in between runs")
     parser.add_argument("--again", action="store_true", help="also what has a result")
     parser.add_argument("--results", type=Path, default=report.RESULTS)
     arguments = parser.parse_args()
@@ -53,7 +53,7 @@ def main() -> None:
             continue
         started = time.perf_counter()
         if name == "locomo":
-            result = turns_as_states(arguments.locomo, arguments.passes, arguments.device)
+            result = turns_as_states(arguments.locomo, arguments.passes, arguments.device, arguments.embeddings)
         else:
             result = EXPERIMENTS[name](setup)
         tables = result["columns"]

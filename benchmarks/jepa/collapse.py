@@ -8,12 +8,13 @@ from typing import Any
 from benchmarks.jepa.association import ROWS, both, fitted, measure
 from benchmarks.jepa.setup import OUTWARD, Setup, health
 
+STILL = replace(OUTWARD, settle=0)
 ARMS = {
     "both": ("outward", OUTWARD),
-    "stop-gradient alone": ("outward-stop", replace(OUTWARD, momentum=None)),
-    "EMA alone": ("outward-ema", replace(OUTWARD, stop_gradient=False)),
-    "neither": ("outward-neither", replace(OUTWARD, momentum=None, stop_gradient=False)),
-    "neither, variance term": ("outward-variance", replace(OUTWARD, momentum=None, stop_gradient=False, variance=1.0)),
+    "stop-gradient alone": ("outward-stop", replace(STILL, momentum=None)),
+    "EMA alone": ("outward-ema", replace(STILL, stop_gradient=False)),
+    "neither": ("outward-neither", replace(STILL, momentum=None, stop_gradient=False)),
+    "neither, variance term": ("outward-variance", replace(STILL, momentum=None, stop_gradient=False, variance=1.0)),
 }
 
 

@@ -27,13 +27,10 @@ TUNED_ON = 2
 WEIGHTS = ({"speaker": 0.03, "date": 0.03}, {"speaker": 0.1, "date": 0.1}, {"speaker": 0.3, "date": 0.3})
 
 
-def turns_as_states(file: Path | None, passes: int, device: str) -> dict[str, Any]:
-    embedder = locomo.load_embedder(None)
+def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | None) -> dict[str, Any]:
     recalls: dict[str, list[list[list[float]]]] = {}
     conversations = locomo.read(locomo.find_file(file))
-    for conversation in conversations:
-        texts = embedder.encode([turn["text"] for turn in conversation.turns], show_progress_bar=False)
-        asked = embedder.encode([question for question, _, _ in conversation.questions], show_progress_bar=False)
+    for conversation, (texts, asked) in zip(conversations, embed(conversations, kept), strict=True):
         speakers = [turn["text"].split(":", 1)[0] for turn in conversation.turns]
         dates = [seconds(turn["date"]) for turn in conversation.turns]
         moments = [{"text": t, "speaker": s, "date": d} for t, s, d in zip(texts, speakers, dates, strict=True)]
@@ -100,6 +97,27 @@ def turns_as_states(file: Path | None, passes: int, device: str) -> dict[str, An
         "rows": [f"R@{depth}" for depth in DEPTHS],
         "questions": len(next(iter(reported.values()))),
     }
+
+
+def embed(conversations: list[locomo.Conversation], kept: Path | None) -> list[tuple[Float32, Float32]]:
+    """Turns and questions, from the file that keeps them if it is there."""
+    if kept is not None and kept.exists():
+        with np.load(kept) as file:
+            return [(file[f"t{at}"], file[f"q{at}"]) for at in range(len(conversations))]
+    embedder = locomo.load_embedder(None)
+    parts = [
+        tuple(
+            embedder.encode(texts, normalize_embeddings=True, show_progress_bar=False) for texts in (turns, questions)
+        )
+        for turns, questions in (
+            ([turn["text"] for turn in c.turns], [question for question, _, _ in c.questions]) for c in conversations
+        )
+    ]
+    if kept is not None:
+        np.savez(
+            kept, **{f"{kind}{at}": p for at, part in enumerate(parts) for kind, p in zip("tq", part, strict=True)}
+        )
+    return [(turns, questions) for turns, questions in parts]
 
 
 def ask(answers: dict[str, Any], name: str, index: PredictiveAssociativeIndex, cues: Float32 | list[Any]) -> None:

@@ -22,7 +22,7 @@ from pam_retriever.types import Float32, Int64
 DIM, WINDOW, QUERIES = 128, 5, 500
 STORED, FRESH = 1, 2  # seeds of the views that are stored, and of those that are asked
 JOINT = JointConfig()
-OUTWARD = replace(JOINT, inward=0.0)
+OUTWARD = replace(JOINT, inward=0.0, momentum=0.996, final_momentum=1.0)  # the schedule of I-JEPA
 
 
 @dataclass(frozen=True)

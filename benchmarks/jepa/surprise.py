@@ -70,7 +70,7 @@ def _learn(
     """The inward predictor after so many replays; the encoder stays as it is."""
     kinds = {"state": Modality.vector(DIM, precomputed=True)}
     given = CompositeEncoder(kinds, fusion="concatenate", weights={"state": DIM})  # gives the states as they are
-    config = replace(JOINT, passes=exposures, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
+    config = replace(JOINT, passes=exposures, settle=0, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
     trainer = JointTrainer(given, inward=copy.deepcopy(trained.trainer.inward), config=config)
     trainer.fit({"state": bank}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
     return trainer.inward

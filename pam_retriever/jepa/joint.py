@@ -36,11 +36,14 @@ class JointConfig:
 
     Attributes:
         passes: over all trajectories.
+        settle: passes after these, in which only the outward predictor is trained, on the final states. (For the inward
+            one there is ``fit`` of the index.)
         batch_size: states in a step, made of whole trajectories or segments of them.
         learning_rate: peak, after a twentieth of the steps; falls along a cosine to a hundredth.
         weight_decay: of AdamW.
         gradient_clip: largest gradient norm.
         momentum: of the target encoder; None for none: targets are the encoder's own.
+        final_momentum: at the end, reached linearly; None for the same throughout.
         stop_gradient: whether targets are constants. Without, gradient reaches the encoder through them,
             also where their values are those of the target encoder.
         outward: weight of the outward loss.
@@ -53,12 +56,14 @@ class JointConfig:
         hidden: width of the inward predictor.
     """
 
-    passes: int = 20
+    passes: int = 15
+    settle: int = 40
     batch_size: int = 400
     learning_rate: float = 2e-3
     weight_decay: float = 1e-4
     gradient_clip: float = 1.0
     momentum: float | None = 0.98
+    final_momentum: float | None = None
     stop_gradient: bool = True
     outward: float = 1.0
     inward: float = 1.0
@@ -194,12 +199,13 @@ class JointTrainer:
                     losses[0].backward()  # type: ignore[no-untyped-call]
                     torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
                     optimizer.step()
-                    follow(self.target, self.encoder, config.momentum or 0.0)
+                    follow(self.target, self.encoder, _momentum(config, done))
                     sums += torch.stack(losses[1:]).detach().cpu()
                     step += 1
                     bar.update()
                 self._note(curves, sums / len(batches), sample)
                 bar.set_postfix(outward=f"{curves['outward'][-1]:.3f}", inward=f"{curves['inward'][-1]:.3f}")
+        self._settle(data, segments, random, place)
         for module in (self.encoder, self.target, self.outward, self.inward):
             module.cpu().eval()
         return JointReport(
@@ -221,6 +227,27 @@ class JointTrainer:
             predicted = self.outward(states[:-1], given)
             error = (1 - F.cosine_similarity(predicted, states[1:])).numpy()
         return np.concatenate([[0], np.where(went_on, error, 0)]).astype(np.float32)
+
+    def _settle(self, data: _Data, segments: Int64, random: np.random.Generator, place: torch.device) -> None:
+        """The outward predictor over the final states: nothing is encoded again, so this takes little time."""
+        config = self.config
+        if not config.settle or not config.outward:
+            return
+        states = torch.from_numpy(self.target.encode(data.observations)).to(place)
+        parameters = list(self.outward.parameters())
+        optimizer = torch.optim.AdamW(parameters, weight_decay=config.weight_decay, betas=(0.9, 0.95))
+        count = math.ceil(len(data.experience) / config.batch_size)
+        for number in range(config.settle):
+            for group in optimizer.param_groups:
+                group["lr"] = config.learning_rate / 2 * (0.01 + 0.99 * _cosine(number / config.settle))
+            for steps in _batches(segments, random, count):
+                members, at = np.unique(data.experience.states[steps], return_inverse=True)
+                x = states[torch.from_numpy(members).to(place)]
+                loss = self._outward_loss(x, x, data, steps, torch.from_numpy(at).to(place))
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
+                optimizer.step()
 
     def _losses(self, data: _Data, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
         """The whole loss, the outward and the inward part of it, of a batch of steps."""
@@ -419,6 +446,11 @@ def _check_actions(outward: OutwardPredictor, actions: Actions | None, steps: in
             raise InvalidInput("Got other actions.", f"whole numbers from 0 to {outward.actions - 1}", "Renumber them.")
     elif actions is not None and not np.isfinite(actions).all():
         raise InvalidInput("The actions hold NaN or infinity.", "finite numbers", "Check them.")
+
+
+def _momentum(config: JointConfig, done: float) -> float:
+    start = config.momentum or 0.0
+    return start if config.final_momentum is None else start + (config.final_momentum - start) * done
 
 
 def _cosine(done: float) -> float:

@@ -10,10 +10,7 @@ from pam_retriever.validation import check_count
 
 
 class OutwardPredictor(nn.Module):
-    """An MLP beside a linear map, from a state, and an action if there is one, to the next state.
-
-    The linear map starts anywhere, not at the identity: a predictor that begins by copying lets the states of
-    neighbours draw together faster than it learns to tell them apart.
+    """A residual MLP from a state, and an action if there is one, to the next state.
 
     Args:
         dim: d, length of a state.
@@ -34,7 +31,6 @@ class OutwardPredictor(nn.Module):
             self.inward = nn.Linear(dim + self.action_dim, hidden)
             self.middle = nn.Linear(hidden, hidden)
             self.outward = nn.Linear(hidden, dim)
-            self.straight = nn.Linear(dim + self.action_dim, dim)
 
     def forward(self, states: Tensor, actions: Tensor | None = None) -> Tensor:
         """The next state; (B, d) and actions (B,) int64 or (B, action_dim) -> (B, d), mean 0 and variance 1."""
@@ -44,7 +40,7 @@ class OutwardPredictor(nn.Module):
             x = torch.cat([states, given.to(states.dtype)], dim=-1)
         h = F.gelu(self.inward(x))
         h = h + F.gelu(self.middle(h))
-        return F.layer_norm(self.straight(x) + self.outward(h), (self.dim,))
+        return F.layer_norm(states + self.outward(h), (self.dim,))
 
     def rollout(self, states: Tensor, actions: Tensor | None, steps: int) -> list[Tensor]:
         """The states after 1, 2, ... ``steps`` steps, each predicted from the last.
