@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm
 
-from benchmarks.jepa.setup import JOINT, OUTWARD, Setup
+from benchmarks.jepa.setup import JOINT, OUTWARD, Setup, index_of
 from benchmarks.worlds import multimodal
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.channels import unit
 from pam_retriever.jepa import Observations
 from pam_retriever.types import Float32, Int64
@@ -17,6 +21,7 @@ from pam_retriever.types import Float32, Int64
 AHEAD = (1, 5)
 RIDGES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 STEPS, STARTS = 12, 200
+Step = Callable[[Tensor, Int64], Tensor]
 
 
 def prediction(setup: Setup) -> dict[str, Any]:
@@ -54,7 +59,7 @@ def features(states: Float32, actions: Int64) -> npt.NDArray[np.float64]:
 
 
 def ridge(x: npt.NDArray[np.float64], y: Float32, asked: npt.NDArray[np.float64]) -> Float32:
-    """Linear regression; the strictness is chosen on the last fifth of what it learns from."""
+    """Linear regression; its strength is chosen on the last fifth of what it learns from."""
     cut = len(x) * 4 // 5
 
     def solve(strength: float, count: int) -> npt.NDArray[np.float64]:
@@ -84,14 +89,26 @@ def score(predicted: Float32, states: Float32, ends: Int64, starts: Int64) -> di
 def imagination(setup: Setup) -> dict[str, Any]:
     """Alternates outward and inward steps from fresh views, and compares with walks of the same step lengths."""
     trained = setup.train("joint", JOINT)
-    bank = unit(trained.encoder.encode(setup.stored))
+    states = trained.encoder.encode(setup.stored)
+    bank, index = unit(states), index_of(states, trained.trainer.inward)
+
+    def outward(here: Tensor, taken: Int64) -> Tensor:
+        return trained.trainer.outward(here, torch.from_numpy(taken))
+
+    def inward(here: Tensor, _: Int64) -> Tensor:
+        return layer_norm(torch.from_numpy(recalled(index, bank, unit(here.numpy()))), here.shape[1:])
+
+    def prediction(here: Tensor, _: Int64) -> Tensor:
+        return layer_norm(trained.trainer.inward(here), here.shape[1:])
+
     random = np.random.default_rng(setup.seed)
     starts = trained.encoder.encode(setup.fresh[np.arange(STARTS)])
     actions = random.integers(0, multimodal.ACTIONS, (STEPS, STARTS))
     paths = {
-        "outward and inward": walk(trained, starts, actions, ("outward", "inward")),
-        "outward alone": walk(trained, starts, actions, ("outward",)),
-        "inward alone": walk(trained, starts, actions, ("inward",)),
+        "outward and inward": walk(starts, actions, (outward, inward)),
+        "outward and inward, never through memory": walk(starts, actions, (outward, prediction)),
+        "outward alone": walk(starts, actions, (outward,)),
+        "inward alone": walk(starts, actions, (inward,)),
     }
     both = paths["outward and inward"]
     lengths = [(both[t] * both[t + 1]).sum(1) for t in range(STEPS)]  # cosines of its steps
@@ -109,16 +126,25 @@ def imagination(setup: Setup) -> dict[str, Any]:
     }
 
 
-def walk(trained: Any, starts: Float32, actions: Int64, kinds: tuple[str, ...]) -> list[Float32]:
-    """The states on the way, of unit length: start, and one a step, by each predictor in turn."""
+def recalled(index: PredictiveAssociativeIndex, bank: Float32, here: Float32) -> Float32:
+    """An inward step: the mean of the four memories most associated, but for the one that the state is a view of."""
+    nearest = (here @ bank.T).argmax(1)
+    reached = np.empty_like(here)
+    for at, hits in enumerate(index.recall(here, k=5)):
+        others = [(int(hit.id), hit.score) for hit in hits if int(hit.id) != nearest[at]][:4]
+        rows, scores = (np.array(column) for column in zip(*others, strict=True))
+        weights = np.exp((scores - scores.max()) / 0.05)
+        reached[at] = weights @ bank[rows] / weights.sum()
+    return reached
+
+
+def walk(starts: Float32, actions: Int64, kinds: tuple[Step, ...]) -> list[Float32]:
+    """The states on the way, of unit length: start, and one a step, by each kind of step in turn."""
     here = torch.from_numpy(starts)
     path = [unit(starts)]
     with torch.no_grad():
         for step, taken in enumerate(actions):
-            if kinds[step % len(kinds)] == "outward":
-                here = trained.trainer.outward(here, torch.from_numpy(taken))
-            else:
-                here = torch.nn.functional.layer_norm(trained.trainer.inward(here), here.shape[1:])
+            here = kinds[step % len(kinds)](here, taken)
             path.append(unit(here.numpy()))
     return path
 

@@ -14,9 +14,11 @@ import torch
 from torch import nn
 
 from benchmarks.worlds import multimodal
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, Observations, OutwardPredictor
 from pam_retriever.jepa.collapse import effective_rank, spread
+from pam_retriever.predictor import Predictor
 from pam_retriever.types import Float32, Int64
 
 DIM, WINDOW, QUERIES = 128, 5, 500
@@ -125,6 +127,20 @@ def make_encoder(senses: tuple[str, ...] = tuple(multimodal.MISSING)) -> Composi
         "contextual": Modality.vector(multimodal.CONTEXT),
     }
     return CompositeEncoder({sense: kinds[sense] for sense in senses}, dim=DIM)
+
+
+def as_it_is() -> CompositeEncoder:
+    """An encoder of states that are encoded already; it gives them back."""
+    kinds = {"state": Modality.vector(DIM, precomputed=True)}
+    return CompositeEncoder(kinds, fusion="concatenate", weights={"state": DIM})
+
+
+def index_of(states: Float32, predictor: Predictor) -> PredictiveAssociativeIndex:
+    """The library's index over states, with an inward predictor trained elsewhere; the ids are the rows."""
+    index = PredictiveAssociativeIndex(encoder=as_it_is())
+    index.add({"state": states}, [str(row) for row in range(len(states))])
+    index.reencode(as_it_is(), predictor, window=WINDOW)
+    return index
 
 
 def health(states: Float32) -> dict[str, float]:

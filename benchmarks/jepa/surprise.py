@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import metrics
-from benchmarks.jepa.setup import DIM, JOINT, WINDOW, Setup, Trained
+from benchmarks.jepa.setup import JOINT, WINDOW, Setup, Trained, as_it_is, index_of
 from benchmarks.worlds import multimodal
-from pam_retriever.channels import MODES, make_keys, query_vectors, unit
 from pam_retriever.cooccurrence import Experience
-from pam_retriever.jepa import CompositeEncoder, JointTrainer, Modality, Observations
+from pam_retriever.jepa import JointTrainer, Observations
 from pam_retriever.jepa.joint import salience_of
 from pam_retriever.predictor import Predictor
-from pam_retriever.training import predict
 from pam_retriever.types import Float32, Int64
 
 EPISODES = 60  # new ones, each with one event
@@ -68,10 +66,8 @@ def _learn(
     setup: Setup, trained: Trained, bank: Float32, both: Experience, salience: Float32, exposures: int
 ) -> Predictor:
     """The inward predictor after so many replays; the encoder stays as it is."""
-    kinds = {"state": Modality.vector(DIM, precomputed=True)}
-    given = CompositeEncoder(kinds, fusion="concatenate", weights={"state": DIM})  # gives the states as they are
     config = replace(JOINT, passes=exposures, settle=0, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
-    trainer = JointTrainer(given, inward=copy.deepcopy(trained.trainer.inward), config=config)
+    trainer = JointTrainer(as_it_is(), inward=copy.deepcopy(trained.trainer.inward), config=config)
     trainer.fit({"state": bank}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
     return trainer.inward
 
@@ -87,13 +83,14 @@ def _measure(
     start: int, inward: Predictor, bank: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
 ) -> dict[str, float]:
     """How often the cue brings the event, or the plain moment, among 20; the moment of the cue does not count."""
-    keys = make_keys(bank, predict(inward, bank))
+    index = index_of(bank, inward)
     result = {}
     for name, (targets, cues, states) in asked.items():
-        scores = query_vectors(MODES["association"], unit(states), unit(states), predict(inward, states)) @ keys.T
-        scores[np.arange(len(cues)), start + cues] = -np.inf
-        ranked = metrics.top(scores, 20)
-        result[f"{name} recalled"] = float((ranked == (start + targets)[:, None]).any(1).mean())
+        found = [
+            str(start + target) in [hit.id for hit in hits if hit.id != str(start + cue)][:20]
+            for target, cue, hits in zip(targets, cues, index.recall(states, k=21), strict=True)
+        ]
+        result[f"{name} recalled"] = float(np.mean(found))
     return result
 
 
