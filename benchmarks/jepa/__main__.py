@@ -16,7 +16,7 @@ from benchmarks.jepa.association import association
 from benchmarks.jepa.collapse import collapse
 from benchmarks.jepa.locomo import turns_as_states
 from benchmarks.jepa.prediction import imagination, prediction
-from benchmarks.jepa.senses import senses
+from benchmarks.jepa.senses import ablation, missing
 from benchmarks.jepa.setup import JOINT, Setup
 from benchmarks.jepa.specificity import specificity
 from benchmarks.jepa.surprise import surprise
@@ -28,7 +28,8 @@ EXPERIMENTS = {
     "imagination": imagination,
     "surprise": surprise,
     "collapse": collapse,
-    "senses": senses,
+    "missing": missing,
+    "ablation": ablation,
 }
 
 

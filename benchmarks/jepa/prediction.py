@@ -13,7 +13,7 @@ from torch.nn.functional import layer_norm
 
 from benchmarks.jepa.setup import JOINT, OUTWARD, Setup, index_of
 from benchmarks.worlds import multimodal
-from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever import Channels, PredictiveAssociativeIndex
 from pam_retriever.channels import unit
 from pam_retriever.jepa import Observations
 from pam_retriever.types import Float32, Int64
@@ -98,6 +98,10 @@ def imagination(setup: Setup) -> dict[str, Any]:
     def inward(here: Tensor, _: Int64) -> Tensor:
         return layer_norm(torch.from_numpy(recalled(index, bank, unit(here.numpy()))), here.shape[1:])
 
+    def forward(here: Tensor, _: Int64) -> Tensor:
+        near = recalled(index, bank, unit(here.numpy()), Channels(forward=1.0))
+        return layer_norm(torch.from_numpy(near), here.shape[1:])
+
     def prediction(here: Tensor, _: Int64) -> Tensor:
         return layer_norm(trained.trainer.inward(here), here.shape[1:])
 
@@ -106,6 +110,7 @@ def imagination(setup: Setup) -> dict[str, Any]:
     actions = random.integers(0, multimodal.ACTIONS, (STEPS, STARTS))
     paths = {
         "outward and inward": walk(starts, actions, (outward, inward)),
+        "outward and inward, forward channel": walk(starts, actions, (outward, forward)),
         "outward and inward, never through memory": walk(starts, actions, (outward, prediction)),
         "outward alone": walk(starts, actions, (outward,)),
         "inward alone": walk(starts, actions, (inward,)),
@@ -126,11 +131,13 @@ def imagination(setup: Setup) -> dict[str, Any]:
     }
 
 
-def recalled(index: PredictiveAssociativeIndex, bank: Float32, here: Float32) -> Float32:
+def recalled(
+    index: PredictiveAssociativeIndex, bank: Float32, here: Float32, channels: Channels | None = None
+) -> Float32:
     """An inward step: the mean of the four memories most associated, but for the one that the state is a view of."""
     nearest = (here @ bank.T).argmax(1)
     reached = np.empty_like(here)
-    for at, hits in enumerate(index.recall(here, k=5)):
+    for at, hits in enumerate(index.recall(here, k=5, channels=channels)):
         others = [(int(hit.id), hit.score) for hit in hits if int(hit.id) != nearest[at]][:4]
         rows, scores = (np.array(column) for column in zip(*others, strict=True))
         weights = np.exp((scores - scores.max()) / 0.05)
