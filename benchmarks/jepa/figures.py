@@ -22,7 +22,13 @@ def main() -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
     curves = read("collapse")["curves"]
     for (name, curve), colour, mark in zip(curves.items(), COLOURS, MARKS, strict=True):
-        left.plot(range(1, len(curve["effective_rank"]) + 1), curve["effective_rank"], mark, color=colour, label=name)
+        left.plot(
+            range(1, len(curve["effective_rank"]) + 1),
+            curve["effective_rank"],
+            linestyle=mark,
+            color=colour,
+            label=name,
+        )
     left.set_xlabel("passes")
     left.set_ylabel("effective rank of 128")
     left.legend(fontsize=7, frameon=False)
