@@ -13,9 +13,10 @@ from pam_retriever import InvalidInput
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
 from pam_retriever.jepa import encoder as encoder_module
+from pam_retriever.jepa.batches import TrainingData
 from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
 from pam_retriever.jepa.ema import follow, make_target
-from pam_retriever.jepa.joint import _Data, salience_of
+from pam_retriever.jepa.joint import salience_of
 from pam_retriever.jepa.observations import read_observations, unpack
 
 
@@ -99,7 +100,7 @@ def test_steps_ahead_stop_at_the_end_and_at_gaps():
     experience = Experience(np.arange(7), np.array([0, 0, 0, 0, 1, 1, 1]), np.array([0, 1, 3, 4, 0, 1, 2]))
     kinds = {"x": Modality.vector(1)}
     read = read_observations({"x": np.ones((7, 1))}, kinds, "test")
-    data = _Data.of(read, experience, np.arange(7), 2, None)
+    data = TrainingData.of(read, experience, np.arange(7), 2, None)
     expected = [[1, -1], [-1, -1], [3, -1], [-1, -1], [5, 6], [6, -1], [-1, -1]]
     assert data.ahead(np.arange(7), 2).tolist() == expected
     # of a batch that lacks a step, places in the batch
@@ -110,7 +111,7 @@ def test_steps_ahead_stop_at_the_end_and_at_gaps():
 def test_segments_hold_every_pair_within_the_window():
     experience = Experience(np.arange(33), np.repeat([0, 1], [25, 8]), np.concatenate([np.arange(25), np.arange(8)]))
     read = read_observations({"x": np.ones((33, 1))}, {"x": Modality.vector(1)}, "test")
-    segments = _Data.of(read, experience, None, 3, None).segments(10, horizon=2, window=3)
+    segments = TrainingData.of(read, experience, None, 3, None).segments(10, horizon=2, window=3)
     assert (segments[:, 1] - segments[:, 0]).max() <= 10
     together = {(i, j) for a, b in segments.tolist() for i in range(a, b) for j in range(i, b)}
     for step in range(33):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,8 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
-from pam_retriever.cooccurrence import Associations, Experience, associate, within
+from pam_retriever.cooccurrence import Experience, within
 from pam_retriever.errors import InvalidInput, TrainingDiverged
+from pam_retriever.jepa.batches import Actions, TrainingData, batches, check_actions, drop, goes_on
 from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
 from pam_retriever.jepa.ema import follow, make_target
 from pam_retriever.jepa.encoder import CompositeEncoder
@@ -26,8 +26,6 @@ from pam_retriever.losses import multi_positive_info_nce
 from pam_retriever.predictor import Predictor, PredictorConfig
 from pam_retriever.training import choose_device
 from pam_retriever.types import Float32, Int64
-
-Actions = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -165,8 +163,8 @@ class JointTrainer:
             TrainingDiverged: the loss became NaN or infinite.
         """
         read = read_observations(observations, self.encoder.modalities, "fit")
-        _check_actions(self.outward, actions, len(experience))
-        data = _Data.of(read, experience, actions, window, salience)
+        check_actions(self.outward, actions, len(experience))
+        data = TrainingData.of(read, experience, actions, window, salience)
         place = choose_device(device)
         for module in (self.encoder, self.target, self.outward, self.inward):
             module.to(place)
@@ -187,8 +185,8 @@ class JointTrainer:
         ) as bar:
             for _ in range(config.passes):
                 sums = torch.zeros(2)
-                batches = list(_batches(segments, random, math.ceil(len(experience) / config.batch_size)))
-                for steps in batches:
+                drawn = list(batches(segments, random, math.ceil(len(experience) / config.batch_size)))
+                for steps in drawn:
                     done = step / total
                     rate = config.learning_rate * min(done / 0.05 + 0.01, 0.01 + 0.99 * _cosine(done))
                     for group in optimizer.param_groups:
@@ -203,7 +201,7 @@ class JointTrainer:
                     sums += torch.stack(losses[1:]).detach().cpu()
                     step += 1
                     bar.update()
-                self._note(curves, sums / len(batches), sample)
+                self._note(curves, sums / len(drawn), sample)
                 bar.set_postfix(outward=f"{curves['outward'][-1]:.3f}", inward=f"{curves['inward'][-1]:.3f}")
         self._settle(data, segments, random, place)
         for module in (self.encoder, self.target, self.outward, self.inward):
@@ -219,16 +217,16 @@ class JointTrainer:
     def surprise(self, observations: Any, experience: Experience, actions: Actions | None = None) -> Float32:
         """How wrong the outward predictor was about each step (S,): 1 - cosine; 0 where a trajectory begins."""
         read = read_observations(observations, self.encoder.modalities, "surprise")
-        _check_actions(self.outward, actions, len(experience))
+        check_actions(self.outward, actions, len(experience))
         states = torch.from_numpy(self.target.encode(read))[experience.states]
-        went_on = _next_step(experience)[:-1]
+        went_on = goes_on(experience)[:-1]
         with torch.inference_mode():
             given = None if actions is None else torch.from_numpy(actions[:-1])
             predicted = self.outward(states[:-1], given)
             error = (1 - F.cosine_similarity(predicted, states[1:])).numpy()
         return np.concatenate([[0], np.where(went_on, error, 0)]).astype(np.float32)
 
-    def _settle(self, data: _Data, segments: Int64, random: np.random.Generator, place: torch.device) -> None:
+    def _settle(self, data: TrainingData, segments: Int64, random: np.random.Generator, place: torch.device) -> None:
         """The outward predictor over the final states: nothing is encoded again, so this takes little time."""
         config = self.config
         if not config.settle or not config.outward:
@@ -240,7 +238,7 @@ class JointTrainer:
         for number in range(config.settle):
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate / 2 * (0.01 + 0.99 * _cosine(number / config.settle))
-            for steps in _batches(segments, random, count):
+            for steps in batches(segments, random, count):
                 members, at = np.unique(data.experience.states[steps], return_inverse=True)
                 x = states[torch.from_numpy(members).to(place)]
                 loss = self._outward_loss(x, x, data, steps, torch.from_numpy(at).to(place))
@@ -249,12 +247,12 @@ class JointTrainer:
                 torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
                 optimizer.step()
 
-    def _losses(self, data: _Data, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
+    def _losses(self, data: TrainingData, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
         """The whole loss, the outward and the inward part of it, of a batch of steps."""
         config, place = self.config, next(self.outward.parameters()).device
         members, at = np.unique(data.experience.states[steps], return_inverse=True)
         values, present = self.encoder.tensors(data.observations[members], place)
-        states = self.encoder(values, _drop(present, config.drop, generator))  # (B, d)
+        states = self.encoder(values, drop(present, config.drop, generator))  # (B, d)
         targets = self._targets(states, values, present)  # (B, d)
         outward = inward = states.new_zeros(())
         if config.outward:
@@ -275,7 +273,7 @@ class JointTrainer:
             slow: Tensor = self.target(values, present)
         return slow if self.config.stop_gradient else own + (slow - own).detach()
 
-    def _outward_loss(self, states: Tensor, targets: Tensor, data: _Data, steps: Int64, at: Tensor) -> Tensor:
+    def _outward_loss(self, states: Tensor, targets: Tensor, data: TrainingData, steps: Int64, at: Tensor) -> Tensor:
         """The mean squared error a dimension, over 1 to ``horizon`` steps ahead."""
         ahead = data.ahead(steps, self.config.horizon)  # (B, horizon) places in steps, -1 for none
         actions = data.future_actions(steps, self.config.horizon)
@@ -289,7 +287,9 @@ class JointTrainer:
                 total, count = total + error.square().mean(), count + 1
         return total / max(count, 1)
 
-    def _inward_loss(self, states: Tensor, targets: Tensor, data: _Data, members: Int64, temperature: float) -> Tensor:
+    def _inward_loss(
+        self, states: Tensor, targets: Tensor, data: TrainingData, members: Int64, temperature: float
+    ) -> Tensor:
         """The library's loss, on the score that recall uses, against the targets."""
         rows, columns, _ = within(data.associations, members, data.lookup)
         if not len(rows):
@@ -338,114 +338,6 @@ def salience_of(surprise: npt.NDArray[np.floating], usual: float = 3.0, stronges
     deviation = 1.4826 * float(np.median(np.abs(known - middle))) if len(known) else 0.0
     excess = (surprise - middle) / max(deviation, 1e-6) - usual
     return (1 + np.clip(excess, 0, strongest - 1)).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class _Data:
-    """What a training trains on; see ``JointTrainer.fit``."""
-
-    observations: Observations
-    experience: Experience
-    actions: Actions | None
-    associations: Associations
-    salience: Float32 | None
-    lookup: Int64
-    follows: npt.NDArray[np.bool_]  # (S,) whether the next step is the next position of the same trajectory
-
-    @classmethod
-    def of(
-        cls,
-        observations: Observations,
-        experience: Experience,
-        actions: Actions | None,
-        window: int,
-        salience: npt.NDArray[np.floating] | None,
-    ) -> _Data:
-        count = len(observations)
-        if not len(experience) or experience.states.min() < 0 or experience.states.max() >= count:
-            raise InvalidInput(
-                f"The experience has {len(experience)} steps of {count} memories.",
-                "at least one step, and states below the number of memories",
-                "Check Experience.states.",
-            )
-        if salience is not None:
-            salience = np.asarray(salience, np.float32)
-            if salience.shape != (count,) or not np.isfinite(salience).all() or salience.min() < 0:
-                raise InvalidInput(
-                    f"Got salience of shape {salience.shape}.", f"({count},) finite numbers of at least 0", "Check it."
-                )
-        associations = associate(experience, count, window)
-        lookup = np.full(count, -1, np.int64)
-        return cls(observations, experience, actions, associations, salience, lookup, _next_step(experience))
-
-    def segments(self, batch_size: int, horizon: int, window: int) -> Int64:
-        """(n, 2) first step and one after the last, of runs of at most a batch, that overlap where one is cut."""
-        ends = np.flatnonzero(np.diff(self.experience.trajectory)) + 1
-        bounds = np.concatenate([[0], ends, [len(self.experience)]])
-        overlap = min(max(window, horizon), batch_size // 2)
-        pieces = []
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            starts = np.arange(first, max(last - overlap, first + 1), max(batch_size - overlap, 1))
-            pieces.append(np.stack([starts, np.minimum(starts + batch_size, last)], axis=1))
-        return np.concatenate(pieces)
-
-    def ahead(self, steps: Int64, horizon: int) -> Int64:
-        """(B, horizon) where in ``steps`` the 1st, 2nd, ... step after each is; -1 for none."""
-        place = np.full(len(self.experience) + horizon, -1, np.int64)
-        place[steps] = np.arange(len(steps))
-        offsets = np.arange(1, horizon + 1)
-        unbroken = np.logical_and.accumulate(
-            self.follows[np.minimum(steps[:, None] + offsets - 1, len(self.follows) - 1)], axis=1
-        )
-        return np.where(unbroken, place[steps[:, None] + offsets], -1)
-
-    def future_actions(self, steps: Int64, horizon: int) -> Actions | None:
-        """(B, horizon, ...) the actions from each step on; past the end, the last one over again."""
-        if self.actions is None:
-            return None
-        later = np.minimum(steps[:, None] + np.arange(horizon), len(self.experience) - 1)
-        taken: Actions = self.actions[later]
-        return taken
-
-
-def _next_step(experience: Experience) -> npt.NDArray[np.bool_]:
-    same = np.diff(experience.trajectory, append=-1) == 0
-    follows: npt.NDArray[np.bool_] = same & (np.diff(experience.position, append=0) == 1)
-    return follows
-
-
-def _batches(segments: Int64, random: np.random.Generator, count: int) -> Iterator[Int64]:
-    """One pass: the segments shuffled and cut into ``count`` runs, as the distinct steps of each."""
-    shuffled = random.permutation(segments)
-    ends = np.cumsum(shuffled[:, 1] - shuffled[:, 0])
-    cuts = np.searchsorted(ends, np.linspace(0, ends[-1], count + 1)[1:-1])
-    for chosen in np.split(shuffled, cuts):
-        if len(chosen):
-            yield np.unique(np.concatenate([np.arange(first, last) for first, last in chosen]))
-
-
-def _drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) -> dict[str, Tensor]:
-    """The same, with modalities left out at random; a moment that would be left with none keeps all."""
-    names = list(present)
-    there = torch.stack([present[name] for name in names])  # (modalities, B)
-    kept = there & (torch.rand(there.shape, generator=generator) >= rate).to(there.device)
-    kept = torch.where(kept.any(dim=0), kept, there)
-    return {name: kept[at] for at, name in enumerate(names)}
-
-
-def _check_actions(outward: OutwardPredictor, actions: Actions | None, steps: int) -> None:
-    wants = (steps,) if outward.actions is not None else (steps, outward.action_dim)
-    if (actions is None) != (not outward.action_dim) or (actions is not None and np.shape(actions) != wants):
-        raise InvalidInput(
-            f"Got {'no actions' if actions is None else f'actions of shape {np.shape(actions)}'}.",
-            f"shape {wants}" if outward.action_dim else "none: the outward predictor takes no actions",
-            "Make the OutwardPredictor with actions=, or action_dim=, to match.",
-        )
-    if actions is not None and outward.actions is not None:
-        if np.asarray(actions).dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= outward.actions:
-            raise InvalidInput("Got other actions.", f"whole numbers from 0 to {outward.actions - 1}", "Renumber them.")
-    elif actions is not None and not np.isfinite(actions).all():
-        raise InvalidInput("The actions hold NaN or infinity.", "finite numbers", "Check them.")
 
 
 def _momentum(config: JointConfig, done: float) -> float:
