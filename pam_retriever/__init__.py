@@ -27,11 +27,13 @@ from pam_retriever.errors import (
     UnknownId,
 )
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
 from pam_retriever.predictor import PredictorConfig
 from pam_retriever.types import Evidence, FitReport, Hit, Record, Trajectory
 
 __all__ = [
     "Channels",
+    "CompositeEncoder",
     "EmptyIndex",
     "Evidence",
     "FitConfig",
@@ -41,8 +43,12 @@ __all__ = [
     "IndexFormatError",
     "IndexLocked",
     "InvalidInput",
+    "JointConfig",
+    "JointTrainer",
     "MissingExtra",
+    "Modality",
     "NotFitted",
+    "OutwardPredictor",
     "PAMError",
     "PredictiveAssociativeIndex",
     "PredictorConfig",

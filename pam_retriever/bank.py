@@ -13,6 +13,7 @@ from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
 from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput
+from pam_retriever.jepa.store import Space, read_space, write_space
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
@@ -39,6 +40,7 @@ class Bank:
         folder: where the index lives, None for one in memory.
         source: where to read the predictor from, if the database names one.
         home: what to close with the database: the folder's lock and checksum.
+        space: the encoder of a new index; of one that is read, for its custom modules.
 
     Attributes:
         similar: over p, (d): plain similarity, and cue completion.
@@ -48,6 +50,7 @@ class Bank:
         trust: in the channels; None before ``fit``, and for the published recipe.
         lexicon: the words of the texts, and who was experienced next to whom.
         window: tau of the last ``fit``.
+        space: the encoder, None for an index of vectors. Replaced as a whole, with all vectors, never changed.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Bank:
         folder: Path | None = None,
         source: Path | None = None,
         home: snapshot.Home | None = None,
+        space: Space | None = None,
     ) -> None:
         self._documents: Documents | None = documents
         self._home, self._source = home, source
@@ -67,6 +71,7 @@ class Bank:
         self.predictor: Predictor | None = None
         self.trust: Trust | None = None
         self.window = 5
+        self.space = read_space(documents, space, self.dim)
         model = documents.setting("model")
         if source is not None:
             check_backend(str(manifest["backend"]))
@@ -116,11 +121,18 @@ class Bank:
         elif documents is not None:
             documents.close()
 
-    def add(self, ids: list[str], texts: list[str | None], metadatas: list[str], vectors: Float32) -> None:
+    def add(
+        self,
+        ids: list[str],
+        texts: list[str | None],
+        metadatas: list[str],
+        vectors: Float32,
+        observed: list[bytes] | None = None,
+    ) -> None:
         """Stores checked memories, replacing those whose id is there."""
         predicted = self._predict(vectors)
         with self.documents.transaction():
-            rows = self.documents.upsert(ids, texts, metadatas, vectors, predicted)
+            rows = self.documents.upsert(ids, texts, metadatas, vectors, predicted, observed)
         self._index([(rows, vectors, predicted)])
 
     def delete(self, ids: list[str]) -> int:
@@ -216,6 +228,42 @@ class Bank:
     def end_switchover(self, switchover: Switchover) -> None:
         """Stops noting changes, whether it was adopted or not. Nobody may write meanwhile."""
         self._switchovers.remove(switchover)
+
+    def move(self, space: Space, predictor: Predictor | None, window: int, rows: Int64, vectors: Float32) -> None:
+        """Takes over another encoder with all vectors (n, d) that it made, and f and e of them: all or none.
+
+        A ``fit`` after it begins afresh. Trust is fitted to a predictor: a new one has none, and recall uses the
+        plain channels.
+
+        Args:
+            space: the encoder.
+            predictor: f and e in its space; None before ``fit``.
+            window: tau of f.
+            rows: all rows, in the order of ``vectors``.
+            vectors: by that encoder.
+        """
+        documents = self.documents
+        predicted = None if predictor is None else predict(predictor, vectors)
+        similar = self._build(rows, make_keys(vectors, None))
+        associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
+        model, trust = documents.setting("model"), self.trust
+        if predictor is not None and predictor is not self.predictor:
+            model, packed = weights.pack_predictor(predictor)
+            model, trust = {**model, "trust": None, "learnt_to": 0}, None
+            if self.folder is not None:
+                documents.check_there()
+                weights.write_weights(self.folder, model, packed)
+        with documents.transaction():
+            documents.set_vectors(rows, vectors)
+            if predicted is not None:
+                documents.set_associations(rows, predicted)
+            if model is not None:
+                documents.set_setting("model", {**model, "window": window, "recipe": None})
+            write_space(documents, space)
+        self.space, self.predictor, self.trust, self.window = space, predictor, trust, window
+        self.similar, self.associative = similar, associative
+        if model is not None and self.folder is not None:
+            weights.remove_other_predictors(self.folder, keep=str(model["file"]))
 
     def save(self, folder: Path, overwrite: bool) -> None:
         """Writes a copy of the whole index to another folder."""

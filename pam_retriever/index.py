@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,8 +21,14 @@ from pam_retriever.embedding import Embedder, embed_texts, read_question
 from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.fusion import FUSED
+from pam_retriever.jepa.encoder import CompositeEncoder
+from pam_retriever.jepa.observations import Observations, ObservationsLike
+from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.jepa.store import Space, is_observed, no_encoder
 from pam_retriever.limits import MAX_DIM, MAX_HOPS, MAX_WINDOW
+from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
+from pam_retriever.reencoding import encode_anew
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.manifest import new_manifest, read_manifest
@@ -34,9 +43,10 @@ from pam_retriever.validation import (
     check_positive,
     check_texts,
     check_vectors,
+    read_query,
 )
 
-Query = str | npt.ArrayLike
+Query = str | npt.ArrayLike | ObservationsLike | Observations
 
 
 class PredictiveAssociativeIndex:
@@ -50,6 +60,8 @@ class PredictiveAssociativeIndex:
         backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact".
         embedder: what turns texts into vectors, so that ``add`` and ``recall`` take texts alone: a callable
             ``list[str] -> vectors``, a LangChain ``Embeddings`` or a sentence-transformers model. It is not saved.
+        encoder: makes vectors of observations: ``add``, ``search`` and ``recall`` then also take dicts of
+            modalities, and ``dim`` follows from it. The index keeps a copy; see ``reencode``.
 
     Raises:
         InvalidInput: for any other argument.
@@ -65,19 +77,23 @@ class PredictiveAssociativeIndex:
         'slip'
     """
 
-    def __init__(self, dim: int | None = None, backend: str = "faiss", embedder: Any = None) -> None:
-        self._lock = ReadWriteLock()
+    def __init__(
+        self,
+        dim: int | None = None,
+        backend: str = "faiss",
+        embedder: Any = None,
+        *,
+        encoder: CompositeEncoder | None = None,
+    ) -> None:
+        self._lock, self._learning = ReadWriteLock(), threading.Lock()
         self._embedder = None if embedder is None else Embedder(embedder)
-        if dim is None:
-            if self._embedder is None:
-                raise InvalidInput("There is neither dim nor embedder.", "one of them", "Pass dim=...")
-            dim = self._embedder.dim()
-        self._bank = Bank(Documents(), _new_manifest(dim, backend))
+        space = None if encoder is None else Space.of(encoder)
+        self._bank = Bank(Documents(), _new_manifest(_read_dim(dim, space, self._embedder), backend), space=space)
 
     @classmethod
     def _of(cls, bank: Bank, embedder: Any) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
-        index._lock, index._bank = ReadWriteLock(), bank
+        index._lock, index._learning, index._bank = ReadWriteLock(), threading.Lock(), bank
         index._embedder = None if embedder is None else Embedder(embedder)
         return index
 
@@ -91,6 +107,7 @@ class PredictiveAssociativeIndex:
         backend: str = "faiss",
         embedder: Any = None,
         *,
+        encoder: CompositeEncoder | None = None,
         read_only: bool = False,
     ) -> PredictiveAssociativeIndex:
         """Opens the durable index in a folder, and makes it if it is not there.
@@ -104,6 +121,7 @@ class PredictiveAssociativeIndex:
             dim: needed to make an index; checked if it is there.
             backend: as for the class, for a new index.
             embedder: as for the class.
+            encoder: for a new index, or as for ``load``.
             read_only: change nothing, and leave the writer alone. Open it again to see what was written since.
 
         Raises:
@@ -114,6 +132,7 @@ class PredictiveAssociativeIndex:
             StorageError: the folder cannot be written to, or the disk is full.
         """
         folder = Path(path)
+        space = None if encoder is None else Space.of(encoder)
         if read_only or (folder.is_dir() and any(folder.iterdir())):
             manifest = read_manifest(folder)
             if dim is not None and dim != manifest["dim"]:
@@ -121,31 +140,37 @@ class PredictiveAssociativeIndex:
                     f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
                 )
         else:
-            if dim is None and embedder is not None:
-                dim = Embedder(embedder).dim()
-            if dim is None:
+            if dim is None and embedder is None and space is None:
                 raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
-            snapshot.create_folder(folder, _new_manifest(dim, backend))
+            made = _read_dim(dim, space, None if embedder is None else Embedder(embedder))
+            snapshot.create_folder(folder, _new_manifest(made, backend))
         if read_only:
-            bank = snapshot.view(folder, lambda documents, found: Bank(documents, found, source=folder))
+            bank = snapshot.view(folder, lambda documents, found: Bank(documents, found, source=folder, space=space))
             return cls._of(bank, embedder)
         home = snapshot.Home(folder)
         with home.closed_on_error():
-            return cls._of(Bank(home.documents, home.manifest, folder, source=folder, home=home), embedder)
+            bank = Bank(home.documents, home.manifest, folder, source=folder, home=home, space=space)
+            return cls._of(bank, embedder)
 
     @classmethod
-    def load(cls, path: str | Path, embedder: Any = None) -> PredictiveAssociativeIndex:
+    def load(
+        cls, path: str | Path, embedder: Any = None, *, encoder: CompositeEncoder | None = None
+    ) -> PredictiveAssociativeIndex:
         """Reads an index into memory, as it is now; the folder is left as it is and may be read by many.
 
         Args:
             path: the folder.
             embedder: as for the class.
+            encoder: needed where the index has one with modules of your own: built as it was then. Its
+                weights are replaced by the saved ones.
 
         Raises:
+            InvalidInput: the encoder is missing, or built otherwise.
             IndexFormatError: no index there, a damaged one, or one from a newer version.
         """
         folder = Path(path)
-        bank = snapshot.load(folder, lambda documents, found: Bank(documents, found, source=folder))
+        space = None if encoder is None else Space.of(encoder)
+        bank = snapshot.load(folder, lambda documents, found: Bank(documents, found, source=folder, space=space))
         return cls._of(bank, embedder)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
@@ -207,6 +232,18 @@ class PredictiveAssociativeIndex:
         return self._bank.dim
 
     @property
+    def encoder(self) -> CompositeEncoder | None:
+        """A copy of the encoder, to go on training; None for an index of vectors."""
+        space = self._bank.space
+        return None if space is None else copy.deepcopy(space.encoder).requires_grad_(True)
+
+    @property
+    def outward(self) -> OutwardPredictor | None:
+        """A copy of the outward predictor that ``reencode`` was given, or None."""
+        space = self._bank.space
+        return None if space is None or space.outward is None else copy.deepcopy(space.outward).requires_grad_(True)
+
+    @property
     def is_fitted(self) -> bool:
         """Whether ``recall`` has a predictor."""
         return self._bank.predictor is not None
@@ -225,15 +262,16 @@ class PredictiveAssociativeIndex:
             if bank.closed:
                 return f"PredictiveAssociativeIndex(dim={bank.dim}, closed)"
             fitted = f"fitted with window {bank.window}" if bank.predictor else "not fitted"
+            senses = f" of {', '.join(bank.space.encoder.modalities)}" if bank.space else ""
             return (
-                f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories, "
+                f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
                 f"{bank.documents.count_trajectories():,} trajectories, {fitted}, "
                 f"{bank.manifest['backend']} ({bank.similar.kind}), {bank.place})"
             )
 
     def add(
         self,
-        vectors: npt.ArrayLike | None = None,
+        vectors: npt.ArrayLike | ObservationsLike | Observations | None = None,
         ids: Sequence[str] | None = None,
         texts: Sequence[str | None] | None = None,
         metadatas: Sequence[Metadata | None] | None = None,
@@ -241,7 +279,9 @@ class PredictiveAssociativeIndex:
         """Stores memories; one whose id is there already is replaced and keeps its place in trajectories.
 
         Args:
-            vectors: (n, dim) finite numbers, no row all zeros; None embeds ``texts``.
+            vectors: (n, dim) finite numbers, no row all zeros; None embeds ``texts``. With an encoder also n
+                observations: a list of dicts of modalities, or a dict of n values each, None where one is missing.
+                These are kept.
             ids: n distinct non-empty strings; uuid4 strings if None.
             texts: n strings or None.
             metadatas: n dicts that JSON can hold, or None.
@@ -252,10 +292,13 @@ class PredictiveAssociativeIndex:
         Raises:
             InvalidInput: nothing was stored.
         """
+        if is_observed(vectors):
+            return self._add_observed(vectors, ids, texts, metadatas)
         embedded = vectors is None
+        given: Any = vectors
         if vectors is None:
-            vectors = embed_texts(self._embedder, texts, self.dim, self.note("embedder"))
-        checked = check_vectors(vectors, self.dim, "add")
+            given = embed_texts(self._embedder, texts, self.dim, self.note("embedder"))
+        checked = check_vectors(given, self.dim, "add")
         names = check_ids(ids, len(checked))
         contents = check_texts(texts, len(checked)), check_metadatas(metadatas, len(checked))
         with self._lock:
@@ -263,6 +306,92 @@ class PredictiveAssociativeIndex:
             if embedded and self._embedder is not None and self.note("embedder") != self._embedder.name:
                 self.set_note("embedder", self._embedder.name)
         return names
+
+    def _add_observed(
+        self,
+        observed: Any,
+        ids: Sequence[str] | None,
+        texts: Sequence[str | None] | None,
+        metadatas: Sequence[Metadata | None] | None,
+    ) -> list[str]:
+        space = self._bank.space
+        if space is None:
+            raise no_encoder("add")
+        read = space.read(observed, "add")
+        names = check_ids(ids, len(read))
+        contents = check_texts(texts, len(read)), check_metadatas(metadatas, len(read))
+        vectors = space.encoder.encode(read)
+        with self._lock:
+            if self._bank.space is not space and self._bank.space is not None:  # it moved meanwhile
+                vectors = self._bank.space.encoder.encode(read)
+            self._bank.add(names, *contents, check_vectors(vectors, self.dim, "the encoder's states"), read.pack())
+        return names
+
+    def reencode(
+        self,
+        encoder: CompositeEncoder,
+        predictor: Predictor | None = None,
+        outward: OutwardPredictor | None = None,
+        *,
+        window: int | None = None,
+        background: bool = False,
+        progress: bool | None = None,
+    ) -> Future[int]:
+        """Encodes all memories anew, with an encoder that has moved on.
+
+        Until it is done, everything is encoded and answered in the old space; then vectors, weights and
+        association vectors switch over in one commit. If it fails, the index is as it was. A ``fit`` and a
+        ``reencode`` wait for each other.
+
+        Args:
+            encoder: of the same ``dim`` and modalities; copied at once.
+            predictor: the inward predictor that was trained with it. None keeps that of the index, which is
+                only right after small moves: else ``fit`` again.
+            outward: kept with the index, see ``outward``. None keeps the one that is there.
+            window: tau of ``predictor``; None for that of the index.
+            background: return at once.
+            progress: show a progress bar; None shows it on a terminal.
+
+        Returns:
+            How many memories were encoded, as a future: ``result()`` waits and raises what went wrong.
+
+        Raises:
+            InvalidInput: another dimension or other modalities, or, not in the background, memories that were
+                added as vectors.
+        """
+        old = self._bank.space
+        if old is None:
+            raise no_encoder("reencode")
+        self._bank.documents.check_writable()
+        space = Space.of(encoder, outward or old.outward)
+        if encoder.dim != self.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
+            raise InvalidInput(
+                f"Got an encoder of {list(encoder.modalities)} with dim={encoder.dim}.",
+                f"{list(old.encoder.modalities)}, as built for this index, with dim={self.dim}",
+                "Train a copy of index.encoder.",
+            )
+        if predictor is not None and predictor.config.dim != self.dim:
+            raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{self.dim}", "Match the encoder.")
+        inward = None if predictor is None else copy.deepcopy(predictor).cpu().eval()
+        tau = None if window is None else check_count("window", window, MAX_WINDOW)
+        done: Future[int] = Future()
+
+        def run() -> None:
+            with self._learning:
+                try:
+                    kept = inward or self._bank.predictor
+                    done.set_result(
+                        encode_anew(self._bank, self._lock, space, kept, tau or self._bank.window, progress)
+                    )
+                except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
+                    done.set_exception(error)
+
+        if background:
+            threading.Thread(target=run, name="reencode").start()
+        else:
+            run()
+            done.result()
+        return done
 
     def delete(self, ids: str | Sequence[str]) -> int:
         """Forgets memories and their places in trajectories; unknown ids are ignored.
@@ -373,40 +502,41 @@ class PredictiveAssociativeIndex:
         if trajectories is not None and group_by is not None:
             raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
         episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
-        with self._lock.shared():
-            self._bank.documents.check_writable()
-            if group_by is not None:
-                episodes = read_groups(self._bank.documents, group_by, order_by)
-            learnt_to = self._bank.documents.last_trajectory()
-            vectors, experience, fresh = gather(self._bank.documents, episodes, self.dim, self._bank.learnt_to)
-            start = self._bank.predictor_to_continue(settings, window) if fresh.any() and not fresh.all() else None
-        if not len(experience):
-            raise InvalidInput(
-                "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
-            )
-        predictor, report = train(
-            vectors,
-            experience,
-            window,
-            settings if start is None else settings.to_continue(),
-            device=device,
-            seed=seed,
-            time_budget=time_budget,
-            progress=progress,
-            start=start,
-            fresh=None if start is None else fresh,
-            trust=None if start is None else self._bank.trust,
-        )
-        with self._lock.shared():
-            switchover = self._bank.begin_switchover(learnt_to)
-        try:
-            self._bank.prepare(switchover, predictor)
-            with self._lock:
-                self._bank.adopt(switchover, predictor, report.trust, window, episodes, settings)
-        finally:
+        with self._learning:
             with self._lock.shared():
-                self._bank.end_switchover(switchover)
-        return report
+                self._bank.documents.check_writable()
+                if group_by is not None:
+                    episodes = read_groups(self._bank.documents, group_by, order_by)
+                learnt_to = self._bank.documents.last_trajectory()
+                vectors, experience, fresh = gather(self._bank.documents, episodes, self.dim, self._bank.learnt_to)
+                start = self._bank.predictor_to_continue(settings, window) if fresh.any() and not fresh.all() else None
+            if not len(experience):
+                raise InvalidInput(
+                    "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
+                )
+            predictor, report = train(
+                vectors,
+                experience,
+                window,
+                settings if start is None else settings.to_continue(),
+                device=device,
+                seed=seed,
+                time_budget=time_budget,
+                progress=progress,
+                start=start,
+                fresh=None if start is None else fresh,
+                trust=None if start is None else self._bank.trust,
+            )
+            with self._lock.shared():
+                switchover = self._bank.begin_switchover(learnt_to)
+            try:
+                self._bank.prepare(switchover, predictor)
+                with self._lock:
+                    self._bank.adopt(switchover, predictor, report.trust, window, episodes, settings)
+            finally:
+                with self._lock.shared():
+                    self._bank.end_switchover(switchover)
+            return report
 
     # ---- recall
 
@@ -421,7 +551,7 @@ class PredictiveAssociativeIndex:
         """What looks like the query: what a vector store does. Needs no ``fit``.
 
         Args:
-            query: a vector, an id, or a batch of either.
+            query: a vector, an id, or a batch of either; with an encoder also a dict of modalities, or a list of them.
             k: how many hits; if there are fewer memories, all of them.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
             text: in place of ``query``: words, or a batch of them, for the index's embedder.
@@ -459,7 +589,8 @@ class PredictiveAssociativeIndex:
         what was experienced next to a memory as evidence for it; see ``fusion``. That needs no ``fit``.
 
         Args:
-            query: a vector, an id, or a batch of either; None with ``text`` and an embedder.
+            query: a vector, an id, or a batch of either; None with ``text`` and an embedder. With an encoder also a
+                dict of modalities, or a list of them.
             k: how many hits at most; None for all with ``min_score``.
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
                 or "specific" (both must agree). None is "hybrid" with ``text``, else "association".
@@ -483,7 +614,10 @@ class PredictiveAssociativeIndex:
         mode = mode or ("association" if text is None else "hybrid")
         if mode not in MODES:
             raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
-        asked, texts, batch = read_question(query, text, mode, self._embedder, self.dim, self.note("embedder"))
+        space = self._bank.space
+        asked, texts, batch = read_question(
+            self._encode(query, space), text, mode, self._embedder, self.dim, self.note("embedder")
+        )
         weights = self._read_channels(mode, channels, fused=texts is not None)
         hops = check_count("hops", hops, MAX_HOPS)
         if k is not None:
@@ -497,6 +631,8 @@ class PredictiveAssociativeIndex:
                 f"Got k={k} and hops={hops} with a text in mode 'hybrid'.", "a k, and hops=1", "Use another mode."
             )
         with self._lock.shared():
+            if is_observed(query) and self._bank.space is not space:  # it moved meanwhile
+                asked, _ = read_query(self._encode(query, self._bank.space), self.dim)
             if not len(self._bank.similar):
                 raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
             believing = mode == "association" and channels is None and self._bank.trust is not None
@@ -513,6 +649,16 @@ class PredictiveAssociativeIndex:
             hits = asking.answer(asked, k, hops, explain)
         return hits if batch else hits[0]
 
+    def _encode(self, query: Any, space: Space | None) -> Any:
+        """A query as ids or vectors, with observations encoded."""
+        if not is_observed(query):
+            return query
+        if space is None:
+            raise no_encoder("the query")
+        one = isinstance(query, Mapping)
+        states = space.encoder.encode(space.read([query] if one else query, "the query"))
+        return states[0] if one else states
+
     def _read_channels(self, mode: str, channels: Channels | None, fused: bool) -> Channels:
         if fused and channels is None:
             return FUSED if self.is_fitted else Channels(similarity=1)
@@ -524,6 +670,16 @@ class PredictiveAssociativeIndex:
                 "Call fit(trajectories) first; search() works without.",
             )
         return weights
+
+
+def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -> Any:
+    if space is None:
+        if dim is None and embedder is None:
+            raise InvalidInput("There is neither dim nor embedder.", "one of them", "Pass dim=...")
+        return embedder.dim() if dim is None and embedder is not None else dim
+    if dim not in (None, space.encoder.dim):
+        raise InvalidInput(f"Got dim={dim} with an encoder.", f"{space.encoder.dim}, its dimension", "Leave dim out.")
+    return space.encoder.dim
 
 
 def _new_manifest(dim: int, backend: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.files import check_file
 from pam_retriever.storage.lock import WriterLock
 from pam_retriever.storage.manifest import FORMAT_VERSION, new_manifest, read_manifest
-from pam_retriever.storage.salvage import salvage
+from pam_retriever.storage.salvage import ENCODERS, salvage
 from pam_retriever.storage.weights import read_predictor
 from pam_retriever.training import predict
 
@@ -118,6 +118,9 @@ def _contents(folder: Path, manifest: dict[str, Any], documents: Documents) -> I
     if len(wrong) > NAMED:
         yield f"and {len(wrong) - NAMED:,} more memories"
     documents.find({}, None)  # metadata that are no JSON
+    for name in ENCODERS:
+        if documents.setting(name) is not None and documents.weights(name) is None:
+            yield f"the weights of the {name} are missing"
     rows, vectors, associations = documents.all_vectors(int(manifest["dim"]))
     model = documents.setting("model")
     if model is None:

@@ -49,8 +49,17 @@ CREATE TABLE steps (
 ) WITHOUT ROWID;
 CREATE INDEX steps_of_memory ON steps (row);
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE observations (  -- what an encoder made the vector of
+    row INTEGER PRIMARY KEY REFERENCES memories ON DELETE CASCADE,
+    observed BLOB NOT NULL,
+    checksum INTEGER NOT NULL   -- CRC-32
+);
+CREATE TABLE weights (  -- of the encoder and the outward predictor
+    name TEXT PRIMARY KEY,
+    safetensors BLOB NOT NULL,
+    checksum INTEGER NOT NULL   -- CRC-32
+);
 """
-
 
 WRONG = {
     "memories": "typeof(id) != 'text' OR typeof(text) NOT IN ('text', 'null') OR typeof(metadata) != 'text' "
@@ -61,6 +70,9 @@ WRONG = {
     "steps": "typeof(trajectory) != 'integer' OR typeof(position) != 'integer' OR typeof(row) != 'integer' "
     "OR typeof(timestamp) NOT IN ('real', 'null') OR typeof(salience) NOT IN ('real', 'null')",
     "settings": "typeof(key) != 'text' OR typeof(value) != 'text'",
+    "observations": "typeof(observed) != 'blob' OR typeof(checksum) != 'integer' "
+    "OR row NOT IN (SELECT row FROM memories)",
+    "weights": "typeof(name) != 'text' OR typeof(safetensors) != 'blob' OR typeof(checksum) != 'integer'",
 }
 
 
@@ -123,6 +135,7 @@ class Documents(Database):
         metadatas: Sequence[str],
         vectors: Float32,
         associations: Float32 | None,
+        observed: Sequence[bytes] | None = None,
     ) -> Int64:
         """Stores memories, replacing those whose id is there; returns their rows (n,)."""
         self.words_version += 1
@@ -145,6 +158,12 @@ class Documents(Database):
             "INSERT OR REPLACE INTO vectors (row, vector, association) VALUES (?, ?, ?)",
             zip(listed, stored, blobs, strict=True),
         )
+        self.run_many("DELETE FROM observations WHERE row = ?", ((row,) for row in known.values()))
+        if observed is not None:
+            self.run_many(
+                "INSERT INTO observations VALUES (?, ?, ?)",
+                zip(listed, observed, map(zlib.crc32, observed), strict=True),
+            )
         return rows
 
     def delete(self, ids: Sequence[str]) -> Int64:
@@ -212,6 +231,27 @@ class Documents(Database):
             "UPDATE vectors SET association = ? WHERE row = ?",
             zip(_blobs(associations), rows.tolist(), strict=True),
         )
+
+    def set_vectors(self, rows: Int64, vectors: Float32) -> None:
+        """Replaces the vectors (n, d) of stored memories."""
+        listed, stored, contents = rows.tolist(), _blobs(vectors), self.contents(rows)
+        self.run_many("UPDATE vectors SET vector = ? WHERE row = ?", zip(stored, listed, strict=True))
+        self.run_many(
+            "UPDATE memories SET checksum = ? WHERE row = ?",
+            ((checksum(*contents[row], vector), row) for row, vector in zip(listed, stored, strict=True)),
+        )
+
+    def observations(self, rows: Int64) -> dict[int, bytes]:
+        """row -> what its vector was encoded from, for the rows that have it."""
+        found = self.fetch(
+            "SELECT row, observed FROM observations WHERE row IN (SELECT value FROM json_each(?))",
+            [json.dumps(rows.tolist())],
+        )
+        return dict(found)
+
+    def rows_without_observations(self) -> list[tuple[int, str]]:
+        """(row, id) of the memories that were added as vectors."""
+        return self.fetch("SELECT row, id FROM memories WHERE row NOT IN (SELECT row FROM observations) ORDER BY row")
 
     # ---- trajectories
 
@@ -301,6 +341,25 @@ class Documents(Database):
     def set_setting(self, key: str, value: Any) -> None:
         self.fetch("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
 
+    def weights(self, name: str) -> bytes | None:
+        """The weights of the encoder or the outward predictor.
+
+        Raises:
+            IndexFormatError: they are not what was stored.
+        """
+        found = self.fetch("SELECT safetensors, checksum FROM weights WHERE name = ?", [name])
+        if found and zlib.crc32(found[0][0]) != found[0][1]:
+            raise IndexFormatError(
+                f"The weights of the {name} are not what was stored: their checksum differs.",
+                "what was stored",
+                "Restore the folder from a copy, or run pam-retriever repair on it.",
+            )
+        return found[0][0] if found else None
+
+    def set_weights(self, name: str, safetensors: bytes) -> None:
+        values = [name, safetensors, zlib.crc32(safetensors)]
+        self.fetch("INSERT OR REPLACE INTO weights VALUES (?, ?, ?)", values)
+
     @classmethod
     def read_copy(cls, path: Path, settled: bool) -> Documents:
         """A database in memory with the contents of a file, which is left as it is; see ``copy_from``."""
@@ -330,15 +389,17 @@ class Documents(Database):
         """The memories that do not hold what was stored: the row of each, and what is wrong with it."""
         last = 0
         while found := self.fetch(
-            "SELECT row, id, text, metadata, checksum, vector FROM memories LEFT JOIN vectors USING (row) "
-            "WHERE row > ? ORDER BY row LIMIT 1000",
+            "SELECT row, id, text, metadata, memories.checksum, vector, observed, observations.checksum FROM memories "
+            "LEFT JOIN vectors USING (row) LEFT JOIN observations USING (row) WHERE row > ? ORDER BY row LIMIT 1000",
             [last],
         ):
-            for row, id, text, metadata, expected, vector in found:
+            for row, id, text, metadata, expected, vector, observed, sum_observed in found:
                 if vector is None:
                     yield row, f"memory {id!r} has no vector"
                 elif checksum(id, text, metadata, vector) != expected:
                     yield row, f"memory {id!r} is not what was stored: its checksum differs"
+                if observed is not None and zlib.crc32(observed) != sum_observed:
+                    yield row, f"the observation of memory {id!r} is not what was stored: its checksum differs"
             last = found[-1][0]
 
     def check_records(self) -> None:

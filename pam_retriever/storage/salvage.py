@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ STEPS = (
     "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position"
 )
 TRAJECTORIES = "SELECT trajectory, id FROM trajectories WHERE trajectory BETWEEN ? AND ?"
+OBSERVATIONS = "SELECT row, observed, checksum FROM observations WHERE row BETWEEN ? AND ?"
+WEIGHTS = "SELECT name, safetensors, checksum FROM weights WHERE rowid BETWEEN ? AND ?"
+ENCODERS = ("encoder", "outward")  # what has weights in the database
 CHUNK = 256
 GUESS = 1_000_000  # rows to look through where the file cannot say how many there are
 
@@ -47,6 +51,8 @@ def salvage(path: Path, dim: int | None) -> tuple[Documents, int, list[str]]:
             _copy_trajectories(source, documents, lost)
             for key, value in _rows(source, "SELECT key, value FROM settings WHERE rowid BETWEEN ? AND ?", 1, lost):
                 _copy_setting(documents, key, value, lost)
+            _copy_observations(source, documents, lost)
+            _copy_weights(source, documents, lost)
     finally:
         source.close()
     return documents, dim or 0, lost
@@ -91,6 +97,31 @@ def _copy_setting(documents: Documents, key: Any, value: Any, lost: list[str]) -
         documents.set_setting(str(key, "utf-8"), json.loads(value))
     except (TypeError, ValueError, RecursionError):
         lost.append(f"the setting {key!r}")
+
+
+def _copy_observations(source: sqlite3.Connection, documents: Documents, lost: list[str]) -> None:
+    for row, observed, expected in _rows(source, OBSERVATIONS, _last(source, "memories"), lost):
+        try:
+            whole = zlib.crc32(observed) == expected
+            if whole:
+                documents.fetch("INSERT INTO observations VALUES (?, ?, ?)", [row, observed, expected])
+        except (sqlite3.IntegrityError, TypeError):
+            whole = False
+        if not whole:
+            lost.append(f"the observation of row {row}: it is not what was stored, or its memory is lost")
+
+
+def _copy_weights(source: sqlite3.Connection, documents: Documents, lost: list[str]) -> None:
+    for name, packed, expected in _rows(source, WEIGHTS, 1, lost):
+        try:
+            if zlib.crc32(packed) == expected:
+                documents.set_weights(str(name, "utf-8"), packed)
+        except (TypeError, ValueError):
+            continue  # missed below
+    for name in ENCODERS:
+        if documents.setting(name) is not None and documents.weights(name) is None:
+            documents.fetch("DELETE FROM settings WHERE key = ?", [name])
+            lost.append(f"the weights of the {name}: the index is now without")
 
 
 def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,102 @@
+"""Surprise as salience: one-off events, recalled after a single exposure."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks import metrics
+from benchmarks.jepa.setup import JOINT, WINDOW, Setup, Trained, as_it_is, index_of
+from benchmarks.worlds import multimodal
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.jepa import JointTrainer, Observations
+from pam_retriever.jepa.joint import salience_of
+from pam_retriever.predictor import Predictor
+from pam_retriever.types import Float32, Int64
+
+EPISODES = 60  # new ones, each with one event
+EXPOSURES = (1, 2, 4, 8)
+
+
+def surprise(setup: Setup) -> dict[str, Any]:
+    """New episodes are replayed 1, 2, 4, 8 times, mixed with the old; how often the event comes back."""
+    trained = setup.train("joint", JOINT)
+    old, new = setup.world, multimodal.build(setup.seed + 2000, EPISODES, events=EPISODES)
+    seen = Observations(*new.observe(np.arange(len(new)), seed=21))
+    experience = Experience(np.arange(len(new)), new.episode, new.position)
+    errors = trained.trainer.surprise(seen, experience, new.action)
+    salience = salience_of(errors)
+    events, plain = np.flatnonzero(new.event), np.flatnonzero(~new.event & (new.position > 0))
+    auc = metrics.auc(errors[events], errors[plain])
+    random = np.random.default_rng(setup.seed)
+    weights = {
+        "surprise": salience,
+        "none": np.ones_like(salience),
+        "shuffled surprise": random.permutation(salience),
+    }
+    bank = np.concatenate([trained.encoder.encode(setup.stored), trained.encoder.encode(seen)])
+    both = Experience(
+        np.arange(len(bank)),
+        np.concatenate([old.episode, new.episode + setup.episodes]),
+        np.concatenate([old.position, new.position]),
+    )
+    asked = {name: _ask(setup, trained, new, targets) for name, targets in (("event", events), ("plain", _plain(new)))}
+    columns: dict[str, dict[str, float]] = {}
+    for exposures in EXPOSURES:
+        for name, weight in weights.items():
+            learned = _learn(setup, trained, bank, both, np.concatenate([np.ones(len(old)), weight]), exposures)
+            columns[f"{name}, {exposures}"] = _measure(len(old), learned, bank, asked)
+    return {
+        "columns": columns,
+        "rows": ["event recalled", "plain recalled"],
+        "surprise": {
+            "events, median": float(np.median(errors[events])),
+            "plain, median": float(np.median(errors[plain])),
+            "AUC": auc,
+            "salience of events": float(salience[events].mean()),
+            "salience of plain": float(salience[plain].mean()),
+        },
+    }
+
+
+def _learn(
+    setup: Setup, trained: Trained, bank: Float32, both: Experience, salience: Float32, exposures: int
+) -> Predictor:
+    """The inward predictor after so many replays; the encoder stays as it is."""
+    config = replace(JOINT, passes=exposures, settle=0, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
+    trainer = JointTrainer(as_it_is(), inward=copy.deepcopy(trained.trainer.inward), config=config)
+    trainer.fit({"state": bank}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
+    return trainer.inward
+
+
+def _ask(setup: Setup, trained: Trained, new: multimodal.World, targets: Int64) -> tuple[Int64, Int64, Float32]:
+    """The targets, moments two to five steps away, and the states of fresh views of these."""
+    random = np.random.default_rng([setup.seed, 6])
+    cues = targets + random.choice([-5, -4, -3, -2, 2, 3, 4, 5], len(targets))
+    return targets, cues, trained.encoder.encode(Observations(*new.observe(cues, seed=22)))
+
+
+def _measure(
+    start: int, inward: Predictor, bank: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
+) -> dict[str, float]:
+    """How often the cue brings the event, or the plain moment, among 20; the moment of the cue does not count."""
+    index = index_of(bank, inward)
+    result = {}
+    for name, (targets, cues, states) in asked.items():
+        found = [
+            str(start + target) in [hit.id for hit in hits if hit.id != str(start + cue)][:20]
+            for target, cue, hits in zip(targets, cues, index.recall(states, k=21), strict=True)
+        ]
+        result[f"{name} recalled"] = float(np.mean(found))
+    return result
+
+
+def _plain(new: multimodal.World) -> Int64:
+    """Ordinary moments, far enough from the ends of their episode, three an episode on average."""
+    length = int(new.position.max()) + 1
+    inside = np.flatnonzero(~new.event & (new.position >= 5) & (new.position < length - 5))
+    chosen: Int64 = np.sort(np.random.default_rng(7).choice(inside, 3 * EPISODES, replace=False))
+    return chosen

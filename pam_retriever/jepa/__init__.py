@@ -1,0 +1,26 @@
+"""Two predictors over one learned space (pam.tex sections 3.1 to 3.5).
+
+The flow, one module a step::
+
+    modalities -> observations -> encoder -> outward, ema, collapse -> joint -> store
+
+An observation is what the senses gave at one moment. ``CompositeEncoder`` fuses it into a state; ``OutwardPredictor``
+says which state comes next, the library's own ``Predictor`` (inward) which ones were experienced with it.
+``JointTrainer`` trains all three.
+"""
+
+from pam_retriever.jepa.encoder import CompositeEncoder
+from pam_retriever.jepa.joint import JointConfig, JointReport, JointTrainer
+from pam_retriever.jepa.modalities import Modality
+from pam_retriever.jepa.observations import Observations
+from pam_retriever.jepa.outward import OutwardPredictor
+
+__all__ = [
+    "CompositeEncoder",
+    "JointConfig",
+    "JointReport",
+    "JointTrainer",
+    "Modality",
+    "Observations",
+    "OutwardPredictor",
+]

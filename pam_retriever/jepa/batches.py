@@ -1,0 +1,130 @@
+"""What a joint training trains on: whole trajectories in batches, what comes after each step, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pam_retriever.cooccurrence import Associations, Experience, associate
+from pam_retriever.errors import InvalidInput
+from pam_retriever.jepa.observations import Observations
+from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.types import Float32, Int64
+
+Actions = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a training trains on; see ``JointTrainer.fit``."""
+
+    observations: Observations
+    experience: Experience
+    actions: Actions | None
+    associations: Associations
+    salience: Float32 | None
+    lookup: Int64
+    follows: npt.NDArray[np.bool_]  # (S,) whether the next step is the next position of the same trajectory
+
+    @classmethod
+    def of(
+        cls,
+        observations: Observations,
+        experience: Experience,
+        actions: Actions | None,
+        window: int,
+        salience: npt.NDArray[np.floating] | None,
+    ) -> TrainingData:
+        count = len(observations)
+        if not len(experience) or experience.states.min() < 0 or experience.states.max() >= count:
+            raise InvalidInput(
+                f"The experience has {len(experience)} steps of {count} memories.",
+                "at least one step, and states below the number of memories",
+                "Check Experience.states.",
+            )
+        if salience is not None:
+            salience = np.asarray(salience, np.float32)
+            if salience.shape != (count,) or not np.isfinite(salience).all() or salience.min() < 0:
+                raise InvalidInput(
+                    f"Got salience of shape {salience.shape}.", f"({count},) finite numbers of at least 0", "Check it."
+                )
+        associations = associate(experience, count, window)
+        lookup = np.full(count, -1, np.int64)
+        return cls(observations, experience, actions, associations, salience, lookup, goes_on(experience))
+
+    def segments(self, batch_size: int, horizon: int, window: int) -> Int64:
+        """(n, 2) first step and one after the last, of runs of at most a batch, that overlap where one is cut."""
+        ends = np.flatnonzero(np.diff(self.experience.trajectory)) + 1
+        bounds = np.concatenate([[0], ends, [len(self.experience)]])
+        overlap = min(max(window, horizon), batch_size // 2)
+        pieces = []
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            starts = np.arange(first, max(last - overlap, first + 1), max(batch_size - overlap, 1))
+            pieces.append(np.stack([starts, np.minimum(starts + batch_size, last)], axis=1))
+        return np.concatenate(pieces)
+
+    def ahead(self, steps: Int64, horizon: int) -> Int64:
+        """(B, horizon) where in ``steps`` the 1st, 2nd, ... step after each is; -1 for none."""
+        place = np.full(len(self.experience) + horizon, -1, np.int64)
+        place[steps] = np.arange(len(steps))
+        offsets = np.arange(1, horizon + 1)
+        unbroken = np.logical_and.accumulate(
+            self.follows[np.minimum(steps[:, None] + offsets - 1, len(self.follows) - 1)], axis=1
+        )
+        return np.where(unbroken, place[steps[:, None] + offsets], -1)
+
+    def future_actions(self, steps: Int64, horizon: int) -> Actions | None:
+        """(B, horizon, ...) the actions from each step on; past the end, the last one over again."""
+        if self.actions is None:
+            return None
+        later = np.minimum(steps[:, None] + np.arange(horizon), len(self.experience) - 1)
+        taken: Actions = self.actions[later]
+        return taken
+
+
+def goes_on(experience: Experience) -> npt.NDArray[np.bool_]:
+    """(S,) whether the next step is the next position of the same trajectory."""
+    same = np.diff(experience.trajectory, append=-1) == 0
+    follows: npt.NDArray[np.bool_] = same & (np.diff(experience.position, append=0) == 1)
+    return follows
+
+
+def batches(segments: Int64, random: np.random.Generator, count: int) -> Iterator[Int64]:
+    """One pass: the segments shuffled and cut into ``count`` runs, as the distinct steps of each."""
+    shuffled = random.permutation(segments)
+    ends = np.cumsum(shuffled[:, 1] - shuffled[:, 0])
+    cuts = np.searchsorted(ends, np.linspace(0, ends[-1], count + 1)[1:-1])
+    for chosen in np.split(shuffled, cuts):
+        if len(chosen):
+            yield np.unique(np.concatenate([np.arange(first, last) for first, last in chosen]))
+
+
+def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) -> dict[str, Tensor]:
+    """The same, with modalities left out at random; a moment that would be left with none keeps all."""
+    names = list(present)
+    there = torch.stack([present[name] for name in names])  # (modalities, B)
+    kept = there & (torch.rand(there.shape, generator=generator) >= rate).to(there.device)
+    kept = torch.where(kept.any(dim=0), kept, there)
+    return {name: kept[at] for at, name in enumerate(names)}
+
+
+def check_actions(outward: OutwardPredictor, actions: Actions | None, steps: int) -> None:
+    """Raises InvalidInput unless the actions are as the outward predictor takes them, one a step."""
+    wants = (steps,) if outward.actions is not None else (steps, outward.action_dim)
+    if (actions is None) != (not outward.action_dim) or (actions is not None and np.shape(actions) != wants):
+        raise InvalidInput(
+            f"Got {'no actions' if actions is None else f'actions of shape {np.shape(actions)}'}.",
+            f"shape {wants}" if outward.action_dim else "none: the outward predictor takes no actions",
+            "Make the OutwardPredictor with actions=, or action_dim=, to match.",
+        )
+    if actions is not None and outward.actions is not None:
+        if np.asarray(actions).dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= outward.actions:
+            raise InvalidInput("Got other actions.", f"whole numbers from 0 to {outward.actions - 1}", "Renumber them.")
+    elif actions is not None and not np.isfinite(actions).all():
+        raise InvalidInput("The actions hold NaN or infinity.", "finite numbers", "Check them.")

@@ -1,0 +1,35 @@
+"""Collapse: how to see that an encoder maps everything to one place, and a term against it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+@torch.no_grad()
+def effective_rank(states: Tensor) -> float:
+    """RankMe: the exponential of the entropy of the singular values of the states (n, d).
+
+    Garrido et al., "RankMe", ICML 2023, after Roy and Vetterli 2007. 1 when all states point the same way, at most d.
+    """
+    values = torch.linalg.svdvals(states.double())
+    share = values / values.sum().clamp_min(1e-12)
+    return float(torch.exp(-(share * (share + 1e-12).log()).sum()))
+
+
+@torch.no_grad()
+def spread(states: Tensor) -> float:
+    """The mean, over dimensions, of the standard deviation of the states (n, d) at unit length, times sqrt(d).
+
+    1 for states that point everywhere, 0 when all are the same.
+    """
+    unit = torch.nn.functional.normalize(states.float(), dim=-1)
+    return float(unit.std(dim=0).mean() * states.shape[1] ** 0.5)
+
+
+def variance_loss(states: Tensor, target: float = 1.0) -> Tensor:
+    """VICReg's variance term: how far the deviation of each dimension over (B, d) stays below ``target``.
+
+    Bardes et al., "VICReg", ICLR 2022.
+    """
+    return torch.relu(target - torch.sqrt(states.var(dim=0) + 1e-4)).mean()

@@ -1,0 +1,349 @@
+"""Joint training: the encoder, the outward and the inward predictor, in one latent space (pam.tex 3.1 to 3.5)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from pam_retriever.cooccurrence import Experience, within
+from pam_retriever.errors import InvalidInput, TrainingDiverged
+from pam_retriever.jepa.batches import Actions, TrainingData, batches, check_actions, drop, goes_on
+from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
+from pam_retriever.jepa.ema import follow, make_target
+from pam_retriever.jepa.encoder import CompositeEncoder
+from pam_retriever.jepa.observations import Observations, read_observations
+from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.losses import multi_positive_info_nce
+from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.training import choose_device
+from pam_retriever.types import Float32, Int64
+
+
+@dataclass(frozen=True)
+class JointConfig:
+    """How to train both predictors.
+
+    Attributes:
+        passes: over all trajectories.
+        settle: passes after these, in which only the outward predictor is trained, on the final states. (For the inward
+            one there is ``fit`` of the index.)
+        batch_size: states in a step, made of whole trajectories or segments of them.
+        learning_rate: peak, after a twentieth of the steps; falls along a cosine to a hundredth.
+        weight_decay: of AdamW.
+        gradient_clip: largest gradient norm.
+        momentum: of the target encoder; None for none: targets are the encoder's own.
+        final_momentum: at the end, reached linearly; None for the same throughout.
+        stop_gradient: whether targets are constants. Without, gradient reaches the encoder through them,
+            also where their values are those of the target encoder.
+        outward: weight of the outward loss.
+        inward: weight of the inward loss.
+        variance: weight of the variance term, see ``collapse.variance_loss``.
+        horizon: how many steps ahead the outward predictor is unrolled.
+        drop: how often each modality is left out of what the encoder sees, so that it copes when one is missing.
+        temperature: of the inward loss at the start; falls along a cosine to ``final_temperature``.
+        final_temperature: at the end.
+        hidden: width of the inward predictor.
+    """
+
+    passes: int = 15
+    settle: int = 40
+    batch_size: int = 400
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-4
+    gradient_clip: float = 1.0
+    momentum: float | None = 0.98
+    final_momentum: float | None = None
+    stop_gradient: bool = True
+    outward: float = 1.0
+    inward: float = 1.0
+    variance: float = 0.0
+    horizon: int = 5
+    drop: float = 0.1
+    temperature: float = 0.2
+    final_temperature: float = 0.08
+    hidden: int = 512
+
+
+@dataclass(frozen=True)
+class JointReport:
+    """What a training did.
+
+    Attributes:
+        outward: mean outward loss of each pass: squared error a dimension, 2 for unrelated states.
+        inward: mean inward loss of each pass.
+        effective_rank: of the target encoder's states, after each pass, on a sample: 1 if they are all the same.
+        spread: their standard deviation, 1 for states that point everywhere; see ``collapse.spread``.
+        seconds: how long it took.
+        steps: how many.
+        device: where.
+        config: how.
+    """
+
+    outward: tuple[float, ...]
+    inward: tuple[float, ...]
+    effective_rank: tuple[float, ...]
+    spread: tuple[float, ...]
+    seconds: float
+    steps: int
+    device: str
+    config: dict[str, Any]
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether all states ended up nearly the same."""
+        return self.spread[-1] < 0.1
+
+
+class JointTrainer:
+    """Trains an encoder with an outward and an inward predictor.
+
+    Args:
+        encoder: what to train; None of its weights may be frozen for the target to follow.
+        outward: None makes one without actions.
+        inward: None makes one.
+        config: how to train.
+
+    Attributes:
+        encoder, outward, inward: trained by ``fit``, in place.
+        target: the EMA copy of the encoder. It is the steadier of the two, and encodes memories and cues.
+    """
+
+    def __init__(
+        self,
+        encoder: CompositeEncoder,
+        outward: OutwardPredictor | None = None,
+        inward: Predictor | None = None,
+        config: JointConfig | None = None,
+    ) -> None:
+        self.config = config or JointConfig()
+        self.encoder = encoder
+        self.target = make_target(encoder)
+        self.outward = outward or OutwardPredictor(encoder.dim)
+        shape = PredictorConfig(encoder.dim, self.config.hidden)
+        self.inward = inward or Predictor(shape, torch.Generator().manual_seed(0))
+        for name, module in (("outward", self.outward.dim), ("inward", self.inward.config.dim)):
+            if module != encoder.dim:
+                raise InvalidInput(f"The {name} predictor has dim={module}.", f"{encoder.dim}, the encoder's", "Match.")
+
+    def fit(
+        self,
+        observations: Any,
+        experience: Experience,
+        actions: Actions | None = None,
+        window: int = 5,
+        *,
+        salience: npt.NDArray[np.floating] | None = None,
+        device: str = "auto",
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> JointReport:
+        """Trains; a second call goes on from where the first ended.
+
+        Args:
+            observations: of the M memories: a list of dicts, a dict of columns, or ``Observations``.
+            experience: the trajectories, S steps that point at memories.
+            actions: (S,) int64 or (S, action_dim): what was done at each step.
+            window: tau.
+            salience: (M,) how much each memory counts; an association counts by the larger of its two.
+            device: "auto" takes CUDA if there is one.
+            seed: of the batches.
+            progress: show a progress bar; None shows it on a terminal only.
+
+        Raises:
+            InvalidInput: of the arguments.
+            TrainingDiverged: the loss became NaN or infinite.
+        """
+        read = read_observations(observations, self.encoder.modalities, "fit")
+        check_actions(self.outward, actions, len(experience))
+        data = TrainingData.of(read, experience, actions, window, salience)
+        place = choose_device(device)
+        for module in (self.encoder, self.target, self.outward, self.inward):
+            module.to(place)
+        parameters = [p for m in (self.encoder, self.outward, self.inward) for p in m.parameters() if p.requires_grad]
+        config = self.config
+        optimizer = torch.optim.AdamW(
+            parameters, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.95)
+        )
+        random, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+        segments = data.segments(config.batch_size, config.horizon, window)
+        total = config.passes * math.ceil(len(experience) / config.batch_size)
+        sample = read[np.sort(random.permutation(len(read))[:1000])]
+        curves: dict[str, list[float]] = {"outward": [], "inward": [], "effective_rank": [], "spread": []}
+        step, started = 0, time.perf_counter()
+        self.encoder.train()
+        with tqdm(
+            total=total, desc="joint fit", unit="step", disable=None if progress is None else not progress
+        ) as bar:
+            for _ in range(config.passes):
+                sums = torch.zeros(2)
+                drawn = list(batches(segments, random, math.ceil(len(experience) / config.batch_size)))
+                for steps in drawn:
+                    done = step / total
+                    rate = config.learning_rate * min(done / 0.05 + 0.01, 0.01 + 0.99 * _cosine(done))
+                    for group in optimizer.param_groups:
+                        group["lr"] = rate
+                    low, high = config.final_temperature, config.temperature
+                    losses = self._losses(data, steps, low + (high - low) * _cosine(done), generator)
+                    optimizer.zero_grad()
+                    losses[0].backward()  # type: ignore[no-untyped-call]
+                    torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
+                    optimizer.step()
+                    follow(self.target, self.encoder, _momentum(config, done))
+                    sums += torch.stack(losses[1:]).detach().cpu()
+                    step += 1
+                    bar.update()
+                self._note(curves, sums / len(drawn), sample)
+                bar.set_postfix(outward=f"{curves['outward'][-1]:.3f}", inward=f"{curves['inward'][-1]:.3f}")
+        self._settle(data, segments, random, place)
+        for module in (self.encoder, self.target, self.outward, self.inward):
+            module.cpu().eval()
+        return JointReport(
+            **{name: tuple(curve) for name, curve in curves.items()},
+            seconds=time.perf_counter() - started,
+            steps=step,
+            device=str(place),
+            config=asdict(config),
+        )
+
+    def surprise(self, observations: Any, experience: Experience, actions: Actions | None = None) -> Float32:
+        """How wrong the outward predictor was about each step (S,): 1 - cosine; 0 where a trajectory begins."""
+        read = read_observations(observations, self.encoder.modalities, "surprise")
+        check_actions(self.outward, actions, len(experience))
+        states = torch.from_numpy(self.target.encode(read))[experience.states]
+        went_on = goes_on(experience)[:-1]
+        with torch.inference_mode():
+            given = None if actions is None else torch.from_numpy(actions[:-1])
+            predicted = self.outward(states[:-1], given)
+            error = (1 - F.cosine_similarity(predicted, states[1:])).numpy()
+        return np.concatenate([[0], np.where(went_on, error, 0)]).astype(np.float32)
+
+    def _settle(self, data: TrainingData, segments: Int64, random: np.random.Generator, place: torch.device) -> None:
+        """The outward predictor over the final states: nothing is encoded again, so this takes little time."""
+        config = self.config
+        if not config.settle or not config.outward:
+            return
+        states = torch.from_numpy(self.target.encode(data.observations)).to(place)
+        parameters = list(self.outward.parameters())
+        optimizer = torch.optim.AdamW(parameters, weight_decay=config.weight_decay, betas=(0.9, 0.95))
+        count = math.ceil(len(data.experience) / config.batch_size)
+        for number in range(config.settle):
+            for group in optimizer.param_groups:
+                group["lr"] = config.learning_rate / 2 * (0.01 + 0.99 * _cosine(number / config.settle))
+            for steps in batches(segments, random, count):
+                members, at = np.unique(data.experience.states[steps], return_inverse=True)
+                x = states[torch.from_numpy(members).to(place)]
+                loss = self._outward_loss(x, x, data, steps, torch.from_numpy(at).to(place))
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
+                optimizer.step()
+
+    def _losses(self, data: TrainingData, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
+        """The whole loss, the outward and the inward part of it, of a batch of steps."""
+        config, place = self.config, next(self.outward.parameters()).device
+        members, at = np.unique(data.experience.states[steps], return_inverse=True)
+        values, present = self.encoder.tensors(data.observations[members], place)
+        states = self.encoder(values, drop(present, config.drop, generator))  # (B, d)
+        targets = self._targets(states, values, present)  # (B, d)
+        outward = inward = states.new_zeros(())
+        if config.outward:
+            outward = self._outward_loss(states, targets, data, steps, torch.from_numpy(at).to(place))
+        if config.inward:
+            inward = self._inward_loss(states, targets, data, members, temperature)
+        loss = config.outward * outward + config.inward * inward
+        if config.variance:
+            loss = loss + config.variance * variance_loss(states)
+        return [loss, outward, inward]
+
+    def _targets(self, states: Tensor, values: dict[str, Tensor], present: dict[str, Tensor]) -> Tensor:
+        """Where predictions should go: by the target encoder or the encoder itself, with or without gradient."""
+        own = states.detach() if self.config.stop_gradient else states
+        if self.config.momentum is None:
+            return own
+        with torch.no_grad():
+            slow: Tensor = self.target(values, present)
+        return slow if self.config.stop_gradient else own + (slow - own).detach()
+
+    def _outward_loss(self, states: Tensor, targets: Tensor, data: TrainingData, steps: Int64, at: Tensor) -> Tensor:
+        """The mean squared error a dimension, over 1 to ``horizon`` steps ahead."""
+        ahead = data.ahead(steps, self.config.horizon)  # (B, horizon) places in steps, -1 for none
+        actions = data.future_actions(steps, self.config.horizon)
+        given = None if actions is None else torch.from_numpy(actions).to(states.device)
+        total, count = states.new_zeros(()), 0
+        for step, reached in enumerate(self.outward.rollout(states[at], given, self.config.horizon)):
+            starts = np.flatnonzero(ahead[:, step] >= 0)
+            if len(starts):
+                ends = torch.from_numpy(ahead[starts, step]).to(states.device)
+                error = reached[torch.from_numpy(starts).to(states.device)] - targets[at[ends]]
+                total, count = total + error.square().mean(), count + 1
+        return total / max(count, 1)
+
+    def _inward_loss(
+        self, states: Tensor, targets: Tensor, data: TrainingData, members: Int64, temperature: float
+    ) -> Tensor:
+        """The library's loss, on the score that recall uses, against the targets."""
+        rows, columns, _ = within(data.associations, members, data.lookup)
+        if not len(rows):
+            return states.new_zeros(())
+        weights = np.ones(len(rows), np.float32)
+        if data.salience is not None:
+            weights = np.maximum(data.salience[members[rows]], data.salience[members[columns]])
+        f = F.normalize(self.inward(states), dim=-1)
+        forward = f @ F.normalize(targets, dim=-1).T
+        place = states.device
+        return multi_positive_info_nce(
+            forward + forward.T + f @ f.T,
+            torch.from_numpy(rows).to(place),
+            torch.from_numpy(columns).to(place),
+            torch.from_numpy(weights).to(place),
+            temperature,
+            bank_size=len(data.lookup),
+        )
+
+    def _note(self, curves: dict[str, list[float]], losses: Tensor, sample: Observations) -> None:
+        if not torch.isfinite(losses).all():
+            raise TrainingDiverged(
+                f"The losses became {losses.tolist()}.", "finite losses", "Lower JointConfig.learning_rate."
+            )
+        states = torch.from_numpy(self.target.encode(sample))
+        curves["outward"].append(float(losses[0]))
+        curves["inward"].append(float(losses[1]))
+        curves["effective_rank"].append(effective_rank(states))
+        curves["spread"].append(spread(states))
+
+
+def salience_of(surprise: npt.NDArray[np.floating], usual: float = 3.0, strongest: float = 20.0) -> Float32:
+    """Surprise as salience: 1 for what is within the usual, up to ``strongest`` for what is far beyond.
+
+    Args:
+        surprise: (S,) of ``JointTrainer.surprise``; zeros, the beginnings of trajectories, get 1.
+        usual: how many robust standard deviations (1.4826 times the median absolute deviation) above the median
+            still count as usual. Each one more adds 1.
+        strongest: the largest salience.
+
+    Returns:
+        (S,) at least 1.
+    """
+    known = surprise[surprise > 0]
+    middle = np.median(known) if len(known) else 0.0
+    deviation = 1.4826 * float(np.median(np.abs(known - middle))) if len(known) else 0.0
+    excess = (surprise - middle) / max(deviation, 1e-6) - usual
+    return (1 + np.clip(excess, 0, strongest - 1)).astype(np.float32)
+
+
+def _momentum(config: JointConfig, done: float) -> float:
+    start = config.momentum or 0.0
+    return start if config.final_momentum is None else start + (config.final_momentum - start) * done
+
+
+def _cosine(done: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))

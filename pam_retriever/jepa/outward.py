@@ -1,0 +1,65 @@
+"""The outward predictor: which state comes next (pam.tex section 3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pam_retriever.validation import check_count
+
+
+class OutwardPredictor(nn.Module):
+    """A residual MLP from a state, and an action if there is one, to the next state.
+
+    Args:
+        dim: d, length of a state.
+        actions: how many actions there are, for actions as whole numbers.
+        action_dim: length of an action, for actions as vectors. Neither: the state alone decides.
+        hidden: width of the hidden layers.
+        seed: of the weights.
+    """
+
+    def __init__(
+        self, dim: int, actions: int | None = None, action_dim: int | None = None, hidden: int = 256, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.dim, self.actions = check_count("dim", dim), actions
+        self.action_dim = check_count("actions", actions) if actions is not None else (action_dim or 0)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.inward = nn.Linear(dim + self.action_dim, hidden)
+            self.middle = nn.Linear(hidden, hidden)
+            self.outward = nn.Linear(hidden, dim)
+
+    def forward(self, states: Tensor, actions: Tensor | None = None) -> Tensor:
+        """The next state; (B, d) and actions (B,) int64 or (B, action_dim) -> (B, d), mean 0 and variance 1."""
+        x = states
+        if self.action_dim and actions is not None:
+            given = F.one_hot(actions, self.action_dim) if self.actions is not None else actions
+            x = torch.cat([states, given.to(states.dtype)], dim=-1)
+        h = F.gelu(self.inward(x))
+        h = h + F.gelu(self.middle(h))
+        return F.layer_norm(states + self.outward(h), (self.dim,))
+
+    def rollout(self, states: Tensor, actions: Tensor | None, steps: int) -> list[Tensor]:
+        """The states after 1, 2, ... ``steps`` steps, each predicted from the last.
+
+        Args:
+            states: (B, d) where to start.
+            actions: (B, steps) or (B, steps, action_dim), or None.
+            steps: how many.
+
+        Returns:
+            ``steps`` tensors (B, d).
+        """
+        reached = []
+        for step in range(steps):
+            states = self(states, None if actions is None else actions[:, step])
+            reached.append(states)
+        return reached
+
+    def to_json(self) -> dict[str, int | None]:
+        """What rebuilds it, apart from its weights."""
+        action_dim = None if self.actions is not None else self.action_dim
+        return {"dim": self.dim, "actions": self.actions, "action_dim": action_dim, "hidden": self.middle.in_features}

@@ -1,0 +1,85 @@
+"""A bank under a moving encoder: memories keep what was observed, and are encoded anew when the encoder has moved.
+
+Until all are, every cue and every new memory is encoded by the old one; then one commit switches over.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from pam_retriever.bank import Bank
+from pam_retriever.errors import InvalidInput
+from pam_retriever.jepa.encoder import CompositeEncoder
+from pam_retriever.jepa.observations import unpack
+from pam_retriever.jepa.store import Space
+from pam_retriever.predictor import Predictor
+from pam_retriever.readwrite import ReadWriteLock
+from pam_retriever.types import Float32, Int64
+from pam_retriever.validation import check_vectors
+
+CHUNK = 512  # memories at a time, so that the lock is never held for long
+
+
+def encode_anew(
+    bank: Bank, lock: ReadWriteLock, space: Space, predictor: Predictor | None, window: int, progress: bool | None
+) -> int:
+    """Encodes all memories with another encoder, outside the lock, and switches over at the end.
+
+    Memories added, replaced or deleted meanwhile are so afterwards too.
+
+    Returns:
+        How many memories were encoded.
+
+    Raises:
+        InvalidInput: some memories were added as vectors, or the encoder makes NaN of one. Nothing was changed.
+    """
+    with lock.shared():
+        _check_observed(bank)
+        begun = bank.begin_switchover(bank.learnt_to)
+    try:
+        rows = begun.rows
+        vectors = np.empty((len(rows), bank.dim), np.float32)
+        hidden = None if progress is None else not progress
+        with tqdm(total=len(rows), desc="encode", unit="memory", disable=hidden) as bar:
+            for start in range(0, len(rows), CHUNK):
+                part = slice(start, start + CHUNK)
+                vectors[part] = _encode_rows(bank, lock, space.encoder, rows[part])
+                bar.update(len(rows[part]))
+        with lock:
+            _check_observed(bank)
+            now, _, _ = bank.documents.all_vectors(bank.dim)
+            place = np.searchsorted(rows, now)
+            known = np.isin(now, rows) & ~np.isin(now, np.fromiter(begun.changed, np.int64))
+            switched = np.empty((len(now), bank.dim), np.float32)
+            switched[known] = vectors[place[known]]
+            if not known.all():
+                switched[~known] = _encode_rows(bank, lock, space.encoder, now[~known])
+            if len(now):
+                check_vectors(switched, bank.dim, "the encoder's states")
+            bank.move(space, predictor, window, now, switched)
+            return len(now)
+    finally:
+        with lock.shared():
+            bank.end_switchover(begun)
+
+
+def _encode_rows(bank: Bank, lock: ReadWriteLock, encoder: CompositeEncoder, rows: Int64) -> Float32:
+    """(n, d); zeros for rows that were deleted meanwhile."""
+    with lock.shared():
+        blobs = bank.documents.observations(rows)
+    vectors = np.zeros((len(rows), bank.dim), np.float32)
+    if blobs:
+        there = np.isin(rows, list(blobs))
+        vectors[there] = encoder.encode(unpack([blobs[row] for row in rows[there].tolist()], encoder.modalities))
+    return vectors
+
+
+def _check_observed(bank: Bank) -> None:
+    missing = bank.documents.rows_without_observations()
+    if missing:
+        raise InvalidInput(
+            f"{len(missing)} memories were added as vectors, the first of them {[id for _, id in missing[:5]]}.",
+            "memories that were added as observations, to encode them anew",
+            "Replace them: add() their observations under the same ids.",
+        )
