@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -10,10 +11,10 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.figures import IMAGES, STYLES
 from benchmarks.report import RESULTS
 
-COLOURS = [colour for colour, _ in STYLES] + ["#D55E00"]
+IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
+COLOURS = ["#0072B2", "#E69F00", "#BBBBBB", "#009E73", "#D55E00"]  # Okabe-Ito, told apart by the colour-blind
 MARKS = ["-", "--", ":", "-.", (0, (5, 1))]
 
 

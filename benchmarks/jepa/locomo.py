@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.jepa.setup import JOINT, WINDOW
-from benchmarks.real import locomo
+from benchmarks.real.data import find, load_embedder
+from benchmarks.real.dialogue import Conversation, read
+from benchmarks.real.locomo import FILES
+from benchmarks.real.locomo import __doc__ as source
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.jepa import CompositeEncoder, JointTrainer, Modality, OutwardPredictor
@@ -29,7 +32,7 @@ WEIGHTS = ({"speaker": 0.03, "date": 0.03}, {"speaker": 0.1, "date": 0.1}, {"spe
 
 def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | None) -> dict[str, Any]:
     recalls: dict[str, list[list[list[float]]]] = {}
-    conversations = locomo.read(locomo.find_file(file))
+    conversations = read(find(file, FILES, source or ""))
     for conversation, (texts, asked) in zip(conversations, embed(conversations, kept), strict=True):
         speakers = [turn["text"].split(":", 1)[0] for turn in conversation.turns]
         dates = [seconds(turn["date"]) for turn in conversation.turns]
@@ -99,12 +102,12 @@ def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | No
     }
 
 
-def embed(conversations: list[locomo.Conversation], kept: Path | None) -> list[tuple[Float32, Float32]]:
+def embed(conversations: list[Conversation], kept: Path | None) -> list[tuple[Float32, Float32]]:
     """Turns and questions, from the file that keeps them if it is there."""
     if kept is not None and kept.exists():
         with np.load(kept) as file:
             return [(file[f"t{at}"], file[f"q{at}"]) for at in range(len(conversations))]
-    embedder = locomo.load_embedder(None)
+    embedder = load_embedder(None)
     parts = [
         tuple(
             embedder.encode(texts, normalize_embeddings=True, show_progress_bar=False) for texts in (turns, questions)
