@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from pam_retriever.bank import Bank
 from pam_retriever.channels import Channels
 from pam_retriever.errors import UnknownId
-from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues
+from pam_retriever.hops import Hops, follow
+from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
 
@@ -36,13 +38,13 @@ class Asking:
         associative = bank.associative if channels.association else None
         self._backend = bank.similar if associative is None else associative
 
-    def answer(self, asked: list[str] | Float32, k: int | None, hops: int, explain: bool) -> list[list[Hit]]:
+    def answer(self, asked: list[str] | Float32, k: int | None, hops: Hops, explain: bool) -> list[list[Hit]]:
         """The hits of each query, which is an id or a row of (Q, d)."""
         cues = self._read_cues(asked)
-        if hops == 1 or k is None:
+        if hops.count == 1 or k is None:
             found = self._step(cues, k)
         else:
-            found = follow(cues, self._channels, self._backend, k, hops, self._step)
+            found = follow(cues, self._channels, self._backend, k, hops, self._step, self._bank.predict)
         return self._to_hits(cues, found, explain)
 
     def _read_cues(self, asked: list[str] | Float32) -> Cues:
@@ -80,25 +82,53 @@ class Asking:
         )
 
     def _to_hits(self, cues: Cues, found: list[Found], explain: bool) -> list[list[Hit]]:
-        contents = self._bank.documents.contents(np.concatenate([answer.rows for answer in found]))
+        rows = [answer.rows for answer in found] + [a.paths[a.paths >= 0] for a in found if a.paths is not None]
+        contents = self._bank.documents.contents(np.concatenate(rows))
         hits = []
         for at, answer in enumerate(found):
-            evidence: list[tuple[Evidence, ...] | None] = [None] * len(answer.rows)
+            count = len(answer.rows)
+            paths = [[row for row in path if row >= 0] for path in _lists(answer.paths, count)]
+            evidence: list[tuple[Evidence, ...] | None] = [None] * count
             if explain:
-                meetings = self._bank.documents.meetings(cues.rows[at], self._bank.window)
-                evidence = [tuple(meetings.get(row, ())) for row in answer.rows.tolist()]
+                evidence = [*self._occasions(cues.rows[at], answer.rows.tolist(), paths)]
             association = answer.association
             columns = zip(
                 answer.rows.tolist(),
                 answer.scores.tolist(),
                 answer.similarity.tolist(),
-                [None] * len(answer.rows) if association is None else association.tolist(),
+                [None] * count if association is None else association.tolist(),
                 answer.hops.tolist(),
                 evidence,
+                [tuple(contents[row][0] for row in path) for path in paths],
                 strict=True,
             )
             hits.append([_hit(*contents[row], *rest) for row, *rest in columns])
         return hits
+
+    def _occasions(self, cue: Int64, ends: list[int], paths: list[list[int]]) -> list[tuple[Evidence, ...]]:
+        """For each hit, where the two ends of each step of its path were experienced together."""
+        documents, window = self._bank.documents, self._bank.window
+        direct = documents.meetings(cue, window)
+        # one look-up for each memory that some path goes through
+        onward = {
+            row: documents.meetings(np.array([row]), window) for row in sorted({r for path in paths for r in path})
+        }
+        proofs = []
+        for end, path in zip(ends, paths, strict=True):
+            steps = [direct, *(onward[row] for row in path)]
+            targets = [*path, end]
+            proofs.append(
+                tuple(
+                    replace(occasion, hop=hop)
+                    for hop, (meetings, target) in enumerate(zip(steps, targets, strict=True), start=1)
+                    for occasion in meetings.get(target, ())
+                )
+            )
+        return proofs
+
+
+def _lists(paths: Int64 | None, count: int) -> list[list[int]]:
+    return [[]] * count if paths is None else paths.tolist()
 
 
 def _hit(
@@ -110,6 +140,7 @@ def _hit(
     association: float | None,
     hop: int,
     evidence: tuple[Evidence, ...] | None,
+    path: tuple[str, ...],
 ) -> Hit:
     # metadata are parsed for each hit, so that a caller who changes one changes no other
-    return Hit(id, score, text, json.loads(metadata), similarity, association, hop, evidence)
+    return Hit(id, score, text, json.loads(metadata), similarity, association, hop, evidence, path)

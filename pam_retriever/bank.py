@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.backends import Backend, make_backend
 from pam_retriever.channels import make_keys, unit
-from pam_retriever.errors import IndexClosed
+from pam_retriever.errors import IndexClosed, NotFitted
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents, Step
@@ -150,6 +150,16 @@ class Bank:
             self.similar.add(rows, unit(vectors))
             if self.associative is not None:
                 self.associative.add(rows, make_keys(vectors, predicted))
+
+    def predict(self, points: Float32) -> Float32:
+        """f of (n, d), at unit length.
+
+        Raises:
+            NotFitted: before ``fit``.
+        """
+        if self.predictor is None:
+            raise NotFitted("There is no predictor yet.", "a fitted index", "Call fit(trajectories) first.")
+        return predict(self.predictor, points)
 
     def _predict(self, vectors: Float32) -> Float32 | None:
         return None if self.predictor is None else predict(self.predictor, vectors)

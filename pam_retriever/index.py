@@ -17,6 +17,7 @@ from pam_retriever.channels import MODES, Channels, Mode
 from pam_retriever.config import FitConfig, read_config
 from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.hops import BEAM, FAN_OUT, Hops
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
 from pam_retriever.training import train
@@ -24,6 +25,7 @@ from pam_retriever.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.types import FitReport, Metadata, Record
 from pam_retriever.validation import (
     check_count,
+    check_finite,
     check_id,
     check_ids,
     check_metadatas,
@@ -382,6 +384,9 @@ class PredictiveAssociativeIndex:
         hops: int = 1,
         channels: Channels | None = None,
         *,
+        fan_out: int = FAN_OUT,
+        beam: int = BEAM,
+        snap: bool = True,
         min_score: float | None = None,
         where: Mapping[str, Any] | None = None,
         faithful: bool = False,
@@ -398,8 +403,13 @@ class PredictiveAssociativeIndex:
             k: how many hits at most; None for all with ``min_score``.
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
                 or "specific" (both must agree).
-            hops: how many steps of association to follow. The best ``k`` memories of a hop are where the
-                next begins, and the filter and ``min_score`` hold at every hop.
+            hops: how many steps of association to follow, such as A-B and then B-C where A never met C
+                (pam.tex 3.7). A path scores the product of its steps, a memory by its best path. The filter
+                and ``min_score`` hold at every hop.
+            fan_out: with hops, how many memories each one leads to.
+            beam: with hops, how many paths of a query are followed further; bounds the cost.
+            snap: with hops, begin the next hop at the stored memories that the last one found. False
+                begins it at the predicted point itself, whether or not a memory is there.
             channels: weights of the channels, in place of those of ``mode``.
             min_score: leave out hits that score less.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
@@ -415,13 +425,17 @@ class PredictiveAssociativeIndex:
             NotFitted: association was asked for before ``fit``.
         """
         weights = self._read_channels(mode, channels)
-        hops = check_count("hops", hops)
+        way = Hops(check_count("hops", hops), check_count("fan_out", fan_out), check_count("beam", beam), snap)
+        if min_score is not None:
+            min_score = check_finite("min_score", min_score)
         if k is not None:
             k = check_count("k", k)
         elif min_score is None or hops > 1:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
         if hops > 1 and not weights.association:
             raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
+        if hops > 1 and faithful and not snap:
+            raise InvalidInput("Got faithful=True with snap=False.", "one of them", "A predicted point met nobody.")
         asked, batch = read_query(query, self.dim)
         with self._lock:
             if not len(self._bank.similar):
@@ -435,7 +449,7 @@ class PredictiveAssociativeIndex:
                 complete=mode != "hybrid",
                 intersect=mode == "specific",
             )
-            hits = asking.answer(asked, k, hops, explain)
+            hits = asking.answer(asked, k, way, explain)
         return hits if batch else hits[0]
 
     def _read_channels(self, mode: str, channels: Channels | None) -> Channels:

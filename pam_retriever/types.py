@@ -70,6 +70,8 @@ class Evidence:
         cue_position: its position in the trajectory, from 0.
         hit_position: the position of the hit.
         offset: ``hit_position - cue_position``: positive if the hit came after the cue.
+        hop: which step of the hit's path this occasion proves, from 1. Above 1, "cue" above is the
+            memory before it on the path.
     """
 
     trajectory: str
@@ -77,6 +79,7 @@ class Evidence:
     cue_position: int
     hit_position: int
     offset: int
+    hop: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,10 @@ class Hit:
             None where no association channel was asked for.
         hop: how many steps of association away the hit was found; 0 for plain similarity.
         evidence: the occasions on which the cue and the hit were experienced together, filled by
-            ``explain=True``. Empty then means: predicted, not experienced. None: not asked for.
+            ``explain=True``; for a hit of several hops, those of each step of its path. A step without
+            an occasion was predicted, not experienced. None: not asked for.
+        path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops
+            through the continuum.
     """
 
     id: str
@@ -104,13 +110,15 @@ class Hit:
     association: float | None = None
     hop: int = 0
     evidence: tuple[Evidence, ...] | None = None
+    path: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         association = "" if self.association is None else f", association={self.association:.3f}"
         evidence = "" if self.evidence is None else f", evidence={list(self.evidence)!r}"
+        path = f", path={self.path!r}" if self.path else ""
         return (
             f"Hit(id={self.id!r}, score={self.score:.3f}, text={_shorten(self.text)}, "
-            f"similarity={self.similarity:.3f}{association}, hop={self.hop}{evidence})"
+            f"similarity={self.similarity:.3f}{association}, hop={self.hop}{path}{evidence})"
         )
 
 

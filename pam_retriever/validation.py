@@ -183,6 +183,17 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_finite(name: str, value: Any) -> float:
+    """A finite number.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not math.isfinite(value):
+        raise InvalidInput(f"Got {name}={value!r}.", "a finite number", "Leave it out if in doubt.")
+    return float(value)
+
+
 def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
     """A query as ids or as vectors (Q, dim), and whether it was a batch.
 

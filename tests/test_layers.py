@@ -15,7 +15,7 @@ FLOW = [
     {"validation", "objectives"},
     {"trajectories", "training", "backends", "storage"},
     {"experience", "recall"},
-    {"bank"},
+    {"bank", "hops"},
     {"answer"},
     {"index"},
     {"demo", "events"},

@@ -1,0 +1,186 @@
+"""Step 7, further on: multi-hop recall (pam.tex 3.7), as a beam over paths of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.backends import Backend
+from pam_retriever.channels import Channels, query_vectors
+from pam_retriever.recall import Cues, Found, stored_cues
+from pam_retriever.types import Float32, Int64
+
+FAN_OUT, BEAM = 20, 20
+
+Step = Callable[[Cues, int], list[Found]]
+
+
+@dataclass(frozen=True)
+class Hops:
+    """How far to go, and how much of it to keep.
+
+    Attributes:
+        count: how many hops, at least 1.
+        fan_out: hits that each memory on a path leads to.
+        beam: paths of a query that are followed further; a hop costs at most so many look-ups.
+        snap: a hop ends at stored memories, and the next starts there. Without, the next starts at the
+            predicted point itself: one path a query, in the continuum.
+    """
+
+    count: int = 1
+    fan_out: int = FAN_OUT
+    beam: int = BEAM
+    snap: bool = True
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Paths of one length, in any order.
+
+    Attributes:
+        query: (P,) which query each begins at.
+        rows: (P, length) the memories that it goes through; the last is where it ends. -1 for a
+            point of the continuum.
+        scores: (P,) product of the scores of its hops, negative ones counted as zero.
+    """
+
+    query: Int64
+    rows: Int64
+    scores: Float32
+
+    @property
+    def ends(self) -> Int64:
+        """(P,) the last memory of each."""
+        return self.rows[:, -1]
+
+    def at(self, places: Int64) -> Paths:
+        """Some of them."""
+        return Paths(self.query[places], self.rows[places], self.scores[places])
+
+
+def follow(
+    cues: Cues,
+    channels: Channels,
+    backend: Backend,
+    k: int,
+    hops: Hops,
+    step: Step,
+    predict: Callable[[Float32], Float32],
+) -> list[Found]:
+    """Multi-hop recall: the best ``k`` memories at the end of any path.
+
+    A path scores the product of its hops' scores, negative ones counted as zero; a memory keeps its best
+    path, and of two equal ones the shorter. No path comes to the same memory twice, or back to the cue.
+
+    Args:
+        cues: Q of them.
+        channels: their weights.
+        backend: over the keys.
+        k: how many memories to return for each.
+        hops: how far, how wide.
+        step: one look-up, as ``step(cues, k)``.
+        predict: f of (n, d), at unit length.
+
+    Returns:
+        Q answers, best first, each with its path.
+    """
+    reached = [_one_hop(step(cues, max(k, hops.fan_out)))]
+    if hops.snap:
+        for _ in range(hops.count - 1):
+            onward = best_ends(reached[-1], hops.beam)
+            reached.append(_extend(onward, cues, backend, hops.fan_out, step))
+    else:
+        reached += _through_the_continuum(cues, reached[0], k, hops, step, predict)
+    width = max(paths.rows.shape[1] for paths in reached)
+    # padded on the left, so that the end stays the last
+    padded = [np.pad(p.rows, ((0, 0), (width - p.rows.shape[1], 0)), constant_values=-1) for p in reached]
+    lengths = np.concatenate([np.full(len(paths.scores), hop) for hop, paths in enumerate(reached, start=1)])
+    together = Paths(
+        np.concatenate([paths.query for paths in reached]),
+        np.concatenate(padded),
+        np.concatenate([paths.scores for paths in reached]),
+    )
+    places = _rank(together, k, lengths)
+    return _describe(cues, channels, backend, together.at(places), lengths[places])
+
+
+def best_ends(paths: Paths, limit: int) -> Paths:
+    """The best path to each memory, and at most ``limit`` of those for a query."""
+    return paths.at(_rank(paths, limit, np.zeros(len(paths.scores), np.int64)))
+
+
+def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
+    """Places of the best path to each memory, by query and falling score, at most ``limit`` a query."""
+    order = np.lexsort((lengths, -paths.scores, paths.ends, paths.query))
+    query, ends = paths.query[order], paths.ends[order]
+    first = np.ones(len(order), bool)
+    first[1:] = (query[1:] != query[:-1]) | (ends[1:] != ends[:-1])
+    kept = order[first]
+    kept = kept[np.lexsort((lengths[kept], -paths.scores[kept], paths.query[kept]))]
+    query = paths.query[kept]
+    place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # within its query
+    return kept[place < limit]
+
+
+def _one_hop(found: list[Found]) -> Paths:
+    counts = [len(answer.rows) for answer in found]
+    return Paths(
+        np.repeat(np.arange(len(found)), counts),
+        np.concatenate([answer.rows for answer in found])[:, None],
+        np.maximum(np.concatenate([answer.scores for answer in found]), 0),
+    )
+
+
+def _extend(paths: Paths, cues: Cues, backend: Backend, fan_out: int, step: Step) -> Paths:
+    """Each path by one hop; one look-up for all memories where a path ends."""
+    if not len(paths.scores):
+        return Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores)
+    starts, which = np.unique(paths.ends, return_inverse=True)
+    onward = _one_hop(step(stored_cues(backend.keys(starts), starts, cues.looks.shape[1]), fan_out))
+    count = np.bincount(onward.query, minlength=len(starts))
+    first = np.cumsum(count) - count
+    repeats = count[which]
+    parent = np.repeat(np.arange(len(which)), repeats)
+    # the concatenation of the ranges first[w] : first[w] + count[w] for the start w of each path
+    entry = np.arange(repeats.sum()) + np.repeat(first[which] - np.cumsum(repeats) + repeats, repeats)
+    before, ends = paths.rows[parent], onward.ends[entry]
+    query, scores = paths.query[parent], paths.scores[parent] * onward.scores[entry]
+    fresh = (scores > 0) & (ends != cues.own[query]) & (before != ends[:, None]).all(axis=1)
+    return Paths(query[fresh], np.column_stack([before, ends])[fresh], scores[fresh])
+
+
+def _through_the_continuum(
+    cues: Cues, first: Paths, k: int, hops: Hops, step: Step, predict: Callable[[Float32], Float32]
+) -> list[Paths]:
+    """The later hops, each from the point that the one before predicted.
+
+    A point is no memory and has no score of its own: it counts by the best memory near it.
+    """
+    reached, before, support = [], first.scores, np.ones(len(cues), np.float32)
+    query, point = first.query, cues.predicted
+    nobody = [np.empty(0, np.int64)] * len(cues)
+    for hop in range(1, hops.count):
+        best = np.zeros(len(cues), np.float32)
+        np.maximum.at(best, query, before)
+        support = support * best
+        ahead = predict(point)
+        found = _one_hop(step(Cues(point, point, ahead, nobody, cues.own), max(k, hops.fan_out)))
+        query, before, point = found.query, found.scores, ahead
+        rows = np.pad(found.rows, ((0, 0), (hop, 0)), constant_values=-1)
+        reached.append(Paths(query, rows, before * support[query]))
+    return reached
+
+
+def _describe(cues: Cues, channels: Channels, backend: Backend, paths: Paths, lengths: Int64) -> list[Found]:
+    """Ranked paths as answers, with the scores of their ends from the cue itself."""
+    dim = cues.looks.shape[1]
+    keys = backend.keys(paths.ends)  # (P, 2d)
+    queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
+    direct = np.einsum("pk,pk->p", queries[paths.query], keys)
+    similarity = np.einsum("pd,pd->p", cues.looks[paths.query], keys[:, :dim])
+    association = (direct * channels.total - channels.similarity * similarity) / channels.association
+    cuts = np.searchsorted(paths.query, np.arange(1, len(cues)))
+    columns = (paths.ends, paths.scores, similarity, association.astype(np.float32), lengths, paths.rows[:, :-1])
+    return [Found(*parts) for parts in zip(*(np.split(column, cuts) for column in columns), strict=True)]
