@@ -43,8 +43,8 @@ def gather(documents: Documents, episodes: list[Episode], dim: int) -> tuple[Flo
     known = check_known(documents, episodes)
     stored, vectors, _ = documents.all_vectors(dim)
     place = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
-    rows, trajectory, position = documents.experienced(without=[episode.id for episode in episodes])
-    parts = [(np.searchsorted(stored, rows), trajectory, position)]
+    rows, trajectory, position, salience = documents.experienced(without=[episode.id for episode in episodes])
+    parts = [(np.searchsorted(stored, rows), trajectory, position, salience)]
     for episode in episodes:
         for id in episode.ids:
             place.setdefault(id, len(vectors) + len(place) - len(known))
@@ -53,9 +53,9 @@ def gather(documents: Documents, episodes: list[Episode], dim: int) -> tuple[Flo
         states = np.array([place[id] for id in episode.ids], np.int64)
         if episode.vectors is not None:
             together[states] = episode.vectors
-        parts.append((states, np.full(len(states), number), np.arange(len(states))))
-    states, trajectory, position = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return together, Experience(states, trajectory, position)
+        salience = np.array(episode.salience or np.ones(len(states)), np.float32)
+        parts.append((states, np.full(len(states), number), np.arange(len(states)), salience))
+    return together, Experience(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def read_groups(documents: Documents, group_by: str, order_by: str | None) -> list[Episode]:

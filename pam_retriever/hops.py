@@ -43,7 +43,8 @@ class Paths:
         query: (P,) which query each begins at.
         rows: (P, length) the memories that it goes through; the last is where it ends. -1 for a
             point of the continuum.
-        scores: (P,) product of the scores of its hops, negative ones counted as zero.
+        scores: (P,) product of the scores of its hops, negative ones counted as zero; at the end,
+            its geometric mean.
     """
 
     query: Int64
@@ -71,8 +72,10 @@ def follow(
 ) -> list[Found]:
     """Multi-hop recall: the best ``k`` memories at the end of any path.
 
-    A path scores the product of its hops' scores, negative ones counted as zero; a memory keeps its best
-    path, and of two equal ones the shorter. No path comes to the same memory twice, or back to the cue.
+    A path scores the geometric mean of its hops' scores, negative ones counted as zero: a product, normalised
+    for its length as in beam search, so that two sure steps are not worth less than one unlikely one. A memory
+    keeps its best path, and of two equal ones the shorter. No path comes to the same memory twice, or back
+    to the cue.
 
     Args:
         cues: Q of them.
@@ -100,7 +103,7 @@ def follow(
     together = Paths(
         np.concatenate([paths.query for paths in reached]),
         np.concatenate(padded),
-        np.concatenate([paths.scores for paths in reached]),
+        np.concatenate([paths.scores ** (1 / hop) for hop, paths in enumerate(reached, start=1)]).astype(np.float32),
     )
     places = _rank(together, k, lengths)
     return _describe(cues, channels, backend, together.at(places), lengths[places])

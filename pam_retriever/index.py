@@ -404,8 +404,8 @@ class PredictiveAssociativeIndex:
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
                 or "specific" (both must agree).
             hops: how many steps of association to follow, such as A-B and then B-C where A never met C
-                (pam.tex 3.7). A path scores the product of its steps, a memory by its best path. The filter
-                and ``min_score`` hold at every hop.
+                (pam.tex 3.7). A path scores the geometric mean of its steps, a memory by its best path. The
+                filter and ``min_score`` hold at every hop.
             fan_out: with hops, how many memories each one leads to.
             beam: with hops, how many paths of a query are followed further; bounds the cost.
             snap: with hops, begin the next hop at the stored memories that the last one found. False

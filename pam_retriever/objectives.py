@@ -103,8 +103,6 @@ class JointObjective:
     def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         place = states.device
         rows, columns, weights = within(self._associations, batch, self._lookup)
-        if self._config.distance_weights == "uniform":
-            weights = np.ones_like(weights)
         x = states[torch.from_numpy(batch).to(place)]  # (B, d)
         noisy = model.normalise(x)
         if self._config.noise:

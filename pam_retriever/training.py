@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.errors import InvalidInput, TrainingDiverged
 from pam_retriever.objectives import InfoNCEObjective, JointObjective, Objective
 from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.salience import training_weights
 from pam_retriever.types import FitReport, Float32
 
 
@@ -55,6 +56,8 @@ def train(
         raise InvalidInput(
             "The trajectories hold no two different memories.", "at least one association", "Check the ids."
         )
+    weights = training_weights(associations, experience, window, config.distance_weights, config.familiarity)
+    associations = replace(associations, weights=weights)
     config = config.resolve(steps=len(experience), memories=len(vectors))
     assert config.hidden
     place = choose_device(device)

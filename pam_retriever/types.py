@@ -24,9 +24,10 @@ class Trajectory:
     Attributes:
         ids: T ids, in order. The same id may come more than once.
         vectors: (T, dim) float; new memories, in order.
-        timestamps: T numbers that never fall, or None. The unit is the caller's.
-        salience: T finite numbers >= 0, or None. Stored with the trajectory, as are the timestamps;
-            training does not use either yet.
+        timestamps: T numbers that never fall, or None. The unit is the caller's, the same in the whole
+            index. ``recall(decay=...)`` and ``prune`` use them.
+        salience: T finite numbers >= 0, how much each state counts in training; None for 1 each. Two
+            states that met count the geometric mean of both, 0 where one is 0 (pam.tex 3.4).
         id: name of the trajectory. One that is there already is replaced. A new uuid4 if None.
     """
 

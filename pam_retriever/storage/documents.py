@@ -247,15 +247,24 @@ class Documents:
         count: int = self._connection.execute("SELECT count(*) FROM trajectories").fetchone()[0]
         return count
 
-    def experienced(self, without: Sequence[str] = ()) -> tuple[Int64, Int64, Int64]:
-        """All steps in order, but those of the named trajectories: rows, trajectories, positions, (S,) each."""
+    def experienced(self, without: Sequence[str] = ()) -> tuple[Int64, Int64, Int64, Float32]:
+        """All steps in order, but those of the named trajectories.
+
+        Returns:
+            Rows, trajectories, positions and salience (1 where none was given), (S,) each.
+        """
         found = self._connection.execute(
-            "SELECT row, trajectory, position FROM steps WHERE trajectory NOT IN (SELECT trajectory FROM "
+            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps WHERE trajectory NOT IN (SELECT trajectory FROM "
             "trajectories WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
             [to_json(list(without))],
         ).fetchall()
-        steps = np.array(found, np.int64).reshape(-1, 3)
-        return steps[:, 0], steps[:, 1], steps[:, 2]
+        rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
+        return (
+            np.array(rows, np.int64),
+            np.array(trajectories, np.int64),
+            np.array(positions, np.int64),
+            np.array(salience, np.float32),
+        )
 
     def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
