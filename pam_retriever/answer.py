@@ -44,7 +44,11 @@ class Asking:
         if hops.count == 1 or k is None:
             found = self._step(cues, k)
         else:
-            found = follow(cues, self._channels, self._backend, k, hops, self._step, self._bank.predict)
+            bank = self._bank
+            step, unfamiliar = self._step, bank.unfamiliar
+            found = follow(
+                cues, self._channels, self._backend, k, hops, step, bank.predict, unfamiliar, recognise=self._complete
+            )
         return self._to_hits(cues, found, explain)
 
     def _read_cues(self, asked: list[str] | Float32) -> Cues:

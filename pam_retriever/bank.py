@@ -10,6 +10,7 @@ import numpy as np
 from pam_retriever.backends import Backend, make_backend
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.errors import IndexClosed, NotFitted
+from pam_retriever.familiarity import rarity
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents, Step
@@ -160,6 +161,11 @@ class Bank:
         if self.predictor is None:
             raise NotFitted("There is no predictor yet.", "a fitted index", "Call fit(trajectories) first.")
         return predict(self.predictor, points)
+
+    def unfamiliar(self, rows: Int64) -> Float32:
+        """(n,) how little of an old acquaintance each memory is, from 1 (met at most once) to 0 (pam.tex 3.8)."""
+        counts, steps = self.documents.experienced_often(rows)
+        return rarity(counts, steps, self.window)
 
     def _predict(self, vectors: Float32) -> Float32 | None:
         return None if self.predictor is None else predict(self.predictor, vectors)

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from pam_retriever.cooccurrence import Associations, Experience
-from pam_retriever.types import Float32
+from pam_retriever.types import Float32, Int64
 
 Familiarity = Literal["none", "log", "difference"]
 
@@ -68,3 +68,18 @@ def unfamiliarity(associations: Associations, counts: Float32, window: int, scal
     weights = 1 - 1 / lift if scale == "difference" else np.log(lift) / np.log(most)
     once = (counts[associations.anchors()] == 1) & (counts[associations.indices] == 1)
     return np.where(once, ones, np.clip(weights, 0, 1)).astype(np.float32)
+
+
+def rarity(counts: Int64, steps: int, window: int) -> Float32:
+    """(n,) ``unfamiliarity``, on the "log" scale, of memories with what came once, with them.
+
+    Args:
+        counts: (n,) how often each was experienced.
+        steps: how many steps were experienced in all.
+        window: tau.
+    """
+    most = steps / (2 * window)
+    if most <= 1:
+        return np.ones(len(counts), np.float32)
+    rare: Float32 = np.clip(1 - np.log(np.maximum(counts, 1)) / np.log(most), 0, 1).astype(np.float32)
+    return rare

@@ -9,7 +9,7 @@ import numpy as np
 
 from pam_retriever.backends import Backend
 from pam_retriever.channels import Channels, query_vectors
-from pam_retriever.recall import Cues, Found, stored_cues
+from pam_retriever.recall import COMPLETION_TEMPERATURE, Cues, Found, stored_cues
 from pam_retriever.types import Float32, Int64
 
 FAN_OUT, BEAM = 20, 20
@@ -41,10 +41,10 @@ class Paths:
 
     Attributes:
         query: (P,) which query each begins at.
-        rows: (P, length) the memories that it goes through; the last is where it ends. -1 for a
-            point of the continuum.
-        scores: (P,) product of the scores of its hops, negative ones counted as zero; at the end,
-            its geometric mean.
+        rows: (P, 1 + length) the memory that the query was recognised as, and those that it goes through; the
+            last is where it ends. -1 for what is no memory.
+        scores: (P,) product over its hops of score and unfamiliarity, negative scores counted as zero; at
+            the end, its geometric mean.
     """
 
     query: Int64
@@ -69,13 +69,16 @@ def follow(
     hops: Hops,
     step: Step,
     predict: Callable[[Float32], Float32],
+    unfamiliar: Callable[[Int64], Float32],
+    recognise: bool = True,
 ) -> list[Found]:
     """Multi-hop recall: the best ``k`` memories at the end of any path.
 
     A path scores the geometric mean of its hops' scores, negative ones counted as zero: a product, normalised
-    for its length as in beam search, so that two sure steps are not worth less than one unlikely one. A memory
-    keeps its best path, and of two equal ones the shorter. No path comes to the same memory twice, or back
-    to the cue.
+    for its length as in beam search, so that two sure steps are not worth less than one unlikely one. A hop
+    also counts by how unfamiliar the memory is that it leaves from (3.8): what is met everywhere links anything
+    with anything. A memory keeps its best path, and of two equal ones the shorter. No path comes to the same
+    memory twice, or back to the cue.
 
     Args:
         cues: Q of them.
@@ -85,20 +88,25 @@ def follow(
         hops: how far, how wide.
         step: one look-up, as ``step(cues, k)``.
         predict: f of (n, d), at unit length.
+        unfamiliar: of rows (n,), weights in [0, 1].
+        recognise: a cue that may be one of several memories begins a path at each, by how alike they are.
 
     Returns:
         Q answers, best first, each with its path.
     """
-    reached = [_one_hop(step(cues, max(k, hops.fan_out)))]
+    start, begun = _begin(cues, backend, recognise and hops.snap)
+    reached = [_one_hop(begun, step(start, max(k, hops.fan_out)))]
     if hops.snap:
         for _ in range(hops.count - 1):
             onward = best_ends(reached[-1], hops.beam)
-            reached.append(_extend(onward, cues, backend, hops.fan_out, step))
+            reached.append(_extend(onward, cues, backend, hops.fan_out, step, unfamiliar))
     else:
         reached += _through_the_continuum(cues, reached[0], k, hops, step, predict)
-    width = max(paths.rows.shape[1] for paths in reached)
-    # padded on the left, so that the end stays the last
-    padded = [np.pad(p.rows, ((0, 0), (width - p.rows.shape[1], 0)), constant_values=-1) for p in reached]
+    # from here on without the beginning, and padded on the left so that the end stays the last
+    padded = [
+        np.pad(paths.rows[:, 1:], ((0, 0), (hops.count - hop, 0)), constant_values=-1)
+        for hop, paths in enumerate(reached, start=1)
+    ]
     lengths = np.concatenate([np.full(len(paths.scores), hop) for hop, paths in enumerate(reached, start=1)])
     together = Paths(
         np.concatenate([paths.query for paths in reached]),
@@ -127,21 +135,42 @@ def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
     return kept[place < limit]
 
 
-def _one_hop(found: list[Found]) -> Paths:
-    counts = [len(answer.rows) for answer in found]
-    return Paths(
-        np.repeat(np.arange(len(found)), counts),
-        np.concatenate([answer.rows for answer in found])[:, None],
-        np.maximum(np.concatenate([answer.scores for answer in found]), 0),
-    )
+def _begin(cues: Cues, backend: Backend, recognise: bool) -> tuple[Cues, Paths]:
+    """A path of no hops for each memory that a cue was recognised as, and the cue it is then."""
+    if not recognise:
+        return cues, _at(cues.own)
+    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
+    rows = np.concatenate(cues.rows)
+    keys, dim = backend.keys(rows), cues.looks.shape[1]
+    cosine = np.einsum("nd,nd->n", cues.looks[query], keys[:, :dim])
+    best = np.full(len(cues), -np.inf, np.float32)
+    np.maximum.at(best, query, cosine)
+    weights = np.exp((cosine - best[query]) / COMPLETION_TEMPERATURE)
+    start = Cues(cues.looks[query], keys[:, :dim], keys[:, dim:], [rows[at : at + 1] for at in range(len(rows))], rows)
+    return start, Paths(query, rows[:, None], weights)
 
 
-def _extend(paths: Paths, cues: Cues, backend: Backend, fan_out: int, step: Step) -> Paths:
+def _at(rows: Int64) -> Paths:
+    """A path of no hops at each of ``rows``."""
+    return Paths(np.arange(len(rows)), rows[:, None], np.ones(len(rows), np.float32))
+
+
+def _one_hop(begun: Paths, found: list[Found]) -> Paths:
+    """Each path of ``begun`` on to what was found from it."""
+    parent = np.repeat(np.arange(len(found)), [len(answer.rows) for answer in found])
+    ends = np.concatenate([answer.rows for answer in found])
+    scores = np.maximum(np.concatenate([answer.scores for answer in found]), 0)
+    return Paths(begun.query[parent], np.column_stack([begun.rows[parent], ends]), begun.scores[parent] * scores)
+
+
+def _extend(
+    paths: Paths, cues: Cues, backend: Backend, fan_out: int, step: Step, unfamiliar: Callable[[Int64], Float32]
+) -> Paths:
     """Each path by one hop; one look-up for all memories where a path ends."""
     if not len(paths.scores):
         return Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores)
     starts, which = np.unique(paths.ends, return_inverse=True)
-    onward = _one_hop(step(stored_cues(backend.keys(starts), starts, cues.looks.shape[1]), fan_out))
+    onward = _one_hop(_at(starts), step(stored_cues(backend.keys(starts), starts, cues.looks.shape[1]), fan_out))
     count = np.bincount(onward.query, minlength=len(starts))
     first = np.cumsum(count) - count
     repeats = count[which]
@@ -149,8 +178,9 @@ def _extend(paths: Paths, cues: Cues, backend: Backend, fan_out: int, step: Step
     # the concatenation of the ranges first[w] : first[w] + count[w] for the start w of each path
     entry = np.arange(repeats.sum()) + np.repeat(first[which] - np.cumsum(repeats) + repeats, repeats)
     before, ends = paths.rows[parent], onward.ends[entry]
-    query, scores = paths.query[parent], paths.scores[parent] * onward.scores[entry]
-    fresh = (scores > 0) & (ends != cues.own[query]) & (before != ends[:, None]).all(axis=1)
+    query = paths.query[parent]
+    scores = paths.scores[parent] * onward.scores[entry] * unfamiliar(starts)[which[parent]]
+    fresh = (scores > 0) & (before != ends[:, None]).all(axis=1)
     return Paths(query[fresh], np.column_stack([before, ends])[fresh], scores[fresh])
 
 
@@ -169,9 +199,10 @@ def _through_the_continuum(
         np.maximum.at(best, query, before)
         support = support * best
         ahead = predict(point)
-        found = _one_hop(step(Cues(point, point, ahead, nobody, cues.own), max(k, hops.fan_out)))
+        there = Cues(point, point, ahead, nobody, cues.own)
+        found = _one_hop(_at(cues.own), step(there, max(k, hops.fan_out)))
         query, before, point = found.query, found.scores, ahead
-        rows = np.pad(found.rows, ((0, 0), (hop, 0)), constant_values=-1)
+        rows = np.insert(found.rows, [1] * hop, -1, axis=1)
         reached.append(Paths(query, rows, before * support[query]))
     return reached
 

@@ -115,7 +115,9 @@ def test_the_loss_weighs_associations_by_their_salience():
     for salience in ([1.0] * 6, [8.0] * 2 + [1.0] * 4, [1.0] * 2 + [0.0] * 4):
         experience = experience_of([[0, 1], [2, 3], [4, 5]], salience)
         graph = associate(experience, 6, 1)
-        objective = JointObjective(experience, weighted(graph, experience), 1, FitConfig(batch_size=6), torch.Generator())
+        objective = JointObjective(
+            experience, weighted(graph, experience), 1, FitConfig(batch_size=6), torch.Generator()
+        )
         model = Predictor(PredictorConfig(DIM, 8), torch.Generator().manual_seed(1))
         losses.append(float(objective.loss(model, vectors, np.arange(6), 0.5).detach()))
     plain, salient, alone = losses
@@ -130,9 +132,7 @@ def weighted(graph, experience):
 
 def test_an_experience_of_salience_0_is_not_learnt_and_the_others_are(planted):
     index = new_index(planted)
-    trips = [
-        Trajectory(ids=outing, salience=[float(number % 2)] * 10) for number, outing in enumerate(planted.outings)
-    ]
+    trips = [Trajectory(ids=outing, salience=[float(number % 2)] * 10) for number, outing in enumerate(planted.outings)]
     index.fit(trips, window=2, config=TINY, progress=False)
     hits = index.recall(planted.ids, k=4)
     found = [

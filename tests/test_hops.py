@@ -26,8 +26,9 @@ def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[st
     for hop in range(1, hops + 1):
         longer = []
         for score, path in paths:
+            rare = float(index._bank.unfamiliar(rows_of(index, path[-1]))[0]) if hop > 1 else 1.0
             longer += [
-                (score * max(hit.score, 0.0), (*path, hit.id))
+                (score * rare * max(hit.score, 0.0), (*path, hit.id))
                 for hit in index.recall(path[-1], k=len(index))
                 if hit.id not in path and (hop == 1 or score * hit.score > 0)
             ]
@@ -37,6 +38,10 @@ def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[st
                 best[path[-1]] = (mean, hop, path[1:-1])
         paths = longer
     return best
+
+
+def rows_of(index: PredictiveAssociativeIndex, id: str) -> np.ndarray:
+    return np.array(list(index._bank.documents.rows_of([id]).values()))
 
 
 def test_hops_reach_what_the_cue_never_met(chain):
@@ -133,6 +138,14 @@ def test_in_the_continuum_the_next_hop_begins_at_the_predicted_point(chain, plan
     assert "m010" not in {hit.id for hit in hits}
 
 
+def test_a_cue_between_two_memories_follows_both(chain, planted):
+    unit = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    hits = {hit.id: hit for hit in chain.recall(unit[10] + unit[30], k=12, hops=2, min_score=0.35, explain=True)}
+    assert {"m008", "m009", "m011", "m012", "m028", "m029", "m031", "m032"} == set(hits)
+    assert hits["m032"].path == ("m031",)
+    assert [step.cue_id for step in hits["m032"].evidence] == ["m030", "m031"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -150,3 +163,15 @@ def test_in_the_continuum_the_next_hop_begins_at_the_predicted_point(chain, plan
 def test_bad_hops_are_refused(chain, options, message):
     with pytest.raises(InvalidInput, match=message):
         chain.recall("m010", **options)
+
+
+def test_what_is_met_everywhere_is_no_bridge(planted):
+    """m100 was met in every trajectory, m101 in two: from m000, through which of them is a bridge?"""
+    index = new_index(planted)
+    trips = [[f"m{2 * n:03}", f"m{2 * n + 1:03}", "m100"] for n in range(30)]
+    trips += [["m000", "m101"], ["m101", "m150"]]
+    index.fit(trips, window=2, config=TINY, progress=False)
+    rare = index._bank.unfamiliar(np.concatenate([rows_of(index, id) for id in ("m003", "m101", "m100")]))
+    assert 1 == rare[0] > rare[1] > 0.5 > rare[2]
+    hits = {hit.id: hit.path for hit in index.recall("m000", k=4, hops=2)}
+    assert hits["m150"] == ("m101",)

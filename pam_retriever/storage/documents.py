@@ -254,8 +254,9 @@ class Documents:
             Rows, trajectories, positions and salience (1 where none was given), (S,) each.
         """
         found = self._connection.execute(
-            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps WHERE trajectory NOT IN (SELECT trajectory FROM "
-            "trajectories WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
+            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
+            "WHERE trajectory NOT IN (SELECT trajectory FROM trajectories "
+            "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
             [to_json(list(without))],
         ).fetchall()
         rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
@@ -265,6 +266,15 @@ class Documents:
             np.array(positions, np.int64),
             np.array(salience, np.float32),
         )
+
+    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
+        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        total: int = self._connection.execute("SELECT count(*) FROM steps").fetchone()[0]
+        found = self._connection.execute(
+            "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([count for _, count in found], np.int64), total
 
     def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
