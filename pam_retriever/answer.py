@@ -12,6 +12,7 @@ import numpy as np
 from pam_retriever.bank import Bank
 from pam_retriever.channels import Channels
 from pam_retriever.errors import UnknownId
+from pam_retriever.forgetting import Decay, faded, fading
 from pam_retriever.hops import Hops, follow
 from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues
 from pam_retriever.training import predict
@@ -30,10 +31,11 @@ class Asking:
         faithful: bool,
         complete: bool,
         intersect: bool,
+        decay: Decay | None = None,
     ) -> None:
         self._bank, self._channels = bank, channels
         self._min_score, self._faithful = min_score, faithful
-        self._complete, self._intersect = complete, intersect
+        self._complete, self._intersect, self._decay = complete, intersect, decay
         self._allowed = None if where is None else bank.documents.rows_where(where)
         associative = bank.associative if channels.association else None
         self._backend = bank.similar if associative is None else associative
@@ -75,15 +77,23 @@ class Asking:
         return found
 
     def _look_up(self, cues: Cues, k: int | None, allowed: Int64 | None) -> list[Found]:
-        return look_up(
-            cues,
-            self._channels,
-            self._backend,
-            k,
-            min_score=self._min_score,
-            allowed=allowed,
-            intersect=self._intersect,
-        )
+        def plain(pool: int | None) -> list[Found]:
+            return look_up(
+                cues,
+                self._channels,
+                self._backend,
+                pool,
+                min_score=self._min_score,
+                allowed=allowed,
+                intersect=self._intersect,
+            )
+
+        return plain(k) if self._decay is None else faded(plain, k, self._fade, self._min_score)
+
+    def _fade(self, rows: Int64) -> Float32:
+        assert self._decay
+        times = self._bank.documents.last_times(rows)
+        return fading(times, self._decay.now, self._decay.half_life)
 
     def _to_hits(self, cues: Cues, found: list[Found], explain: bool) -> list[list[Hit]]:
         rows = [answer.rows for answer in found] + [a.paths[a.paths >= 0] for a in found if a.paths is not None]

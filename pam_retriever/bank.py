@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from pam_retriever.backends import Backend, make_backend
 from pam_retriever.channels import make_keys, unit
+from pam_retriever.cooccurrence import Experience
 from pam_retriever.errors import IndexClosed, NotFitted
 from pam_retriever.familiarity import rarity
+from pam_retriever.forgetting import SLACK, Steps, adapted_half_life, strengths, weakest
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents, Step
@@ -121,6 +123,36 @@ class Bank:
             self.similar.add(new_rows, unit(new_vectors))
         if self.folder is not None:
             snapshot.remove_other_predictors(self.folder, keep=str(model["file"]))
+
+    def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
+        """Forgets all but the ``keep`` strongest memories (see ``forgetting``); returns how many are gone."""
+        documents, stored = self.documents, self.documents.rows()
+        if len(stored) <= keep:
+            return 0
+        rows, trajectories, positions, salience = documents.experienced()
+        experience = Experience(np.searchsorted(stored, rows), trajectories, positions)
+        steps = Steps(experience, documents.experienced_when(), salience)
+        if half_life == "auto":
+            half_life = adapted_half_life(steps, len(stored), keep, self.window)
+        now = documents.newest_time() or 0.0
+        gone = stored[weakest(strengths(steps, len(stored), now, half_life), keep)]
+        with documents.transaction():
+            documents.forget(gone)
+        kept = np.setdiff1d(stored, gone, assume_unique=True)
+        for backend in filter(None, [self.similar, self.associative]):
+            if shrink:
+                backend.rebuild(kept, backend.keys(kept))
+            else:
+                backend.remove(gone)
+        if shrink:
+            documents.shrink()
+        return len(gone)
+
+    def keep_within_capacity(self) -> None:
+        """Forgets the weakest memories once the index has outgrown its capacity, if it has one."""
+        bound = self.documents.setting("capacity")
+        if bound is not None and len(self.similar) > SLACK * bound["memories"]:
+            self.forget(bound["memories"], bound["half_life"], shrink=False)
 
     def save(self, folder: Path, overwrite: bool) -> None:
         """Writes a copy of the whole index to another folder."""

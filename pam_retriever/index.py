@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -17,6 +17,7 @@ from pam_retriever.channels import MODES, Channels, Mode
 from pam_retriever.config import FitConfig, read_config
 from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.forgetting import Decay
 from pam_retriever.hops import BEAM, FAN_OUT, Hops
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
@@ -26,6 +27,7 @@ from pam_retriever.types import FitReport, Metadata, Record
 from pam_retriever.validation import (
     check_count,
     check_finite,
+    check_half_life,
     check_id,
     check_ids,
     check_metadatas,
@@ -229,6 +231,7 @@ class PredictiveAssociativeIndex:
         contents = check_texts(texts, len(checked)), check_metadatas(metadatas, len(checked))
         with self._lock:
             self._bank.add(names, *contents, checked)
+            self._bank.keep_within_capacity()
         return names
 
     def delete(self, ids: str | Sequence[str]) -> int:
@@ -290,6 +293,7 @@ class PredictiveAssociativeIndex:
         with self._lock:
             check_known(self._bank.documents, episodes)
             self._bank.observe(episodes)
+            self._bank.keep_within_capacity()
         return list(episodes[0].ids)
 
     def fit(
@@ -355,7 +359,51 @@ class PredictiveAssociativeIndex:
         )
         with self._lock:
             self._bank.adopt(predictor, window, episodes)
+            self._bank.keep_within_capacity()
         return report
+
+    # ---- forgetting
+
+    def prune(self, keep: int, half_life: float | Literal["auto"] | None = "auto") -> int:
+        """Forgets all but the strongest memories, and frees their space (pam.tex 3.9).
+
+        A memory is as strong as its experiences, each as salient as it was and fading with its age. One that was
+        never experienced counts as if it had been, once, now. Trajectories of which nothing is left go too.
+
+        Args:
+            keep: how many memories to keep.
+            half_life: how fast experiences fade, in the unit of the timestamps; "auto" follows how
+                dense the associations are and how fast new memories come; None: they do not fade.
+
+        Returns:
+            How many were forgotten.
+
+        Raises:
+            InvalidInput: of the arguments; nothing was forgotten.
+        """
+        keep, half_life = check_count("keep", keep), check_half_life(half_life)
+        with self._lock:
+            if isinstance(half_life, float):
+                self._read_now(None)
+            return self._bank.forget(keep, half_life, shrink=True)
+
+    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:
+        """Bounds the index: once it holds a tenth more, the weakest memories are forgotten.
+
+        It is kept with the index, and holds from the next ``add``, ``observe`` or ``fit`` on.
+
+        Args:
+            memories: how many to keep; None takes the bound away.
+            half_life: as for ``prune``.
+
+        Raises:
+            InvalidInput: of the arguments.
+        """
+        bound = None
+        if memories is not None:
+            bound = {"memories": check_count("memories", memories), "half_life": check_half_life(half_life)}
+        with self._lock:
+            self._bank.documents.set_setting("capacity", bound)
 
     # ---- recall
 
@@ -389,6 +437,8 @@ class PredictiveAssociativeIndex:
         snap: bool = True,
         min_score: float | None = None,
         where: Mapping[str, Any] | None = None,
+        decay: float | None = None,
+        now: float | None = None,
         faithful: bool = False,
         explain: bool = False,
     ) -> list[Any]:
@@ -413,6 +463,10 @@ class PredictiveAssociativeIndex:
             channels: weights of the channels, in place of those of ``mode``.
             min_score: leave out hits that score less.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
+            decay: half-life, in the unit of the timestamps: a positive score halves with each one that lies
+                between ``now`` and when the memory was last experienced (pam.tex 3.9). A memory that was
+                never experienced at a known time keeps its score.
+            now: for ``decay``; the newest timestamp in the index if None.
             faithful: only memories that were experienced with the cue, within the window.
             explain: fill ``Hit.evidence``.
 
@@ -432,6 +486,10 @@ class PredictiveAssociativeIndex:
             k = check_count("k", k)
         elif min_score is None or hops > 1:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
+        if decay is not None:
+            decay = check_positive("decay", decay)
+        elif now is not None:
+            raise InvalidInput(f"Got now={now!r} without decay.", "both", "Pass decay=..., a half-life.")
         if hops > 1 and not weights.association:
             raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
         if hops > 1 and faithful and not snap:
@@ -448,9 +506,20 @@ class PredictiveAssociativeIndex:
                 faithful,
                 complete=mode != "hybrid",
                 intersect=mode == "specific",
+                decay=None if decay is None else Decay(decay, self._read_now(now)),
             )
             hits = asking.answer(asked, k, way, explain)
         return hits if batch else hits[0]
+
+    def _read_now(self, now: float | None) -> float:
+        newest = self._bank.documents.newest_time()
+        if newest is None:
+            raise InvalidInput(
+                "Got decay for an index without timestamps.",
+                "trajectories with timestamps",
+                "Pass Trajectory(timestamps=...), or fit(group_by=, order_by=) with a number to order by.",
+            )
+        return newest if now is None else check_finite("now", now)
 
     def _read_channels(self, mode: str, channels: Channels | None) -> Channels:
         if mode not in MODES:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
+Times = npt.NDArray[np.float64]
 Metadata = Mapping[str, Any]
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pam_retriever.errors import IndexFormatError, IndexLocked
 from pam_retriever.filters import compile_filter, to_json
-from pam_retriever.types import Evidence, Float32, Int64, Record
+from pam_retriever.types import Evidence, Float32, Int64, Record, Times
 
 SCHEMA = """
 CREATE TABLE memories (
@@ -181,6 +181,19 @@ class Documents:
         self._connection.executemany("DELETE FROM memories WHERE row = ?", ((r,) for r in rows.tolist()))
         return rows
 
+    def forget(self, rows: Int64) -> None:
+        """Removes memories by row, their steps, and trajectories of which less than two steps are left."""
+        self._connection.executemany("DELETE FROM memories WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._connection.execute(
+            "DELETE FROM trajectories WHERE trajectory NOT IN "
+            "(SELECT trajectory FROM steps GROUP BY trajectory HAVING count(*) > 1)"
+        )
+
+    def shrink(self) -> None:
+        """Gives the space of what was removed back to the file system."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         found = self._connection.execute(
             "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
@@ -266,6 +279,29 @@ class Documents:
             np.array(positions, np.int64),
             np.array(salience, np.float32),
         )
+
+    def experienced_when(self) -> Times:
+        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        found = self._connection.execute("SELECT timestamp FROM steps ORDER BY trajectory, position")
+        return np.array([time for (time,) in found], np.float64)  # None becomes NaN
+
+    def newest_time(self) -> float | None:
+        """The latest timestamp of any step, or None."""
+        newest: float | None = self._connection.execute("SELECT max(timestamp) FROM steps").fetchone()[0]
+        return newest
+
+    def last_times(self, rows: Int64) -> Times:
+        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        found = self._connection.execute(
+            "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([time for (time,) in found], np.float64)
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+        found = self._connection.execute("SELECT row FROM memories ORDER BY row")
+        return np.array([row for (row,) in found], np.int64)
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
         """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
