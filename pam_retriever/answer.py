@@ -26,11 +26,11 @@ class Asking:
         self,
         bank: Bank,
         channels: Channels,
-        where: Mapping[str, Any] | None,
-        min_score: float | None,
-        faithful: bool,
-        complete: bool,
-        intersect: bool,
+        where: Mapping[str, Any] | None = None,
+        min_score: float | None = None,
+        faithful: bool = False,
+        complete: bool = True,
+        intersect: bool = False,
         decay: Decay | None = None,
     ) -> None:
         self._bank, self._channels = bank, channels
@@ -42,7 +42,7 @@ class Asking:
 
     def answer(self, asked: list[str] | Float32, k: int | None, hops: Hops, explain: bool) -> list[list[Hit]]:
         """The hits of each query, which is an id or a row of (Q, d)."""
-        cues = self._read_cues(asked)
+        cues = self.read_cues(asked)
         if hops.count == 1 or k is None:
             found = self._step(cues, k)
         else:
@@ -51,9 +51,10 @@ class Asking:
             found = follow(
                 cues, self._channels, self._backend, k, hops, step, bank.predict, unfamiliar, recognise=self._complete
             )
-        return self._to_hits(cues, found, explain)
+        return self.to_hits(cues, found, explain)
 
-    def _read_cues(self, asked: list[str] | Float32) -> Cues:
+    def read_cues(self, asked: list[str] | Float32) -> Cues:
+        """The queries, each an id or a row of (Q, d), as cues."""
         if isinstance(asked, list):
             known = self._bank.documents.rows_of(asked)
             unknown = [id for id in asked if id not in known]
@@ -95,7 +96,8 @@ class Asking:
         times = self._bank.documents.last_times(rows)
         return fading(times, self._decay.now, self._decay.half_life)
 
-    def _to_hits(self, cues: Cues, found: list[Found], explain: bool) -> list[list[Hit]]:
+    def to_hits(self, cues: Cues, found: list[Found], explain: bool) -> list[list[Hit]]:
+        """What was found, with its contents and, to explain it, its evidence."""
         rows = [answer.rows for answer in found] + [a.paths[a.paths >= 0] for a in found if a.paths is not None]
         contents = self._bank.documents.contents(np.concatenate(rows))
         hits = []

@@ -39,6 +39,7 @@ class Bank:
         associative: over [p ; f(p)], (2d); None before ``fit``.
         predictor: f; None before ``fit``.
         window: tau of the last ``fit``.
+        calibration: what ``imagine`` has learnt of how far its points are off; None until it is asked.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Bank:
         self.dim = int(manifest["dim"])
         self.predictor: Predictor | None = None
         self.window = 5
+        self.calibration: Any = None
         model = documents.setting("model")
         if model is not None and source is not None:
             self.predictor, self.window = snapshot.read_predictor(source, model), int(model["window"])
@@ -118,7 +120,7 @@ class Bank:
             documents.set_associations(rows, predicted)
             documents.set_setting("model", {**model, "window": window})
             associative = self._build(rows, make_keys(vectors, predicted))
-        self.predictor, self.window, self.associative = predictor, window, associative
+        self.predictor, self.window, self.associative, self.calibration = predictor, window, associative, None
         for new_rows, new_vectors, _ in added:
             self.similar.add(new_rows, unit(new_vectors))
         if self.folder is not None:

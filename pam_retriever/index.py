@@ -19,8 +19,10 @@ from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.forgetting import Decay
 from pam_retriever.hops import BEAM, FAN_OUT, Hops
+from pam_retriever.imagine import imagine
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
+from pam_retriever.surprise import surprise
 from pam_retriever.training import train
 from pam_retriever.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.types import FitReport, Metadata, Record
@@ -510,6 +512,52 @@ class PredictiveAssociativeIndex:
             )
             hits = asking.answer(asked, k, way, explain)
         return hits if batch else hits[0]
+
+    def imagine(self, query: Query, k: int = 5, complete: bool = True) -> Any:
+        """Where the associates of a query should lie, whether or not a memory is there (pam.tex 1, 3).
+
+        The point can be asked of another vector store: ``imagine(q).point``, or ``imagine(q).sample(10)``.
+
+        Args:
+            query: a vector, an id, or a batch of either.
+            k: how many of the memories nearest to the point to return.
+            complete: take a vector for a view of stored memories, as ``recall`` does. False predicts from the
+                vector as it is: for a question in words, or for the point of another imagination.
+
+        Returns:
+            An ``Imagination``, for a batch a list of them.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+            NotFitted: before ``fit``.
+        """
+        k = check_count("k", k)
+        asked, batch = read_query(query, self.dim)
+        with self._lock:
+            found = imagine(self._bank, asked, k, complete)
+        return found if batch else found[0]
+
+    def surprise(self, trajectory: TrajectoryLike) -> list[float]:
+        """How far each state of a trajectory was from being expected there: salience from prediction error.
+
+        Pass it on as ``Trajectory(salience=...)``, so that what the index knew already counts little in the next
+        ``fit``, and what it did not know counts in full (pam.tex 3.4). Nothing is stored.
+
+        Args:
+            trajectory: as for ``observe``.
+
+        Returns:
+            A number from 0 to 1 for each state: 0 where the states within the window were as much expected as
+            what was learnt, 1 where nothing of it was.
+
+        Raises:
+            InvalidInput, UnknownId: of the trajectory.
+            NotFitted: before ``fit``.
+        """
+        (episode,) = read_trajectories([trajectory], self.dim)
+        with self._lock:
+            check_known(self._bank.documents, [episode])
+            return surprise(self._bank, episode)
 
     def _read_now(self, now: float | None) -> float:
         newest = self._bank.documents.newest_time()

@@ -1,10 +1,9 @@
-"""Salience (pam.tex 3.4): how much an experience counts, from the caller or from prediction error."""
+"""Step 2, further on: how much each association counts in training (pam.tex 3.4, 3.8)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.channels import MODES
 from pam_retriever.cooccurrence import Associations, Experience
 from pam_retriever.errors import InvalidInput
 from pam_retriever.familiarity import Familiarity, running_counts, unfamiliarity
@@ -27,37 +26,3 @@ def training_weights(
     if not weights.any():
         raise InvalidInput("Every association has the weight 0.", "some above 0", "Check the salience.")
     return weights
-
-
-def association_scores(left: Float32, right: Float32) -> Float32:
-    """(n,) the association score of each pair of keys [p ; f(p)], (n, 2d) each; what recall would say."""
-    dim = left.shape[1] // 2
-    weights = MODES["association"]
-    forward = np.einsum("nd,nd->n", left[:, dim:], right[:, :dim])
-    reverse = np.einsum("nd,nd->n", left[:, :dim], right[:, dim:])
-    mutual = np.einsum("nd,nd->n", left[:, dim:], right[:, dim:])
-    total = weights.forward * forward + weights.reverse * reverse + weights.mutual * mutual
-    scores: Float32 = total / np.float32(weights.association)
-    return scores
-
-
-def prediction_error(keys: Float32, window: int, usual: float) -> Float32:
-    """How far each state of a trajectory was from being expected among its neighbours.
-
-    Args:
-        keys: (T, 2d) [p ; f(p)] of the states in order.
-        window: tau.
-        usual: the mean score of pairs that the predictor was trained on.
-
-    Returns:
-        (T,) in [0, 1]: 0 where the states within the window were as much expected as what was learnt, 1
-        where nothing of it was.
-    """
-    total, count = np.zeros(len(keys)), np.zeros(len(keys))
-    for offset in range(1, min(window, len(keys) - 1) + 1):
-        scores = association_scores(keys[:-offset], keys[offset:])
-        total[:-offset] += scores
-        total[offset:] += scores
-        count[:-offset] += 1
-        count[offset:] += 1
-    return np.clip(1 - total / np.maximum(count, 1) / max(usual, 1e-6), 0, 1).astype(np.float32)
