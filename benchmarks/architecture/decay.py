@@ -21,7 +21,7 @@ from pam_retriever.types import Float32, Int64
 SIZES, CUES, K = (50_000, 100_000, 200_000, 500_000, 1_000_000), 200, 10
 LEARNT = 1_000  # episodes
 CONFIG = FitConfig(hidden=256, passes=20)
-RECENT, HALF_LIFE = 1_000, 500.0  # episodes
+RECENT, HALF_LIFE = 200, 100.0  # episodes
 
 
 def run(seed: int) -> dict[str, Any]:
