@@ -18,7 +18,7 @@ from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.channels import MODES, query_vectors, unit
 from pam_retriever.types import Float32, Int64
 
-SIZES, CUES, K = (50_000, 100_000, 200_000, 500_000, 1_000_000), 200, 10
+SIZES, CUES, K = (50_000, 100_000, 200_000, 500_000, 1_000_000), 100, 10
 LEARNT = 1_000  # episodes
 CONFIG = FitConfig(hidden=256, passes=20)
 RECENT, HALF_LIFE = 200, 100.0  # episodes

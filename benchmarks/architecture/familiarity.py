@@ -18,13 +18,13 @@ from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.familiarity import running_counts, unfamiliarity
 from pam_retriever.types import Float32, Int64
 
-CUES = 500
+CUES = 400
 
 
 def run(seed: int) -> dict[str, Any]:
     tables = {}
     for title, background in (("cluttered world", 20), ("clean world", 0)):
-        world = build(seed, background=background)
+        world = build(seed, episodes=250, background=background)
         meant = world.meant()
         cues = np.array([row for row in range(background, len(world.states)) if len(meant[row]) >= 2])
         cues = np.random.default_rng(seed).permutation(cues)[:CUES]
@@ -65,7 +65,7 @@ def exact(world: World, cues: Int64, scale: Literal["none", "log"], seed: int) -
 def recalled(world: World, cues: Int64, familiarity: Literal["none", "log", "difference"]) -> list[Int64]:
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(world.states, [str(row) for row in range(len(world.states))])
-    config = FitConfig(hidden=256, familiarity=familiarity)
+    config = FitConfig(hidden=256, passes=60, familiarity=familiarity)
     index.fit([[str(row) for row in e] for e in world.episodes], window=WINDOW, config=config, progress=False)
     hits = index.recall([str(cue) for cue in cues], k=20)
     return [np.array([int(hit.id) for hit in one], np.int64) for one in hits]

@@ -16,19 +16,21 @@ from pam_retriever import FitConfig, Imagination, PredictiveAssociativeIndex
 from pam_retriever.channels import unit
 from pam_retriever.types import Float32, Int64
 
-CUES, K, DRAWN, NOISE = 500, 10, 5, 0.3
+CUES, K, DRAWN, NOISE = 400, 10, 5, 0.3
 
 
 def run(seed: int) -> dict[str, Any]:
-    world = build(seed, episodes=250, background=0)
+    world = build(seed, episodes=120, background=0)
     random = np.random.default_rng(seed)
     views = unit(world.states + (NOISE / np.sqrt(DIM) * random.standard_normal(world.states.shape)).astype(np.float32))
     meant = world.meant()
     cues = random.permutation(len(world.states))[:CUES]
     names = [str(cue) for cue in cues]
-    plain = learn(world, world.episodes, FitConfig(hidden=256))
+    plain = learn(world, world.episodes, FitConfig(hidden=256, passes=120))
     shuffled = learn(
-        world, random.permutation(world.episodes.ravel()).reshape(world.episodes.shape), FitConfig(hidden=256)
+        world,
+        random.permutation(world.episodes.ravel()).reshape(world.episodes.shape),
+        FitConfig(hidden=256, passes=120),
     )
     paper = learn(world, world.episodes, PAPERS_LOSS)
     found: dict[str, dict[str, float]] = {

@@ -15,13 +15,13 @@ import numpy as np
 from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
 
-EVENTS = 20  # a group
+EVENTS = 15  # a group
 EXPOSURES, SALIENCES = (1, 2, 4, 8), (2.0, 4.0, 8.0, 16.0)
 SHORT = FitConfig(hidden=256, passes=15)
 
 
 def run(seed: int) -> dict[str, Any]:
-    world = build(seed, episodes=500, background=0)
+    world = build(seed, episodes=300, background=0)
     random = np.random.default_rng(seed)
     groups = {f"seen {n} times": EVENTS for n in EXPOSURES} | {f"seen once, salience {s:g}": EVENTS for s in SALIENCES}
     episodes = np.split(random.permutation(len(world.episodes)), np.cumsum(list(groups.values())))
@@ -49,9 +49,9 @@ def run(seed: int) -> dict[str, Any]:
 def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[str, dict[str, float]]:
     """Routine that an index knows already, and new events among more of it: what does one short fit learn?"""
     order = random.permutation(len(world.episodes))
-    members = {"routine": order[:400], "new events": order[400:]}
+    members = {"routine": order[:240], "new events": order[240:]}
     trips = [Trajectory(ids=named(world, e)) for e in members["routine"]]
-    known = learn(world, trips, seed, FitConfig(hidden=256))
+    known = learn(world, trips, seed, FitConfig(hidden=256, passes=60))
     errors = np.zeros((len(world.episodes), world.episodes.shape[1]))
     for episode in range(len(world.episodes)):
         errors[episode] = known.surprise(named(world, episode))
@@ -91,7 +91,7 @@ def judge(index: PredictiveAssociativeIndex, world: World, members: dict[str, An
     meant = world.meant()
     found = {}
     for name, episodes in members.items():
-        cues = world.episodes[episodes[:100]].ravel()
+        cues = world.episodes[episodes[:60]].ravel()
         hits = index.recall([str(cue) for cue in cues], k=2 * WINDOW)
         shares = [
             np.isin(meant[cue], [int(hit.id) for hit in one[: len(meant[cue])]]).mean()

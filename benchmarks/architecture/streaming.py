@@ -1,6 +1,6 @@
 """Streaming: a million states observed by an index on disk that may hold 50,000 (pam.tex 3.9).
 
-The predictor learns from the first 10,000 states, then the stream goes on in trajectories of 100: ten episodes,
+The predictor learns from the first 10,000 states, then the stream goes on in trajectories of 500: fifty episodes,
 dated by their number. At each mark: how many memories, how large the files, how long a recall, and what
 share of the associates of recent cues is found.
 """
@@ -19,7 +19,7 @@ from benchmarks.worlds.routines import DIM, LENGTH, WINDOW, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.types import Float32
 
-STATES, CAPACITY, LEARNT, TOGETHER = 1_000_000, 50_000, 10_000, 100
+STATES, CAPACITY, LEARNT, TOGETHER = 1_000_000, 50_000, 10_000, 500
 CONFIG = FitConfig(hidden=256, passes=20)
 MARKS = (50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000)
 CUES, RECENT, HALF_LIFE = 200, 200, 100.0  # the last two in episodes

@@ -15,11 +15,11 @@ from benchmarks.worlds.persistent import WINDOW, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.cooccurrence import associate
 
-CUES, STRANGERS = 600, 200
+CUES, STRANGERS = 400, 100
 
 
 def run(seed: int) -> dict[str, Any]:
-    world = build(seed, episodes=300, entities=90)
+    world = build(seed, episodes=150, entities=45)
     random = np.random.default_rng(seed)
     strangers = random.standard_normal((STRANGERS, world.states.shape[1])).astype(np.float32)
     strangers *= np.linalg.norm(world.states, axis=1).mean() / np.linalg.norm(strangers, axis=1, keepdims=True)

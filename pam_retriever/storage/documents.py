@@ -181,19 +181,6 @@ class Documents:
         self._connection.executemany("DELETE FROM memories WHERE row = ?", ((r,) for r in rows.tolist()))
         return rows
 
-    def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories of which less than two steps are left."""
-        self._connection.executemany("DELETE FROM memories WHERE row = ?", ((row,) for row in rows.tolist()))
-        self._connection.execute(
-            "DELETE FROM trajectories WHERE trajectory NOT IN "
-            "(SELECT trajectory FROM steps GROUP BY trajectory HAVING count(*) > 1)"
-        )
-
-    def shrink(self) -> None:
-        """Gives the space of what was removed back to the file system."""
-        self._connection.execute("VACUUM")
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         found = self._connection.execute(
             "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
@@ -280,38 +267,6 @@ class Documents:
             np.array(salience, np.float32),
         )
 
-    def experienced_when(self) -> Times:
-        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
-        found = self._connection.execute("SELECT timestamp FROM steps ORDER BY trajectory, position")
-        return np.array([time for (time,) in found], np.float64)  # None becomes NaN
-
-    def newest_time(self) -> float | None:
-        """The latest timestamp of any step, or None."""
-        newest: float | None = self._connection.execute("SELECT max(timestamp) FROM steps").fetchone()[0]
-        return newest
-
-    def last_times(self, rows: Int64) -> Times:
-        """(n,) when each of ``rows`` was experienced last, NaN for none."""
-        found = self._connection.execute(
-            "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
-            [json.dumps(rows.tolist())],
-        )
-        return np.array([time for (time,) in found], np.float64)
-
-    def rows(self) -> Int64:
-        """All rows, sorted."""
-        found = self._connection.execute("SELECT row FROM memories ORDER BY row")
-        return np.array([row for (row,) in found], np.int64)
-
-    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
-        total: int = self._connection.execute("SELECT count(*) FROM steps").fetchone()[0]
-        found = self._connection.execute(
-            "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
-            [json.dumps(rows.tolist())],
-        )
-        return np.array([count for _, count in found], np.int64), total
-
     def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         found = self._connection.execute(
@@ -348,6 +303,53 @@ class Documents:
         for row, trajectory, cue, cue_at, hit_at in found:
             meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
         return meetings
+
+    # ---- times, familiarity, forgetting
+
+    def forget(self, rows: Int64) -> None:
+        """Removes memories by row, their steps, and trajectories of which less than two steps are left."""
+        self._connection.executemany("DELETE FROM memories WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._connection.execute(
+            "DELETE FROM trajectories WHERE trajectory NOT IN "
+            "(SELECT trajectory FROM steps GROUP BY trajectory HAVING count(*) > 1)"
+        )
+
+    def shrink(self) -> None:
+        """Gives the space of what was removed back to the file system."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def experienced_when(self) -> Times:
+        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        found = self._connection.execute("SELECT timestamp FROM steps ORDER BY trajectory, position")
+        return np.array([time for (time,) in found], np.float64)  # None becomes NaN
+
+    def newest_time(self) -> float | None:
+        """The latest timestamp of any step, or None."""
+        newest: float | None = self._connection.execute("SELECT max(timestamp) FROM steps").fetchone()[0]
+        return newest
+
+    def last_times(self, rows: Int64) -> Times:
+        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        found = self._connection.execute(
+            "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([time for (time,) in found], np.float64)
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+        found = self._connection.execute("SELECT row FROM memories ORDER BY row")
+        return np.array([row for (row,) in found], np.int64)
+
+    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
+        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        total: int = self._connection.execute("SELECT count(*) FROM steps").fetchone()[0]
+        found = self._connection.execute(
+            "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([count for _, count in found], np.int64), total
 
     # ---- settings and copies
 
