@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from pam_retriever.backends import Backend
 from pam_retriever.channels import Channels, query_vectors
@@ -13,6 +14,7 @@ from pam_retriever.recall import COMPLETION_TEMPERATURE, Cues, Found, stored_cue
 from pam_retriever.types import Float32, Int64
 
 FAN_OUT, BEAM = 20, 20
+NEARLY = 0.8
 
 Step = Callable[[Cues, int], list[Found]]
 
@@ -77,8 +79,8 @@ def follow(
     A path scores the geometric mean of its hops' scores, negative ones counted as zero: a product, normalised
     for its length as in beam search, so that two sure steps are not worth less than one unlikely one. A hop
     also counts by how unfamiliar the memory is that it leaves from (3.8): what is met everywhere links anything
-    with anything. A memory keeps its best path, and of two equal ones the shorter. No path comes to the same
-    memory twice, or back to the cue.
+    with anything. A memory scores by its best path, and is told with the shortest that is nearly as good. No
+    path comes to the same memory twice, or back to the cue.
 
     Args:
         cues: Q of them.
@@ -113,26 +115,44 @@ def follow(
         np.concatenate(padded),
         np.concatenate([paths.scores ** (1 / hop) for hop, paths in enumerate(reached, start=1)]).astype(np.float32),
     )
-    places = _rank(together, k, lengths)
-    return _describe(cues, channels, backend, together.at(places), lengths[places])
+    places, told = _rank(together, k), _shortest(together, lengths)
+    best = replace(together.at(places), rows=together.rows[told[places]])
+    return _describe(cues, channels, backend, best, lengths[told[places]])
 
 
 def best_ends(paths: Paths, limit: int) -> Paths:
     """The best path to each memory, and at most ``limit`` of those for a query."""
-    return paths.at(_rank(paths, limit, np.zeros(len(paths.scores), np.int64)))
+    return paths.at(_rank(paths, limit))
 
 
-def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
+def _rank(paths: Paths, limit: int) -> Int64:
     """Places of the best path to each memory, by query and falling score, at most ``limit`` a query."""
-    order = np.lexsort((lengths, -paths.scores, paths.ends, paths.query))
-    query, ends = paths.query[order], paths.ends[order]
-    first = np.ones(len(order), bool)
-    first[1:] = (query[1:] != query[:-1]) | (ends[1:] != ends[:-1])
-    kept = order[first]
-    kept = kept[np.lexsort((lengths[kept], -paths.scores[kept], paths.query[kept]))]
+    order = np.lexsort((-paths.scores, paths.ends, paths.query))
+    kept = order[_first_of_each(paths, order)]
+    kept = kept[np.lexsort((-paths.scores[kept], paths.query[kept]))]
     query = paths.query[kept]
     place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # within its query
     return kept[place < limit]
+
+
+def _first_of_each(paths: Paths, order: Int64) -> npt.NDArray[np.bool_]:
+    """(P,) where in ``order``, sorted by query and end, the paths to another memory begin."""
+    query, ends = paths.query[order], paths.ends[order]
+    first = np.ones(len(order), bool)
+    first[1:] = (query[1:] != query[:-1]) | (ends[1:] != ends[:-1])
+    return first
+
+
+def _shortest(paths: Paths, lengths: Int64) -> Int64:
+    """(P,) for each path, the place of the shortest to the same memory that is nearly as good as the best."""
+    order = np.lexsort((-paths.scores, paths.ends, paths.query))
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(_first_of_each(paths, order)) - 1
+    best = np.zeros(len(order), np.float32)
+    np.maximum.at(best, group, paths.scores)
+    good = np.flatnonzero(paths.scores >= NEARLY * best[group])
+    good = good[np.lexsort((-paths.scores[good], lengths[good], group[good]))]
+    return good[np.searchsorted(group[good], group)]
 
 
 def _begin(cues: Cues, backend: Backend, recognise: bool) -> tuple[Cues, Paths]:

@@ -51,7 +51,8 @@ def run(seed: int) -> dict[str, Any]:
         "similarity, of the thing alone": lambda: index.search(look, k=LISTED),
         "similarity": lambda: index.search(mixed, k=LISTED),
         "association": lambda: index.recall(mixed, k=LISTED),
-        "union (sum of both)": lambda: index.recall(mixed, k=LISTED, channels=UNION),
+        "union (better of both)": lambda: better(index.recall(mixed, k=len(every), channels=SUM)),
+        "sum of both": lambda: index.recall(mixed, k=LISTED, channels=SUM),
         "intersection (specific)": lambda: index.recall(mixed, k=LISTED, mode="specific"),
         "specific, time shuffled": lambda: shuffled.recall(mixed, k=LISTED, mode="specific"),
         "specific, days shuffled in the cues": lambda: index.recall(strange(look, then), k=LISTED, mode="specific"),
@@ -60,16 +61,25 @@ def run(seed: int) -> dict[str, Any]:
     def strange(looks: Float32, moments_: Float32) -> Float32:
         return (KIND_SHARE * looks + random.permutation(moments_)).astype(np.float32)
 
-    table = {name: ranks(answers(), right) for name, answers in ask.items()}
+    cue_moments = [others[d][m] for d, m in zip(day, moment, strict=True)]  # no answer to themselves
+    table = {name: ranks(answers(), right, cue_moments) for name, answers in ask.items()}
     return {"memories": len(every), "copies of a kind": DAYS * THINGS / KINDS, "tables": {"rank of the one": table}}
 
 
-UNION = Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5)  # the weights of "specific", added
+SUM = Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5)  # the weights of "specific", added
 
 
-def ranks(answers: list[list[Hit]], right: list[str]) -> dict[str, float]:
+def better(answers: list[list[Hit]]) -> list[list[Hit]]:
+    """What either channel finds: by the larger of similarity and association."""
+    return [sorted(hits, key=lambda hit: -max(hit.similarity, hit.association or 0.0)) for hits in answers]
+
+
+def ranks(answers: list[list[Hit]], right: list[str], leave_out: list[str]) -> dict[str, float]:
     """Of the right ones; one that is not listed counts as the next after the last."""
-    listed = [[*(hit.id for hit in hits), one] for hits, one in zip(answers, right, strict=True)]
+    listed = [
+        [*(hit.id for hit in hits[:LISTED] if hit.id != cue), one]
+        for hits, one, cue in zip(answers, right, leave_out, strict=True)
+    ]
     found = np.array([ids.index(one) + 1 for ids, one in zip(listed, right, strict=True)], np.float64)
     return {
         "first": float((found == 1).mean()),
