@@ -19,12 +19,25 @@ def main() -> None:
     for name in NAMES if arguments.name == "all" else [arguments.name]:
         started = time.perf_counter()
         result = importlib.import_module(f"benchmarks.architecture.{name}").run(arguments.seed)
-        for title, columns in result["tables"].items():
-            rows = list(dict.fromkeys(row for column in columns.values() for row in column))
-            print(f"\n{name}: {title}\n{report.table(rows, columns, digits=3)}")
+        for title, methods in result["tables"].items():
+            print(f"\n**{title}**\n\n{markdown(methods)}", flush=True)
         seconds = round(time.perf_counter() - started, 1)
         suffix = "" if arguments.seed == 42 else f"-seed{arguments.seed}"
         print(report.write(f"architecture/{name}{suffix}", {"seed": arguments.seed, "seconds": seconds, **result}))
+
+
+def markdown(methods: dict[str, dict[str, float]]) -> str:
+    """The table of the docs, a line a method."""
+    columns = list(dict.fromkeys(name for found in methods.values() for name in found))
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for name, found in methods.items():
+        cells = ["" if column not in found else cell(found[column]) for column in columns]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def cell(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
 
 
 if __name__ == "__main__":
