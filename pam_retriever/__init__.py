@@ -26,6 +26,7 @@ from pam_retriever.errors import (
     TrainingDiverged,
     UnknownId,
 )
+from pam_retriever.imagine import Imagination
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.predictor import PredictorConfig
 from pam_retriever.types import Evidence, FitReport, Hit, Record, Trajectory
@@ -37,6 +38,7 @@ __all__ = [
     "FitConfig",
     "FitReport",
     "Hit",
+    "Imagination",
     "IndexClosed",
     "IndexFormatError",
     "IndexLocked",

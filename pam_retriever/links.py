@@ -20,10 +20,11 @@ class Links:
         rows: (S,) the memory of each step, ordered by trajectory and position.
         trajectory: (S,) which trajectory.
         position: (S,) where in it.
+        salience: (S,) how much each counts.
     """
 
-    def __init__(self, rows: Int64, trajectory: Int64, position: Int64) -> None:
-        self._rows, self._trajectory, self._position = rows.copy(), trajectory, position
+    def __init__(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32) -> None:
+        self._rows, self._trajectory, self._position, self._salience = rows.copy(), trajectory, position, salience
         self._times = np.zeros(0, np.int64)  # how often each row was experienced
         self._memories = 0
         self._count(rows, 1)
@@ -42,7 +43,9 @@ class Links:
         """How many memories were experienced."""
         return self._memories
 
-    def append(self, trajectory: int, rows: Int64, positions: Int64, replaced: int | None = None) -> None:
+    def append(
+        self, trajectory: int, rows: Int64, positions: Int64, salience: Float32, replaced: int | None = None
+    ) -> None:
         """Takes in a new trajectory, in place of the one numbered ``replaced``; row -1 is an empty position."""
         if replaced is not None:
             gone = self._trajectory == replaced
@@ -52,6 +55,7 @@ class Links:
         self._rows = np.concatenate([self._rows, rows])
         self._trajectory = np.concatenate([self._trajectory, np.full(len(rows), trajectory)])
         self._position = np.concatenate([self._position, positions])
+        self._salience = np.concatenate([self._salience, salience])
         if len(self._rows) - len(self._order) > TAIL:
             self._sort()
 
@@ -75,7 +79,7 @@ class Links:
 
         Returns:
             ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum over their meetings of
-            1 / distance), each (E,), one entry a pair.
+            the geometric mean of their salience / distance), each (E,), one entry a pair.
         """
         owner, at = self._occurrences(rows)
         offsets = np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
@@ -91,7 +95,8 @@ class Links:
             & (self._rows[place] != rows[owner][:, None])
         )
         owner = np.broadcast_to(owner[:, None], met.shape)[met]
-        return _sum_pairs(owner, self._rows[place[met]], 1.0 / distance[met])
+        salience = np.sqrt(self._salience[place] * self._salience[at][:, None])[met]
+        return _sum_pairs(owner, self._rows[place[met]], salience / distance[met])
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
