@@ -296,7 +296,7 @@ class Bank:
 
     def _link(self, told: list[Told]) -> None:
         for number, replaced, rows, salience in told:
-            self.links.append(number, rows, np.arange(len(rows)), salience, replaced)
+            self.links.append(number, rows, np.arange(len(rows)), replaced, salience)
 
     def _index(self, added: Added) -> None:
         for rows, vectors, predicted in added:
