@@ -19,6 +19,9 @@ COMPLETED_FROM = 4
 COMPLETION_TEMPERATURE = 0.02
 # how far the nearest must be above the last of them to be what the query is about (docs/training.md)
 STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
+# how far the nearest must be ahead of the second, in spreads of the next ones, to be what the query is a view of
+COMPARED = 17
+AHEAD, AHEAD_WIDTH = 0.5, 0.1
 SAME = 0.9999  # cosine from which a query is the stored memory itself
 RECOGNISED = 0.1  # a memory with less of the weight does not count as experienced by the cue
 
@@ -36,7 +39,8 @@ class Cues:
         predicted: (Q, d + code) f and e of that.
         rows: for each query, the stored memories that it was recognised as.
         weights: how much each of these counts.
-        trust: (Q,) how surely the query is a view of them, from 0 to 1.
+        trust: (Q,) how surely the query is a view of a memory, from 0 to 1.
+        stands_out: (Q,) how far the nearest memory stands out, from 0 to 1: stricter, for questions in words.
         own: (Q,) the row of a query that is a stored memory, which is no answer to itself; -1 for none.
     """
 
@@ -46,6 +50,7 @@ class Cues:
     rows: list[Int64]
     weights: list[Float32]
     trust: Float32
+    stands_out: Float32
     own: Int64
 
     def __len__(self) -> int:
@@ -61,6 +66,7 @@ class Cues:
             self.rows[one],
             self.weights[one],
             self.trust[one],
+            self.stands_out[one],
             self.own[one],
         )
 
@@ -99,7 +105,8 @@ def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
     """Cues that are stored memories with their ``keys`` (Q, width): nothing to complete."""
     looks, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
     alone = [np.array([row]) for row in rows.tolist()]
-    return Cues(looks, looks, predicted, alone, [itself] * len(rows), np.ones(len(rows), np.float32), rows)
+    sure = np.ones(len(rows), np.float32)
+    return Cues(looks, looks, predicted, alone, [itself] * len(rows), sure, sure, rows)
 
 
 def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
@@ -112,6 +119,7 @@ def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
         looks[:, :0] if predicted is None else predicted,
         [nobody] * count,
         [nothing] * count,
+        np.zeros(count, np.float32),
         np.zeros(count, np.float32),
         np.full(count, -1, np.int64),
     )
@@ -128,7 +136,8 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
         associative: over [p ; f(p) ; e(p)].
     """
     looks = unit(queries)
-    cosine, rows = similar.search(looks, COMPLETED_FROM)  # (Q, m)
+    nearest, found = similar.search(looks, COMPARED)
+    cosine, rows = nearest[:, :COMPLETED_FROM], found[:, :COMPLETED_FROM]  # (Q, m)
     weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
     weights /= weights.sum(axis=1, keepdims=True)
     mixed = np.einsum("qm,qmk->qk", weights, _gather(associative, rows))  # (Q, width)
@@ -143,6 +152,7 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
         _unit_parts(mixed[:, dim:], dim),
         [row[keep] for row, keep in zip(rows, kept, strict=True)],
         [weight[keep] for weight, keep in zip(weights, kept, strict=True)],
+        np.where(same, 1, _is_view(nearest)).astype(np.float32),
         np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
     )
@@ -150,10 +160,25 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
 
 def trusted_cues(completed: Cues, plain: Cues) -> Cues:
     """Cues that may be no view of any memory, such as questions in words: completed so far as one stands out."""
-    trust, dim = completed.trust[:, None], completed.looks.shape[1]
+    trust, dim = completed.stands_out[:, None], completed.looks.shape[1]
     cues = trust * completed.completed + (1 - trust) * plain.completed
     predicted = trust * completed.predicted + (1 - trust) * plain.predicted
     return replace(completed, completed=unit(cues), predicted=_unit_parts(predicted, dim), own=plain.own)
+
+
+def _is_view(cosine: Float32) -> Float32:
+    """How surely queries are views of their nearest memory, from the cosines (Q, n) of the nearest, falling.
+
+    Among memories of which none is meant, the best is ahead of the second by about as much as these are spread:
+    the gaps of extreme values are exponential. A view is ahead by several times that, whatever the scale.
+    """
+    cosine = np.maximum(cosine, -1)  # -inf where there are fewer
+    if cosine.shape[1] < 3:
+        return np.ones(len(cosine), np.float32)
+    spread = (cosine[:, 1:-1] - cosine[:, -1:]).mean(axis=1)
+    ahead = (cosine[:, 0] - cosine[:, 1]) / np.maximum(spread, 1e-6)
+    sure: Float32 = 0.5 + 0.5 * np.tanh((ahead - AHEAD) / (2 * AHEAD_WIDTH))
+    return sure
 
 
 def _unit_parts(predicted: Float32, dim: int) -> Float32:

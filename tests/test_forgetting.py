@@ -219,3 +219,28 @@ def test_pruning_that_fails_halfway_forgets_nothing(planted, monkeypatch):
     with pytest.raises(sqlite3.OperationalError):
         index.prune(keep=10)
     assert len(index) == len(index._bank.similar) == 200
+
+
+def test_what_was_pruned_is_no_link_and_the_next_fit_begins_afresh(planted, tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
+        index.add(planted.vectors, planted.ids)
+        index.fit(dated(planted)[:19], window=WINDOW, config=TINY, progress=False)
+        index.prune(keep=38, half_life=1.0)  # which leaves a trajectory of eight
+        now = [(hit.id, hit.score) for hit in index.recall("m185", k=37)]
+        memories = index._bank.links.memories
+        index.observe(["m190", "m199"])
+        assert index._bank.predictor_to_continue(TINY, WINDOW) is None
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as again:
+        assert [hit.id for hit in again.recall("m185", k=37)][:5] == [id for id, _ in now][:5]
+        assert again._bank.links.memories == memories + 2
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_decay_keeps_what_else_is_known_of_a_hit(aged, hops):
+    plain = {hit.id: hit for hit in aged.recall("m055", k=199, hops=hops)}
+    for hit in aged.recall("m055", k=10, hops=hops, decay=3.0):
+        assert hit.association == pytest.approx(plain[hit.id].association, abs=1e-5)
+        assert hit.similarity == pytest.approx(plain[hit.id].similarity, abs=1e-6)
+        assert (hit.confidence is None) == (hops == 2)
+        if hops == 1:
+            assert hit.confidence == pytest.approx(plain[hit.id].confidence, abs=1e-3)

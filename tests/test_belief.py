@@ -1,0 +1,109 @@
+"""Default recall: exact links first, what was predicted after them, and how sure it is of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import DIM, TINY, WINDOW, new_index
+
+from pam_retriever import Channels, PredictiveAssociativeIndex
+from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.training import predict, train
+from pam_retriever.trust import fit_regime
+
+
+def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, window=WINDOW, config=replace(TINY, passes=1), progress=False)
+    for id, hits in zip(planted.ids, index.recall(planted.ids, k=4), strict=True):
+        known = hits[: len(planted.associates(id))]
+        assert {hit.id for hit in known} == planted.associates(id)
+        assert all(hit.confidence == pytest.approx(1) for hit in known)
+
+
+def test_scores_are_shares_and_confidence_is_a_probability(fitted, planted):
+    for hits in fitted.recall(planted.ids[:20], k=200):
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert 0 <= min(scores) <= sum(scores) <= 1 + 1e-4  # shares of one experience
+        assert all(0 <= hit.confidence <= 1 for hit in hits)
+
+
+def test_a_filter_and_a_smallest_share_hold_for_links_too(fitted, planted):
+    every = fitted.recall("m044", k=10)
+    assert [hit.id for hit in fitted.recall("m044", k=10, min_score=every[1].score)] == [hit.id for hit in every[:2]]
+    allowed = fitted.recall("m044", k=10, where={"number": {"$in": [43, 45, 7]}})
+    assert [hit.id for hit in allowed][2] == "m007"
+    assert fitted.recall("m044", k=10, where={"number": -1}) == []
+
+
+def test_a_cue_that_was_never_experienced_is_answered_by_its_look_alikes_links(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.add(planted.vectors[50:51] + 0.02, ["a twin"])
+    found = {hit.id for hit in index.recall("a twin", k=6)}
+    assert planted.associates("m050") <= found
+    assert "a twin" not in found
+
+
+def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
+    """A held-out memory is never a cue: only the others' predictions lead to it, and back from it."""
+    experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
+    held_out = np.arange(5, 200, 10)
+    model, report = train(planted.vectors, experience, WINDOW, TINY, held_out=held_out, progress=False)
+    f = predict(model, planted.vectors)[:, :DIM]
+    looks = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    reverse = looks[held_out] @ f.T
+    reverse[:, held_out] = -np.inf
+    best = reverse.argmax(axis=1)
+    assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # chance: .02
+    assert report.trust is not None
+
+
+def test_trust_goes_to_the_channel_that_tells(planted):
+    """In one regime only the code tells, in the other only the reverse channel: the weights say so."""
+    random = np.random.default_rng(0)
+    experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
+    graph = associate(experience, 200, WINDOW)
+    looks = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    noise = random.standard_normal((200, DIM)).astype(np.float32)
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    angle = np.arange(200) // 10 * 2 * np.pi / 20
+    code = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+    cues, every = np.arange(200), np.ones(200, bool)
+    told = fit_regime(np.concatenate([looks, noise, code], axis=1), DIM, graph, cues, every, random)
+    assert np.argmax(told.weights) == 4
+    beside = looks[np.minimum(np.arange(200) + 1, 199)]  # each predicts the next
+    told = fit_regime(np.concatenate([looks, beside, noise[:, :2]], axis=1), DIM, graph, cues, every, random)
+    assert {int(np.argmax(told.weights))} <= {1, 2, 3}
+    assert sum(told.mixture) == pytest.approx(1)
+
+
+def test_explicit_channels_ask_the_predictor_alone(fitted, planted):
+    only = fitted.recall("m044", k=4, channels=Channels(episode=1))
+    assert only[0].confidence is None
+    assert {hit.id for hit in only} == planted.associates("m044")
+
+
+def test_fit_goes_on_from_what_was_learnt(planted):
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.add(planted.vectors[:150], planted.ids[:150])
+    first = index.fit(planted.outings[:15], window=WINDOW, config=TINY, progress=False)
+    index.add(planted.vectors[150:], planted.ids[150:])
+    again = index.fit(planted.outings[15:], window=WINDOW, config=TINY, progress=False)
+    assert again.config["learning_rate"] == first.config["learning_rate"] / 2
+    hits = index.recall(planted.ids, k=4, channels=Channels(episode=1))
+    right = [len(planted.associates(id) & {h.id for h in one}) for id, one in zip(planted.ids, hits, strict=True)]
+    assert sum(right) > 0.95 * sum(len(planted.associates(id)) for id in planted.ids)
+    afresh = index.fit(window=WINDOW, config=TINY, progress=False)  # nothing is new
+    assert afresh.config["learning_rate"] == first.config["learning_rate"]
+
+
+def test_after_a_deletion_fit_begins_afresh(planted):
+    index = new_index(planted)
+    first = index.fit(planted.outings[:10], window=WINDOW, config=TINY, progress=False)
+    index.delete("m005")
+    again = index.fit(planted.outings[10:], window=WINDOW, config=TINY, progress=False)
+    assert again.config["learning_rate"] == first.config["learning_rate"]

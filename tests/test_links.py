@@ -1,0 +1,80 @@
+"""Exact links, against a plain-Python model of the same trajectories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pam_retriever import links as module
+from pam_retriever.links import Links
+
+rows = st.integers(0, 6)
+trajectories = st.lists(st.lists(rows, min_size=1, max_size=8), min_size=1, max_size=6)
+
+
+def flat(told: list[list[int]]) -> Links:
+    numbers = np.repeat(np.arange(1, len(told) + 1), [len(steps) for steps in told])
+    position = np.concatenate([np.arange(len(steps)) for steps in told])
+    return Links(np.concatenate([np.array(steps) for steps in told]), numbers, position)
+
+
+def linked_to(told: list[list[int | None]], row: int, window: int) -> dict[int, float]:
+    """What the definition says: the sum over all meetings within the window of 1 / distance."""
+    found: dict[int, float] = {}
+    for steps in told:
+        for at, here in enumerate(steps):
+            for there, other in enumerate(steps):
+                if here == row and other not in (None, row) and abs(at - there) <= window:
+                    found[other] = found.get(other, 0) + 1 / abs(at - there)
+    return found
+
+
+def check(links: Links, told: list[list[int | None]], window: int) -> None:
+    asked = np.arange(8)
+    owner, linked, weight = links.of(asked, window)
+    assert (np.diff(owner) >= 0).all()
+    for row in asked.tolist():
+        found = dict(zip(linked[owner == row].tolist(), weight[owner == row].tolist(), strict=True))
+        assert found == pytest.approx(linked_to(told, row, window), abs=1e-5)
+    there = {row for steps in told for row in steps}
+    assert links.experienced(asked).tolist() == [row in there for row in asked.tolist()]
+    assert links.memories == len(there - {None})
+    assert len(links) == sum(row is not None for steps in told for row in steps)
+
+
+@given(trajectories, trajectories, st.sets(rows, max_size=3), st.integers(1, 4), st.booleans())
+def test_links_follow_what_is_told_replaced_and_forgotten(before, after, forgotten, window, late):
+    links, told = flat(before), [list(steps) for steps in before]
+    check(links, told, window)
+    tail, module.TAIL = module.TAIL, 4_096 if late else 0  # unsorted steps, and steps that are sorted in at once
+    try:
+        for number, steps in enumerate(after):
+            replaced = number + 1 if number < len(before) and number % 2 else None
+            if replaced is not None:
+                told[number] = []
+            links.append(100 + number, np.array(steps), np.arange(len(steps)), replaced)
+            told.append(list(steps))
+            check(links, told, window)
+        links.remove(np.array(sorted(forgotten), np.int64))
+        check(links, [[None if row in forgotten else row for row in steps] for steps in told], window)
+    finally:
+        module.TAIL = tail
+
+
+def test_an_empty_position_keeps_the_others_as_far_apart():
+    links = flat([[0, 1]])
+    links.append(2, np.array([3, -1, 4]), np.arange(3))
+    check(links, [[0, 1], [3, None, 4]], 1)
+    check(links, [[0, 1], [3, None, 4]], 2)
+
+
+def test_links_count_by_salience():
+    steps = np.array([0, 1, 2]), np.array([1, 1, 1]), np.arange(3)
+    links = Links(*steps, np.array([1, 4, 0], np.float32))
+    links.append(2, np.array([0, 3]), np.arange(2), salience=np.array([1, 9], np.float32))
+    links.append(3, np.array([0, 3]), np.arange(2))
+    _, linked, weight = links.of(np.array([0]), 2)
+    assert linked.tolist() == [1, 2, 3]
+    np.testing.assert_allclose(weight, [2, 0, 3 + 1])
