@@ -26,6 +26,7 @@ from pam_retriever.errors import (
     TrainingDiverged,
     UnknownId,
 )
+from pam_retriever.imagine import Imagination
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
 from pam_retriever.predictor import PredictorConfig
@@ -39,6 +40,7 @@ __all__ = [
     "FitConfig",
     "FitReport",
     "Hit",
+    "Imagination",
     "IndexClosed",
     "IndexFormatError",
     "IndexLocked",

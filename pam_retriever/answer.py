@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from pam_retriever.bank import Bank
 from pam_retriever.belief import believe
 from pam_retriever.channels import MODES, Channels
 from pam_retriever.errors import UnknownId
+from pam_retriever.forgetting import Decay, faded, fading
 from pam_retriever.fusion import Fused, fuse
-from pam_retriever.recall import Cues, Found, complete_cues, follow, look_up, plain_cues, stored_cues, trusted_cues
+from pam_retriever.hops import Hops, by_confidence, follow
+from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues, trusted_cues
 from pam_retriever.storage.documents import from_json
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
@@ -29,43 +32,54 @@ class Asking:
         faithful: only what was experienced with the cue.
         complete: take a vector for a view of a memory, however many it may be a view of.
         intersect: both similarity and association are needed.
+        texts: the queries in words.
+        decay: scores fade so.
     """
 
     def __init__(
         self,
         bank: Bank,
         channels: Channels | None,
-        where: Mapping[str, Any] | None,
-        min_score: float | None,
-        faithful: bool,
-        complete: bool,
-        intersect: bool,
+        where: Mapping[str, Any] | None = None,
+        min_score: float | None = None,
+        faithful: bool = False,
+        complete: bool = True,
+        intersect: bool = False,
         texts: list[str] | None = None,
+        decay: Decay | None = None,
     ) -> None:
-        self._bank, self._channels = bank, channels
+        self._bank, self._channels, self._texts = bank, channels, texts
         self._min_score, self._faithful = min_score, faithful
-        self._complete, self._intersect, self._texts = complete, intersect, texts
+        self._complete, self._intersect, self._decay = complete, intersect, decay
         self._allowed = None if where is None else bank.documents.rows_where(where)
         associative = bank.associative if channels is None or channels.association else None
         self._backend = bank.similar if associative is None else associative
+        self._by_confidence = False  # a step of several counts by how sure it is
 
-    def answer(self, asked: list[str] | Float32, k: int | None, hops: int, explain: bool) -> list[list[Hit]]:
+    def answer(self, asked: list[str] | Float32, k: int | None, hops: Hops, explain: bool) -> list[list[Hit]]:
         """The hits of each query, which is an id or a row of (Q, d)."""
-        cues, plain = self._read_cues(asked)
-        if hops == 1 or k is None:
+        cues, plain = self.read_cues(asked)
+        if hops.count == 1 or k is None:
             found = self._step(cues, plain, k)
         else:
-            channels = self._channels or MODES["association"]
-            onward: list[Cues] = [plain]  # the first step may be from a cue that is no memory
+            bank, channels = self._bank, self._channels or MODES["association"]
+            self._by_confidence = self._channels is None
+            found = follow(
+                cues,
+                plain,
+                channels,
+                self._backend,
+                k,
+                hops,
+                self._step,
+                bank.predict,
+                bank.unfamiliar,
+                recognise=self._complete,
+            )
+        return self.to_hits(cues, found, explain)
 
-            def step(stored: Cues, fan_out: int) -> list[Found]:
-                return self._step(stored, onward.pop() if onward else stored, fan_out)
-
-            found = follow(cues, channels, self._backend, k, hops, step)
-        return self._to_hits(cues, found, explain)
-
-    def _read_cues(self, asked: list[str] | Float32) -> tuple[Cues, Cues]:
-        """The cues, completed so far as the mode asks for, and as they are."""
+    def read_cues(self, asked: list[str] | Float32) -> tuple[Cues, Cues]:
+        """The queries, each an id or a row of (Q, d): completed so far as the mode asks for, and as they are."""
         bank = self._bank
         if isinstance(asked, list):
             known = bank.documents.rows_of(asked)
@@ -97,24 +111,32 @@ class Asking:
     def _find(
         self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None
     ) -> list[Found]:
+        def find(pool: int | None) -> list[Found]:
+            return self._look_up(cues, plain, texts, pool, allowed)
+
+        return find(k) if self._decay is None else faded(find, k, self._fade, self._min_score)
+
+    def _look_up(
+        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None
+    ) -> list[Found]:
+        bank = self._bank
+        if self._channels is None and self._by_confidence:
+            found = believe(cues, plain, bank.knowledge(), k, allowed, None)
+            return [by_confidence(answer, self._min_score) for answer in found]
         if self._channels is None:
-            return believe(cues, plain, self._bank.knowledge(), k, allowed, self._min_score)
+            return believe(cues, plain, bank.knowledge(), k, allowed, self._min_score)
         if texts is not None and k is not None:
             return fuse(
                 cues,
                 texts,
                 self._channels,
-                self._bank.similar,
+                bank.similar,
                 self._backend,
-                self._bank.lexicon,
+                bank.lexicon,
                 k,
                 min_score=self._min_score,
                 allowed=allowed,
             )
-        return self._look_up(cues, k, allowed)
-
-    def _look_up(self, cues: Cues, k: int | None, allowed: Int64 | None) -> list[Found]:
-        assert self._channels
         return look_up(
             cues,
             self._channels,
@@ -125,28 +147,62 @@ class Asking:
             intersect=self._intersect,
         )
 
-    def _to_hits(self, cues: Cues, found: list[Found], explain: bool) -> list[list[Hit]]:
-        contents = self._bank.documents.contents(np.concatenate([answer.rows for answer in found]))
+    def _fade(self, rows: Int64) -> Float32:
+        assert self._decay
+        times = self._bank.documents.last_times(rows)
+        return fading(times, self._decay.now, self._decay.half_life)
+
+    def to_hits(self, cues: Cues, found: list[Found], explain: bool) -> list[list[Hit]]:
+        """What was found, with its contents and, to explain it, its evidence."""
+        rows = [answer.rows for answer in found] + [a.paths[a.paths >= 0] for a in found if a.paths is not None]
+        contents = self._bank.documents.contents(np.concatenate(rows))
         hits = []
         for at, answer in enumerate(found):
-            evidence: list[tuple[Evidence, ...] | None] = [None] * len(answer.rows)
+            count = len(answer.rows)
+            paths = [[row for row in path if row >= 0] for path in _lists(answer.paths, count)]
+            evidence: list[tuple[Evidence, ...] | None] = [None] * count
             if explain:
-                meetings = self._bank.documents.meetings(cues.rows[at], self._bank.window)
-                evidence = [tuple(meetings.get(row, ())) for row in answer.rows.tolist()]
+                evidence = [*self._occasions(cues.rows[at], answer.rows.tolist(), paths)]
             association = answer.association
             columns = zip(
                 answer.rows.tolist(),
                 answer.scores.tolist(),
                 answer.similarity.tolist(),
-                [None] * len(answer.rows) if association is None else association.tolist(),
+                [None] * count if association is None else association.tolist(),
                 answer.hops.tolist(),
                 evidence,
-                [None] * len(answer.rows) if answer.confidence is None else answer.confidence.tolist(),
-                answer.lexical.tolist() if isinstance(answer, Fused) else [None] * len(answer.rows),
+                [None] * count if answer.confidence is None else answer.confidence.tolist(),
+                answer.lexical.tolist() if isinstance(answer, Fused) else [None] * count,
+                [tuple(contents[row][0] for row in path) for path in paths],
                 strict=True,
             )
             hits.append([_hit(*contents[row], *rest) for row, *rest in columns])
         return hits
+
+    def _occasions(self, cue: Int64, ends: list[int], paths: list[list[int]]) -> list[tuple[Evidence, ...]]:
+        """For each hit, where the two ends of each step of its path were experienced together."""
+        documents, window = self._bank.documents, self._bank.window
+        direct = documents.meetings(cue, window)
+        # one look-up for each memory that some path goes through
+        onward = {
+            row: documents.meetings(np.array([row]), window) for row in sorted({r for path in paths for r in path})
+        }
+        proofs = []
+        for end, path in zip(ends, paths, strict=True):
+            steps = [direct, *(onward[row] for row in path)]
+            targets = [*path, end]
+            proofs.append(
+                tuple(
+                    replace(occasion, hop=hop)
+                    for hop, (meetings, target) in enumerate(zip(steps, targets, strict=True), start=1)
+                    for occasion in meetings.get(target, ())
+                )
+            )
+        return proofs
+
+
+def _lists(paths: Int64 | None, count: int) -> list[list[int]]:
+    return [[]] * count if paths is None else paths.tolist()
 
 
 def _hit(
@@ -160,7 +216,8 @@ def _hit(
     evidence: tuple[Evidence, ...] | None,
     confidence: float | None,
     lexical: float | None,
+    path: tuple[str, ...],
 ) -> Hit:
     # metadata are parsed for each hit, so that a caller who changes one changes no other
     found = from_json(metadata, f"The metadata of {id!r}")
-    return Hit(id, score, text, found, similarity, association, hop, evidence, confidence, lexical)
+    return Hit(id, score, text, found, similarity, association, hop, evidence, confidence, lexical, path)

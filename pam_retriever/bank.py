@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from pam_retriever.backends import Backend, make_backend
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
-from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput, NotFitted
+from pam_retriever.familiarity import rarity
+from pam_retriever.forgetting import SLACK, Steps, adapted_half_life, strengths, weakest
 from pam_retriever.jepa.store import Space, read_space, write_space
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
@@ -26,7 +29,7 @@ from pam_retriever.trust import read_trust
 from pam_retriever.types import Float32, Int64, Trust
 
 Added = list[tuple[Int64, Float32, Float32 | None]]  # rows, vectors, f and e of them
-Told = tuple[int, int | None, Int64]  # a trajectory's number, that of the one it replaces, its rows
+Told = tuple[int, int | None, Int64, Float32]  # a trajectory's number, that of the one it replaces, rows, salience
 
 
 class Bank:
@@ -51,6 +54,7 @@ class Bank:
         lexicon: the words of the texts, and who was experienced next to whom.
         window: tau of the last ``fit``.
         space: the encoder, None for an index of vectors. Replaced as a whole, with all vectors, never changed.
+        calibration: what ``imagine`` has learnt of how far its points are off; None until it is asked.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Bank:
         self.trust: Trust | None = None
         self.window = 5
         self.space = read_space(documents, space, self.dim)
+        self.calibration: Any = None
         model = documents.setting("model")
         if source is not None:
             check_backend(str(manifest["backend"]))
@@ -217,7 +222,7 @@ class Bank:
             documents.set_setting("model", {**model, "window": window, **learnt})
             documents.set_setting("forgotten", False)
         self.associative = switchover.catch_up(rows, vectors, predicted)
-        self.predictor, self.trust, self.window = predictor, trust, window
+        self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
         self._link(told)
         for new_rows, new_vectors, _ in added:
             self._note(new_rows)
@@ -265,6 +270,40 @@ class Bank:
         if model is not None and self.folder is not None:
             weights.remove_other_predictors(self.folder, keep=str(model["file"]))
 
+    def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
+        """Forgets all but the ``keep`` strongest memories (see ``forgetting``); returns how many are gone."""
+        documents, stored = self.documents, self.documents.rows()
+        if len(stored) <= keep:
+            return 0
+        rows, trajectories, positions, salience = documents.experienced()
+        experience = Experience(np.searchsorted(stored, rows), trajectories, positions)
+        steps = Steps(experience, documents.experienced_when(), salience)
+        if half_life == "auto":
+            half_life = adapted_half_life(steps, len(stored), keep, self.window)
+        now = documents.newest_time() or 0.0
+        gone = stored[weakest(strengths(steps, len(stored), now, half_life), keep)]
+        with documents.transaction():
+            documents.forget(gone)
+            if np.isin(rows, gone).any():
+                documents.set_setting("forgotten", True)  # what the predictor learnt of them is to go as well
+        self._note(gone)
+        self.links = Links(*documents.experienced())  # short trajectories went too
+        kept = np.setdiff1d(stored, gone, assume_unique=True)
+        for backend in filter(None, [self.similar, self.associative]):
+            if shrink:
+                backend.rebuild(kept, backend.keys(kept))
+            else:
+                backend.remove(gone)
+        if shrink:
+            documents.shrink()
+        return len(gone)
+
+    def keep_within_capacity(self) -> None:
+        """Forgets the weakest memories once the index has outgrown its capacity, if it has one."""
+        bound = self.documents.setting("capacity")
+        if bound is not None and len(self.similar) > SLACK * bound["memories"]:
+            self.forget(bound["memories"], bound["half_life"], shrink=False)
+
     def save(self, folder: Path, overwrite: bool) -> None:
         """Writes a copy of the whole index to another folder."""
         snapshot.write_snapshot(folder, self.manifest, self.documents, self.predictor, overwrite)
@@ -293,12 +332,19 @@ class Bank:
                 for id, time, weight in zip(episode.ids, times, salience, strict=True)
             ]
             number, replaced = self.documents.put_trajectory(episode.id, steps)
-            told.append((number, replaced, np.array([step.row if step else -1 for step in steps], np.int64)))
+            told.append(
+                (
+                    number,
+                    replaced,
+                    np.array([step.row if step else -1 for step in steps], np.int64),
+                    np.array([1 if weight is None else weight for weight in salience], np.float32),
+                )
+            )
         return added, told
 
     def _link(self, told: list[Told]) -> None:
-        for number, replaced, rows in told:
-            self.links.append(number, rows, np.arange(len(rows)), replaced)
+        for number, replaced, rows, salience in told:
+            self.links.append(number, rows, np.arange(len(rows)), replaced, salience)
 
     def _index(self, added: Added) -> None:
         for rows, vectors, predicted in added:
@@ -310,6 +356,21 @@ class Bank:
     def _note(self, rows: Int64) -> None:
         for switchover in self._switchovers:
             switchover.changed.update(rows.tolist())
+
+    def predict(self, points: Float32) -> Float32:
+        """f and the episode code of (n, d), each at unit length; (n, d + code).
+
+        Raises:
+            NotFitted: before ``fit``.
+        """
+        if self.predictor is None:
+            raise NotFitted("There is no predictor yet.", "a fitted index", "Call fit(trajectories) first.")
+        return predict(self.predictor, points)
+
+    def unfamiliar(self, rows: Int64) -> Float32:
+        """(n,) how little of an old acquaintance each memory is, from 1 (met at most once) to 0 (pam.tex 3.8)."""
+        counts, steps = self.documents.experienced_often(rows)
+        return rarity(counts, steps, self.window)
 
     def _predict(self, vectors: Float32) -> Float32 | None:
         return None if self.predictor is None else predict(self.predictor, vectors)

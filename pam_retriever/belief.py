@@ -184,7 +184,8 @@ def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> P
     at, place = np.nonzero(mass > LEAST)
     distinct, seed = np.unique(seeds[at, place], return_inverse=True)
     owner, linked, strength = knowledge.links.of(distinct, knowledge.window)
-    strength = (strength / np.bincount(owner, strength, len(distinct))[owner]).astype(np.float32)
+    total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if nothing salient was met
+    strength = (strength / total[owner]).astype(np.float32)
     order = np.lexsort((-strength, owner))
     start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
     count = np.minimum(np.diff(start), FAN_OUT)[seed]

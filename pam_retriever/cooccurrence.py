@@ -24,11 +24,13 @@ class Experience:
         trajectory: (S,) int64, non-decreasing; the trajectory of each step.
         position: (S,) int64, rising within a trajectory. Gaps (a deleted memory) keep
             the others as far apart as they were experienced.
+        salience: (S,) float32, how much each step counts; None for all alike, 1.
     """
 
     states: Int64
     trajectory: Int64
     position: Int64
+    salience: Float32 | None = None
 
     def __len__(self) -> int:
         return len(self.states)
@@ -43,11 +45,15 @@ class Associations:
             ``indptr[m]:indptr[m + 1]`` of the two arrays below.
         indices: (E,) int64 associates, sorted within a row.
         weights: (E,) float32, sum over the pair's meetings of 1 / distance.
+        meetings: (E,) float32, how often the pair met.
+        salience: (E,) float32, that of the pair's most salient meeting: the geometric mean of its two steps.
     """
 
     indptr: Int64
     indices: Int64
     weights: Float32
+    meetings: Float32
+    salience: Float32
 
     def __len__(self) -> int:
         """How many directed associations there are."""
@@ -69,7 +75,8 @@ def associate(experience: Experience, memories: int, window: int) -> Association
     Returns:
         The associations. A memory is never its own associate.
     """
-    lefts, rights, weights = [], [], []
+    salience = np.ones(len(experience), np.float32) if experience.salience is None else experience.salience
+    lefts, rights, weights, saliences = [], [], [], []
     for offset in range(1, min(window, len(experience) - 1) + 1):
         distance = experience.position[offset:] - experience.position[:-offset]
         left, right = experience.states[:-offset], experience.states[offset:]
@@ -79,18 +86,28 @@ def associate(experience: Experience, memories: int, window: int) -> Association
         lefts.append(left[met])
         rights.append(right[met])
         weights.append(1.0 / distance[met])
+        saliences.append(np.sqrt(salience[:-offset] * salience[offset:])[met])
     if not lefts:
-        return Associations(np.zeros(memories + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+        nothing = np.empty(0, np.float32)
+        return Associations(np.zeros(memories + 1, np.int64), np.empty(0, np.int64), nothing, nothing, nothing)
     left, right, weight = np.concatenate(lefts), np.concatenate(rights), np.concatenate(weights)
     # one number per directed pair, so that one sort groups its meetings
     key = np.concatenate([left * memories + right, right * memories + left])
     pairs, meeting = np.unique(key, return_inverse=True)
     total = np.bincount(meeting, weights=np.concatenate([weight, weight]), minlength=len(pairs))
+    strongest = np.zeros(len(pairs), np.float32)
+    np.maximum.at(strongest, meeting, np.tile(np.concatenate(saliences), 2))
     indptr = np.searchsorted(pairs, np.arange(memories + 1) * memories)
-    return Associations(indptr.astype(np.int64), pairs % max(memories, 1), total.astype(np.float32))
+    return Associations(
+        indptr.astype(np.int64),
+        pairs % max(memories, 1),
+        total.astype(np.float32),
+        np.bincount(meeting, minlength=len(pairs)).astype(np.float32),
+        strongest,
+    )
 
 
-def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[Int64, Int64, Float32]:
+def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[Int64, Int64, Int64]:
     """The associations among ``members`` only, as local coordinates.
 
     Args:
@@ -99,7 +116,8 @@ def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[I
         lookup: (M,) int64 scratch filled with -1; it is left so.
 
     Returns:
-        ``rows``, ``columns`` (places in ``members``) and ``weights``, one entry per directed pair.
+        ``rows``, ``columns`` (places in ``members``) and the places among the associations, one entry per
+        directed pair.
     """
     lookup[members] = np.arange(len(members))
     start = associations.indptr[members]
@@ -110,4 +128,4 @@ def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[I
     columns = lookup[associations.indices[entry]]
     inside = columns >= 0
     lookup[members] = -1
-    return rows[inside], columns[inside], associations.weights[entry[inside]]
+    return rows[inside], columns[inside], entry[inside]

@@ -46,8 +46,8 @@ def gather(
     known = check_known(documents, episodes)
     stored, vectors, _ = documents.all_vectors(dim)
     place = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
-    rows, trajectory, position = documents.experienced(without=[episode.id for episode in episodes])
-    parts = [(np.searchsorted(stored, rows), trajectory, position)]
+    rows, trajectory, position, salience = documents.experienced(without=[episode.id for episode in episodes])
+    parts = [(np.searchsorted(stored, rows), trajectory, position, salience)]
     for episode in episodes:
         for id in episode.ids:
             place.setdefault(id, len(vectors) + len(place) - len(known))
@@ -56,9 +56,10 @@ def gather(
         states = np.array([place[id] for id in episode.ids], np.int64)
         if episode.vectors is not None:
             together[states] = episode.vectors
-        parts.append((states, np.full(len(states), number), np.arange(len(states))))
-    states, trajectory, position = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return together, Experience(states, trajectory, position), trajectory > learnt_to
+        salience = np.array(episode.salience or np.ones(len(states)), np.float32)
+        parts.append((states, np.full(len(states), number), np.arange(len(states)), salience))
+    states, trajectory, position, salience = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return together, Experience(states, trajectory, position, salience), trajectory > learnt_to
 
 
 def read_groups(documents: Documents, group_by: str, order_by: str | None) -> list[Episode]:

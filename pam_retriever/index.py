@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -20,7 +20,10 @@ from pam_retriever.config import FitConfig, read_config
 from pam_retriever.embedding import Embedder, embed_texts, read_question
 from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
 from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.forgetting import Decay
 from pam_retriever.fusion import FUSED
+from pam_retriever.hops import BEAM, FAN_OUT, Hops
+from pam_retriever.imagine import imagine
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import Observations, ObservationsLike
 from pam_retriever.jepa.outward import OutwardPredictor
@@ -32,11 +35,14 @@ from pam_retriever.reencoding import encode_anew
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.manifest import new_manifest, read_manifest
+from pam_retriever.surprise import surprise
 from pam_retriever.training import train
 from pam_retriever.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.types import FitReport, Metadata, Record
 from pam_retriever.validation import (
     check_count,
+    check_finite,
+    check_half_life,
     check_id,
     check_ids,
     check_metadatas,
@@ -305,6 +311,7 @@ class PredictiveAssociativeIndex:
             self._bank.add(names, *contents, checked)
             if embedded and self._embedder is not None and self.note("embedder") != self._embedder.name:
                 self.set_note("embedder", self._embedder.name)
+            self._bank.keep_within_capacity()
         return names
 
     def _add_observed(
@@ -325,6 +332,7 @@ class PredictiveAssociativeIndex:
             if self._bank.space is not space and self._bank.space is not None:  # it moved meanwhile
                 vectors = self._bank.space.encoder.encode(read)
             self._bank.add(names, *contents, check_vectors(vectors, self.dim, "the encoder's states"), read.pack())
+            self._bank.keep_within_capacity()
         return names
 
     def reencode(
@@ -452,6 +460,7 @@ class PredictiveAssociativeIndex:
         with self._lock:
             check_known(self._bank.documents, episodes)
             self._bank.observe(episodes)
+            self._bank.keep_within_capacity()
         return list(episodes[0].ids)
 
     def fit(
@@ -533,10 +542,54 @@ class PredictiveAssociativeIndex:
                 self._bank.prepare(switchover, predictor)
                 with self._lock:
                     self._bank.adopt(switchover, predictor, report.trust, window, episodes, settings)
+                    self._bank.keep_within_capacity()
             finally:
                 with self._lock.shared():
                     self._bank.end_switchover(switchover)
             return report
+
+    # ---- forgetting
+
+    def prune(self, keep: int, half_life: float | Literal["auto"] | None = "auto") -> int:
+        """Forgets all but the strongest memories, and frees their space (pam.tex 3.9).
+
+        A memory is as strong as its experiences, each as salient as it was and fading with its age. One that was
+        never experienced counts as if it had been, once, now. Trajectories of which nothing is left go too.
+
+        Args:
+            keep: how many memories to keep.
+            half_life: how fast experiences fade, in the unit of the timestamps; "auto" follows how
+                dense the associations are and how fast new memories come; None: they do not fade.
+
+        Returns:
+            How many were forgotten.
+
+        Raises:
+            InvalidInput: of the arguments; nothing was forgotten.
+        """
+        keep, half_life = check_count("keep", keep), check_half_life(half_life)
+        with self._lock:
+            if isinstance(half_life, float):
+                self._read_now(None)
+            return self._bank.forget(keep, half_life, shrink=True)
+
+    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:
+        """Bounds the index: once it holds a tenth more, the weakest memories are forgotten.
+
+        It is kept with the index, and holds from the next ``add``, ``observe`` or ``fit`` on.
+
+        Args:
+            memories: how many to keep; None takes the bound away.
+            half_life: as for ``prune``.
+
+        Raises:
+            InvalidInput: of the arguments.
+        """
+        bound = None
+        if memories is not None:
+            bound = {"memories": check_count("memories", memories), "half_life": check_half_life(half_life)}
+        with self._lock, self._bank.documents.transaction():
+            self._bank.documents.set_setting("capacity", bound)
 
     # ---- recall
 
@@ -574,8 +627,13 @@ class PredictiveAssociativeIndex:
         channels: Channels | None = None,
         *,
         text: str | Sequence[str] | None = None,
+        fan_out: int = FAN_OUT,
+        beam: int = BEAM,
+        snap: bool = True,
         min_score: float | None = None,
         where: Mapping[str, Any] | None = None,
+        decay: float | None = None,
+        now: float | None = None,
         faithful: bool = False,
         explain: bool = False,
     ) -> list[Any]:
@@ -594,12 +652,21 @@ class PredictiveAssociativeIndex:
             k: how many hits at most; None for all with ``min_score``.
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
                 or "specific" (both must agree). None is "hybrid" with ``text``, else "association".
-            hops: how many steps of association to follow. The best ``k`` memories of a hop are where the
-                next begins, and the filter and ``min_score`` hold at every hop.
+            hops: how many steps of association to follow, such as A-B and then B-C where A never met C
+                (pam.tex 3.7). A path scores the geometric mean of its steps (in mode "association" of their
+                confidence), a memory by its best path. The filter and ``min_score`` hold at every hop.
+            fan_out: with hops, how many memories each one leads to.
+            beam: with hops, how many paths of a query are followed further; bounds the cost.
+            snap: with hops, begin the next hop at the stored memories that the last one found. False
+                begins it at the predicted point itself, whether or not a memory is there.
             channels: weights of the channels, in place of those of ``mode``.
             text: the query in words, or a batch of them. Without ``query`` the index's embedder makes the vector.
             min_score: leave out hits that score less.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``.
+            decay: half-life, in the unit of the timestamps: a positive score halves with each one that lies
+                between ``now`` and when the memory was last experienced (pam.tex 3.9). A memory that was
+                never experienced at a known time keeps its score.
+            now: for ``decay``; the newest timestamp in the index if None.
             faithful: only memories that were experienced with the cue, within the window.
             explain: fill ``Hit.evidence``.
 
@@ -619,17 +686,20 @@ class PredictiveAssociativeIndex:
             self._encode(query, space), text, mode, self._embedder, self.dim, self.note("embedder")
         )
         weights = self._read_channels(mode, channels, fused=texts is not None)
-        hops = check_count("hops", hops, MAX_HOPS)
+        way = Hops(
+            check_count("hops", hops, MAX_HOPS), check_count("fan_out", fan_out), check_count("beam", beam), snap
+        )
+        _check_way(way, k, weights, faithful, words=texts is not None)
+        if min_score is not None:
+            min_score = check_finite("min_score", min_score)
         if k is not None:
             k = check_count("k", k)
-        elif min_score is None or hops > 1:
+        elif min_score is None:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
-        if hops > 1 and not weights.association:
-            raise InvalidInput(f"Got hops={hops} without association.", "hops=1", "Use mode='association'.")
-        if texts is not None and (k is None or hops > 1):
-            raise InvalidInput(
-                f"Got k={k} and hops={hops} with a text in mode 'hybrid'.", "a k, and hops=1", "Use another mode."
-            )
+        if decay is not None:
+            decay = check_positive("decay", decay)
+        elif now is not None:
+            raise InvalidInput(f"Got now={now!r} without decay.", "both", "Pass decay=..., a half-life.")
         with self._lock.shared():
             if is_observed(query) and self._bank.space is not space:  # it moved meanwhile
                 asked, _ = read_query(self._encode(query, self._bank.space), self.dim)
@@ -645,8 +715,9 @@ class PredictiveAssociativeIndex:
                 complete=mode != "hybrid",
                 intersect=mode == "specific",
                 texts=texts,
+                decay=None if decay is None else Decay(decay, self._read_now(now)),
             )
-            hits = asking.answer(asked, k, hops, explain)
+            hits = asking.answer(asked, k, way, explain)
         return hits if batch else hits[0]
 
     def _encode(self, query: Any, space: Space | None) -> Any:
@@ -658,6 +729,62 @@ class PredictiveAssociativeIndex:
         one = isinstance(query, Mapping)
         states = space.encoder.encode(space.read([query] if one else query, "the query"))
         return states[0] if one else states
+
+    def imagine(self, query: Query, k: int = 5, complete: bool = True) -> Any:
+        """Where the associates of a query should lie, whether or not a memory is there (pam.tex 1, 3).
+
+        The point can be asked of another vector store: ``imagine(q).point``, or ``imagine(q).sample(10)``.
+
+        Args:
+            query: a vector, an id, or a batch of either.
+            k: how many of the memories nearest to the point to return.
+            complete: take a vector for a view of stored memories, as ``recall`` does. False predicts from the
+                vector as it is: for a question in words, or for the point of another imagination.
+
+        Returns:
+            An ``Imagination``, for a batch a list of them.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+            NotFitted: before ``fit``.
+        """
+        k = check_count("k", k)
+        asked, batch = read_query(query, self.dim)
+        with self._lock.shared():
+            found = imagine(self._bank, asked, k, complete)
+        return found if batch else found[0]
+
+    def surprise(self, trajectory: TrajectoryLike) -> list[float]:
+        """How far each state of a trajectory was from being expected there: salience from prediction error.
+
+        Pass it on as ``Trajectory(salience=...)``, so that what the index knew already counts little in the next
+        ``fit``, and what it did not know counts in full (pam.tex 3.4). Nothing is stored.
+
+        Args:
+            trajectory: as for ``observe``.
+
+        Returns:
+            A number from 0 to 1 for each state: 0 where the states within the window were as much expected as
+            what was learnt, 1 where nothing of it was.
+
+        Raises:
+            InvalidInput, UnknownId: of the trajectory.
+            NotFitted: before ``fit``.
+        """
+        (episode,) = read_trajectories([trajectory], self.dim)
+        with self._lock.shared():
+            check_known(self._bank.documents, [episode])
+            return surprise(self._bank, episode)
+
+    def _read_now(self, now: float | None) -> float:
+        newest = self._bank.documents.newest_time()
+        if newest is None:
+            raise InvalidInput(
+                "Got decay for an index without timestamps.",
+                "trajectories with timestamps",
+                "Pass Trajectory(timestamps=...), or fit(group_by=, order_by=) with a number to order by.",
+            )
+        return newest if now is None else check_finite("now", now)
 
     def _read_channels(self, mode: str, channels: Channels | None, fused: bool) -> Channels:
         if fused and channels is None:
@@ -680,6 +807,26 @@ def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -
     if dim not in (None, space.encoder.dim):
         raise InvalidInput(f"Got dim={dim} with an encoder.", f"{space.encoder.dim}, its dimension", "Leave dim out.")
     return space.encoder.dim
+
+
+def _check_way(way: Hops, k: int | None, weights: Channels, faithful: bool, words: bool) -> None:
+    """Refuses what cannot be done in several hops, or with a text.
+
+    Raises:
+        InvalidInput: for that.
+    """
+    if words and (k is None or way.count > 1):
+        raise InvalidInput(
+            f"Got k={k} and hops={way.count} with a text in mode 'hybrid'.", "a k, and hops=1", "Use another mode."
+        )
+    if way.count == 1:
+        return
+    if k is None:
+        raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
+    if not weights.association:
+        raise InvalidInput(f"Got hops={way.count} without association.", "hops=1", "Use mode='association'.")
+    if faithful and not way.snap:
+        raise InvalidInput("Got faithful=True with snap=False.", "one of them", "A predicted point met nobody.")
 
 
 def _new_manifest(dim: int, backend: str) -> dict[str, Any]:

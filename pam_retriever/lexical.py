@@ -62,7 +62,7 @@ class Lexicon:
         """What was experienced next to what."""
         version = self._documents.steps_version
         if self._neighbours is None or version != self._steps_version:
-            self._neighbours = Neighbours(*self._documents.experienced())
+            self._neighbours = Neighbours(*self._documents.experienced()[:3])
             self._steps_version = version
         return self._neighbours
 

@@ -20,10 +20,12 @@ class Links:
         rows: (S,) the memory of each step, ordered by trajectory and position.
         trajectory: (S,) which trajectory.
         position: (S,) where in it.
+        salience: (S,) how much each counts; None for 1.
     """
 
-    def __init__(self, rows: Int64, trajectory: Int64, position: Int64) -> None:
+    def __init__(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32 | None = None) -> None:
         self._rows, self._trajectory, self._position = rows.copy(), trajectory, position
+        self._salience = _salience(salience, rows)
         self._times = np.zeros(0, np.int64)  # how often each row was experienced
         self._memories = 0
         self._count(rows, 1)
@@ -42,7 +44,14 @@ class Links:
         """How many memories were experienced."""
         return self._memories
 
-    def append(self, trajectory: int, rows: Int64, positions: Int64, replaced: int | None = None) -> None:
+    def append(
+        self,
+        trajectory: int,
+        rows: Int64,
+        positions: Int64,
+        replaced: int | None = None,
+        salience: Float32 | None = None,
+    ) -> None:
         """Takes in a new trajectory, in place of the one numbered ``replaced``; row -1 is an empty position."""
         if replaced is not None:
             gone = self._trajectory == replaced
@@ -52,6 +61,7 @@ class Links:
         self._rows = np.concatenate([self._rows, rows])
         self._trajectory = np.concatenate([self._trajectory, np.full(len(rows), trajectory)])
         self._position = np.concatenate([self._position, positions])
+        self._salience = np.concatenate([self._salience, _salience(salience, rows)])
         if len(self._rows) - len(self._order) > TAIL:
             self._sort()
 
@@ -75,7 +85,7 @@ class Links:
 
         Returns:
             ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum over their meetings of
-            1 / distance), each (E,), one entry a pair.
+            the geometric mean of their salience / distance), each (E,), one entry a pair.
         """
         owner, at = self._occurrences(rows)
         offsets = np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
@@ -91,7 +101,8 @@ class Links:
             & (self._rows[place] != rows[owner][:, None])
         )
         owner = np.broadcast_to(owner[:, None], met.shape)[met]
-        return _sum_pairs(owner, self._rows[place[met]], 1.0 / distance[met])
+        salience = np.sqrt(self._salience[place] * self._salience[at][:, None])[met]
+        return _sum_pairs(owner, self._rows[place[met]], salience / distance[met])
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
@@ -116,6 +127,10 @@ class Links:
         known = (self._rows[at] == rows[owner]) & (rows[owner] >= 0)  # removed since they were sorted
         by_owner = np.argsort(owner[known], kind="stable")
         return owner[known][by_owner], at[known][by_owner]
+
+
+def _salience(salience: Float32 | None, rows: Int64) -> Float32:
+    return np.ones(len(rows), np.float32) if salience is None else salience
 
 
 def _sum_pairs(owner: Int64, linked: Int64, weight: Float32) -> tuple[Int64, Int64, Float32]:

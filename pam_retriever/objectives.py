@@ -126,13 +126,12 @@ class JointObjective:
         place = states.device
         batch = batch[~self.hidden[batch]]
         own = np.flatnonzero(~self.targets_only[batch])  # (A,) the cues among the batch
-        rows, columns, weights = within(self._associations, batch, self._lookup)
+        rows, columns, entry = within(self._associations, batch, self._lookup)
         cue = np.full(len(batch), -1, np.int64)
         cue[own] = np.arange(len(own))
-        rows, columns, weights = cue[rows], columns[cue[rows] >= 0], weights[cue[rows] >= 0]
-        rows = rows[rows >= 0]
-        if self._config.distance_weights == "uniform":
-            weights = np.ones_like(weights)
+        asked = cue[rows] >= 0
+        rows, columns, entry = cue[rows[asked]], columns[asked], entry[asked]
+        weights = self._associations.weights[entry]
 
         def tensor(array: Bools | Int64 | Float32) -> Tensor:
             return torch.from_numpy(array).to(place)
@@ -146,10 +145,9 @@ class JointObjective:
         )
         if self._config.code:
             both = cue[columns] >= 0
-            rows, columns = rows[both], cue[columns[both]]
-            every = torch.ones(len(rows), device=place)
+            rows, columns, salience = rows[both], cue[columns[both]], self._associations.salience[entry[both]]
             loss = loss + multi_positive_info_nce(
-                code @ code.T, tensor(rows), tensor(columns), every, temperature, len(states)
+                code @ code.T, tensor(rows), tensor(columns), tensor(salience), temperature, len(states)
             )
         return loss
 

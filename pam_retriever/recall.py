@@ -1,9 +1,10 @@
-"""Step 7: recall. Complete the cue, look up, follow hops, say what was experienced."""
+"""Step 7: recall. Complete the cue, look up; hops are in ``hops.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -82,6 +83,7 @@ class Found:
             None without association.
         hops: how many steps away.
         confidence: the probability that it was experienced with the cue; None where that is not calibrated.
+        paths: (n, any) the memories on the way to each, padded with -1; None for a single hop.
     """
 
     rows: Int64
@@ -90,6 +92,13 @@ class Found:
     association: Float32 | None
     hops: Int64
     confidence: Float32 | None = None
+    paths: Int64 | None = None
+
+    def at(self, places: Int64) -> Self:
+        """Some of them."""
+        columns: dict[str, Any] = {column.name: getattr(self, column.name) for column in fields(self)}
+        make: Callable[..., Self] = type(self)
+        return make(**{name: None if array is None else array[places] for name, array in columns.items()})
 
 
 def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
@@ -227,69 +236,6 @@ def look_up(
         parts = None if association is None else association[at, best]
         found.append(Found(rows[at, best], scores[at, best], similarity[at, best], parts, hops))
     return found
-
-
-def follow(
-    cues: Cues,
-    channels: Channels,
-    backend: Backend,
-    k: int,
-    hops: int,
-    step: Callable[[Cues, int], list[Found]],
-) -> list[Found]:
-    """Multi-hop recall (3.7): each hop starts from the best ``k`` memories of the one before.
-
-    The best ``k`` memories on any path are returned. A path scores the product of its hops' scores,
-    negative ones counted as zero; a memory keeps its best path. At most ``k`` memories are followed
-    at every hop, so the cost is k look-ups a hop.
-
-    Args:
-        cues: Q of them.
-        channels: their weights.
-        backend: over the keys.
-        k: fan-out and beam width.
-        hops: at least 1.
-        step: one look-up, as ``step(cues, k)``.
-
-    Returns:
-        Q answers, best first; fewer hops win among equal scores.
-    """
-    answers, dim = [], cues.looks.shape[1]
-    first = step(cues, k)
-    for at, found in enumerate(first):
-        best: dict[int, tuple[float, int]] = {}
-        path = {int(row): max(float(score), 0.0) for row, score in zip(found.rows, found.scores, strict=True)}
-        for hop in range(1, hops + 1):
-            for row, score in path.items():
-                if row not in best or score > best[row][0]:
-                    best[row] = (score, hop)
-            if hop == hops or not path:
-                break
-            start = np.array(list(path), np.int64)
-            reached: dict[int, float] = {}
-            for row, onward in zip(start, step(stored_cues(backend.keys(start), start, dim), k), strict=True):
-                for target, score in zip(onward.rows.tolist(), onward.scores.tolist(), strict=True):
-                    total = path[int(row)] * max(score, 0.0)
-                    if target != cues.own[at] and total > reached.get(target, 0.0):
-                        reached[target] = total
-            path = dict(sorted(reached.items(), key=lambda item: -item[1])[:k])
-        answers.append(_describe(cues.only(at), channels, backend, best, k))
-    return answers
-
-
-def _describe(cue: Cues, channels: Channels, backend: Backend, best: dict[int, tuple[float, int]], k: int) -> Found:
-    """The ``k`` best of ``best``, row -> (path score, hop), with their scores from the cue itself."""
-    ranked = sorted(best, key=lambda row: (-best[row][0], best[row][1]))[:k]
-    rows = np.array(ranked, np.int64)
-    queries = query_vectors(channels, cue.looks, cue.completed, cue.predicted)
-    similarity, association = _parts(cue, channels, backend, queries @ _gather(backend, rows).T, rows[None])
-    return Found(
-        rows,
-        np.array([best[row][0] for row in ranked], np.float32),
-        similarity[0],
-        None if association is None else association[0],
-        np.array([best[row][1] for row in ranked], np.int64),
-    )
 
 
 def _parts(

@@ -18,6 +18,7 @@ from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.errors import InvalidInput, TrainingDiverged
 from pam_retriever.objectives import JointObjective, MakeObjective, Objective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig, widen
+from pam_retriever.salience import training_weights
 from pam_retriever.trust import UNTESTED, fit_regime
 from pam_retriever.types import Bools, FitReport, Float32, Int64, Regime, Trust
 
@@ -72,6 +73,7 @@ def train(
         raise InvalidInput(
             "The trajectories hold no two different memories.", "at least one association", "Check the ids."
         )
+    weighed = training_weights(associations, experience, window, config.distance_weights, config.familiarity)
     config = config.resolve(steps=len(experience), memories=len(vectors))
     assert config.hidden
     place = choose_device(device)
@@ -84,7 +86,7 @@ def train(
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
     noise = torch.Generator(place).manual_seed(seed)
-    objective = make_objective(experience, associations, window, config, noise, random, fresh)
+    objective = make_objective(experience, weighed, window, config, noise, random, fresh)
     joint = objective if isinstance(objective, JointObjective) else None
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
     kept = _Kept(joint, associations, config, held_out, random, trust)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Times = npt.NDArray[np.float64]
 Metadata = Mapping[str, Any]
 
 
@@ -25,9 +26,10 @@ class Trajectory:
     Attributes:
         ids: T ids, in order. The same id may come more than once.
         vectors: (T, dim) float; new memories, in order.
-        timestamps: T numbers that never fall, or None. The unit is the caller's.
-        salience: T finite numbers >= 0, or None. Stored with the trajectory, as are the timestamps;
-            training does not use either yet.
+        timestamps: T numbers that never fall, or None. The unit is the caller's, the same in the whole
+            index. ``recall(decay=...)`` and ``prune`` use them.
+        salience: T finite numbers >= 0, how much each state counts in training; None for 1 each. Two
+            states that met count the geometric mean of both, 0 where one is 0 (pam.tex 3.4).
         id: name of the trajectory. One that is there already is replaced. A new uuid4 if None.
     """
 
@@ -71,6 +73,8 @@ class Evidence:
         cue_position: its position in the trajectory, from 0.
         hit_position: the position of the hit.
         offset: ``hit_position - cue_position``: positive if the hit came after the cue.
+        hop: which step of the hit's path this occasion proves, from 1. Above 1, "cue" above is the
+            memory before it on the path.
     """
 
     trajectory: str
@@ -78,6 +82,7 @@ class Evidence:
     cue_position: int
     hit_position: int
     offset: int
+    hop: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +100,14 @@ class Hit:
             the weighted mean of the association channels, in [-1, 1]. None without association.
         hop: how many steps of association away the hit was found; 0 for plain similarity.
         evidence: the occasions on which the cue and the hit were experienced together, filled by
-            ``explain=True``. Empty then means: predicted, not experienced. None: not asked for.
+            ``explain=True``; for a hit of several hops, those of each step of its path. Empty, or a step
+            without an occasion, then means: predicted, not experienced. None: not asked for.
         confidence: the probability, calibrated by ``fit``, that this was experienced with the cue; in
-            mode "association".
+            mode "association", for a single hop.
         lexical: how well the words fit (BM25, neighbours' words counted in part), 1 for the best candidate;
             None where the query had no words.
+        path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops
+            through the continuum.
     """
 
     id: str
@@ -112,14 +120,16 @@ class Hit:
     evidence: tuple[Evidence, ...] | None = None
     confidence: float | None = None
     lexical: float | None = None
+    path: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         association = "" if self.association is None else f", association={self.association:.3f}"
         lexical = "" if self.lexical is None else f", lexical={self.lexical:.3f}"
         evidence = "" if self.evidence is None else f", evidence={list(self.evidence)!r}"
+        path = f", path={self.path!r}" if self.path else ""
         return (
             f"Hit(id={self.id!r}, score={self.score:.3f}, text={_shorten(self.text)}, "
-            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{evidence})"
+            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence})"
         )
 
 

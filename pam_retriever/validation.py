@@ -7,7 +7,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -216,6 +216,28 @@ def check_positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number above 0", "Leave it out for the default.")
     return float(value)
+
+
+def check_finite(name: str, value: Any) -> float:
+    """A finite number.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not math.isfinite(value):
+        raise InvalidInput(f"Got {name}={value!r}.", "a finite number", "Leave it out if in doubt.")
+    return float(value)
+
+
+def check_half_life(value: Any) -> float | Literal["auto"] | None:
+    """A half-life above 0, "auto", or None.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if value is None or value == "auto":
+        return value  # type: ignore[no-any-return]
+    return check_positive("half_life", value)
 
 
 def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:

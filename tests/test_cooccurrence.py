@@ -49,8 +49,8 @@ def test_the_part_among_some_members_is_that_block_of_the_matrix(episodes, membe
     dense = np.zeros((MEMORIES, MEMORIES), np.float32)
     dense[found.anchors(), found.indices] = found.weights
     chosen, lookup = np.array(sorted(members)), np.full(MEMORIES, -1)
-    rows, columns, weights = within(found, chosen, lookup)
+    rows, columns, entry = within(found, chosen, lookup)
     block = np.zeros((len(chosen), len(chosen)), np.float32)
-    block[rows, columns] = weights
+    block[rows, columns] = found.weights[entry]
     np.testing.assert_array_equal(block, dense[np.ix_(chosen, chosen)])
     assert (lookup == -1).all()

@@ -68,3 +68,13 @@ def test_an_empty_position_keeps_the_others_as_far_apart():
     links.append(2, np.array([3, -1, 4]), np.arange(3))
     check(links, [[0, 1], [3, None, 4]], 1)
     check(links, [[0, 1], [3, None, 4]], 2)
+
+
+def test_links_count_by_salience():
+    steps = np.array([0, 1, 2]), np.array([1, 1, 1]), np.arange(3)
+    links = Links(*steps, np.array([1, 4, 0], np.float32))
+    links.append(2, np.array([0, 3]), np.arange(2), salience=np.array([1, 9], np.float32))
+    links.append(3, np.array([0, 3]), np.arange(2))
+    _, linked, weight = links.of(np.array([0]), 2)
+    assert linked.tolist() == [1, 2, 3]
+    np.testing.assert_allclose(weight, [2, 0, 3 + 1])

@@ -145,21 +145,6 @@ def test_specific_wants_both_similar_and_associated():
         assert hits.index(f"drill{n}") < min(hits.index(f"drill{m}") for m in range(8) if m != n)
 
 
-def test_hops_reach_what_the_cue_never_met(planted):
-    """A-B in one trajectory, B-C in another: C is two hops from A."""
-    index = new_index(planted)
-    chains = [[f"m{n:03}", f"m{n + 1:03}"] for n in range(40)]
-    index.fit(chains, window=1, config=TINY, progress=False)
-    one = {hit.id: hit.hop for hit in index.recall("m010", k=2)}
-    assert one == {"m009": 1, "m011": 1}
-    assert len(index.recall("m010", k=2, hops=2)) == 2
-    two = index.recall("m010", k=4, hops=2, explain=True)
-    assert {hit.id: hit.hop for hit in two} == {"m009": 1, "m011": 1, "m008": 2, "m012": 2}
-    assert [hit.hop for hit in two[:2]] == [1, 1]
-    assert {hit.id for hit in two if hit.evidence} == {"m009", "m011"}
-    assert all(later.score <= earlier.score for earlier, later in zip(two, two[1:], strict=False))
-
-
 def test_memories_added_after_fit_are_recalled_too(planted):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)

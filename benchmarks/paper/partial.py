@@ -26,7 +26,8 @@ def subset(associations: Associations, kept: np.ndarray) -> Associations:
     """The directed associations where ``kept`` (E,) is true."""
     counts = np.bincount(associations.anchors()[kept], minlength=len(associations.indptr) - 1)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    return Associations(indptr.astype(np.int64), associations.indices[kept], associations.weights[kept])
+    columns = (associations.indices, associations.weights, associations.meetings, associations.salience)
+    return Associations(indptr.astype(np.int64), *(column[kept] for column in columns))
 
 
 def plain(setting: Setting) -> FitConfig:

@@ -20,7 +20,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import compile_filter, to_json
 from pam_retriever.storage import words
 from pam_retriever.storage.database import Database, Mode
-from pam_retriever.types import Evidence, Float32, Int64, Record
+from pam_retriever.types import Evidence, Float32, Int64, Record, Times
 
 SCHEMA = """
 CREATE TABLE memories (
@@ -280,15 +280,25 @@ class Documents(Database):
         count: int = self.fetch("SELECT count(*) FROM trajectories")[0][0]
         return count
 
-    def experienced(self, without: Sequence[str] = ()) -> tuple[Int64, Int64, Int64]:
-        """All steps in order, but those of the named trajectories: rows, trajectories, positions, (S,) each."""
+    def experienced(self, without: Sequence[str] = ()) -> tuple[Int64, Int64, Int64, Float32]:
+        """All steps in order, but those of the named trajectories.
+
+        Returns:
+            Rows, trajectories, positions and salience (1 where none was given), (S,) each.
+        """
         found = self.fetch(
-            "SELECT row, trajectory, position FROM steps WHERE trajectory NOT IN (SELECT trajectory FROM "
-            "trajectories WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
+            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
+            "WHERE trajectory NOT IN (SELECT trajectory FROM trajectories "
+            "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
             [to_json(list(without))],
         )
-        steps = np.array(found, np.int64).reshape(-1, 3)
-        return steps[:, 0], steps[:, 1], steps[:, 2]
+        rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
+        return (
+            np.array(rows, np.int64),
+            np.array(trajectories, np.int64),
+            np.array(positions, np.int64),
+            np.array(salience, np.float32),
+        )
 
     def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
@@ -331,6 +341,55 @@ class Documents(Database):
     def lengths(self) -> tuple[Int64, Int64]:
         """The rows that have a text, and its length in characters."""
         return words.lengths(self.fetch)
+
+    # ---- times, familiarity, forgetting
+
+    def forget(self, rows: Int64) -> None:
+        """Removes memories by row, their steps, and trajectories of which less than two steps are left."""
+        self.words_version += 1
+        self.steps_version += 1
+        self.run_many("DELETE FROM memories WHERE row = ?", ((row,) for row in rows.tolist()))
+        self.fetch(
+            "DELETE FROM trajectories WHERE trajectory NOT IN "
+            "(SELECT trajectory FROM steps GROUP BY trajectory HAVING count(*) > 1)"
+        )
+
+    def shrink(self) -> None:
+        """Gives the space of what was removed back to the file system."""
+        self.fetch("VACUUM")
+        self.fetch("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def experienced_when(self) -> Times:
+        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        found = self.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position")
+        return np.array([time for (time,) in found], np.float64)  # None becomes NaN
+
+    def newest_time(self) -> float | None:
+        """The latest timestamp of any step, or None."""
+        newest: float | None = self.fetch("SELECT max(timestamp) FROM steps")[0][0]
+        return newest
+
+    def last_times(self, rows: Int64) -> Times:
+        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        found = self.fetch(
+            "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([time for (time,) in found], np.float64)
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+        found = self.fetch("SELECT row FROM memories ORDER BY row")
+        return np.array([row for (row,) in found], np.int64)
+
+    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
+        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        total: int = self.fetch("SELECT count(*) FROM steps")[0][0]
+        found = self.fetch(
+            "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([count for _, count in found], np.int64), total
 
     # ---- settings and copies
 

@@ -1,0 +1,82 @@
+"""Imagination (pam.tex 1, 3): the predicted point as a query for another store, and whether its spread is true.
+
+The other store holds another noisy view of every memory, under names that the index has never seen. From a
+cue, find the views of what it was experienced with: by its own vector, by the imagined point, by points drawn
+about it. The spread is compared with the true one, by how wide it says it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
+from pam_retriever import FitConfig, Imagination, PredictiveAssociativeIndex
+from pam_retriever.channels import unit
+from pam_retriever.types import Float32, Int64
+
+CUES, K, DRAWN, NOISE = 400, 10, 5, 0.3
+
+
+def run(seed: int) -> dict[str, Any]:
+    world = build(seed, episodes=120, background=0)
+    random = np.random.default_rng(seed)
+    views = unit(world.states + (NOISE / np.sqrt(DIM) * random.standard_normal(world.states.shape)).astype(np.float32))
+    meant = world.meant()
+    cues = random.permutation(len(world.states))[:CUES]
+    names = [str(cue) for cue in cues]
+    plain = learn(world, world.episodes, FitConfig(hidden=256, passes=120))
+    shuffled = learn(
+        world,
+        random.permutation(world.episodes.ravel()).reshape(world.episodes.shape),
+        FitConfig(hidden=256, passes=120),
+    )
+    paper = learn(world, world.episodes, PAPERS_LOSS)
+    found: dict[str, dict[str, float]] = {
+        "the cue's own vector": judge(unit(world.states[cues])[:, None], views, cues, meant)
+    }
+    calibration: dict[str, dict[str, float]] = {}
+    for name, index in {"point": plain, "point, InfoNCE": paper, "point, time shuffled": shuffled}.items():
+        imagined = index.imagine(names)
+        points = np.stack([one.point for one in imagined])
+        found[name] = judge(points[:, None], views, cues, meant)
+        found[name]["distance to the nearest memory"] = float(np.mean([one.distance for one in imagined]))
+        if name != "point, time shuffled":
+            calibration |= {f"{name}, {row}": column for row, column in spreads(imagined, world, cues, meant).items()}
+    drawn = np.stack([one.sample(DRAWN, seed=at) for at, one in enumerate(plain.imagine(names))])
+    found[f"{DRAWN} points drawn"] = judge(drawn, views, cues, meant)
+    return {"tables": {f"R@{K} in the other store": found, "spread, by what is said of it": calibration}}
+
+
+PAPERS_LOSS = FitConfig(
+    objective="info_nce", hidden=256, passes=40, batch_size=512, learning_rate=3e-3, temperature=0.15,
+    final_temperature=0.05,
+)  # fmt: skip
+
+
+def learn(world: World, episodes: Int64, config: FitConfig) -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.add(world.states, [str(row) for row in range(len(world.states))])
+    index.fit([[str(row) for row in e] for e in episodes], window=WINDOW, config=config, progress=False)
+    return index
+
+
+def judge(queries: Float32, views: Float32, cues: Int64, meant: list[Int64]) -> dict[str, float]:
+    """(Q, n, d) queries, n a cue, whose best scores count."""
+    scores = (queries @ views.T).max(axis=1)
+    scores[np.arange(len(cues)), cues] = -np.inf  # the view of the cue itself
+    best = np.argsort(-scores, axis=1)[:, :K]
+    return {f"R@{K}": float(np.mean([np.isin(meant[cue], rows).mean() for cue, rows in zip(cues, best, strict=True)]))}
+
+
+def spreads(imagined: list[Imagination], world: World, cues: Int64, meant: list[Int64]) -> dict[str, dict[str, float]]:
+    """What is said and what is true, root mean square, in thirds by what is said."""
+    p = unit(world.states)
+    said = np.array([one.spread for one in imagined])
+    true = [((p[meant[cue]] - one.point) ** 2).sum(1).mean() for cue, one in zip(cues, imagined, strict=True)]
+    thirds = np.array_split(np.argsort(said), 3)
+    return {
+        name: {"said": float(np.sqrt((said[rows] ** 2).mean())), "true": float(np.sqrt(np.array(true)[rows].mean()))}
+        for name, rows in zip(("narrow", "middle", "wide"), thirds, strict=True)
+    }

@@ -1,0 +1,101 @@
+"""Salience (pam.tex 3.4): one exposure of a salient event, against several of a plain one.
+
+Most of the stream is episodes seen once. Among them are events that were repeated, and events that were not but
+were salient: told so by the caller, or by the prediction error of an index that had learnt the repeated ones
+before. Training is short, so that what is learnt first can be seen. Chosen on seed 7: the passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
+from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
+
+EVENTS = 15  # a group
+EXPOSURES, SALIENCES = (1, 2, 4, 8), (2.0, 4.0, 8.0, 16.0)
+SHORT = FitConfig(hidden=256, passes=15)
+
+
+def run(seed: int) -> dict[str, Any]:
+    world = build(seed, episodes=300, background=0)
+    random = np.random.default_rng(seed)
+    groups = {f"seen {n} times": EVENTS for n in EXPOSURES} | {f"seen once, salience {s:g}": EVENTS for s in SALIENCES}
+    episodes = np.split(random.permutation(len(world.episodes)), np.cumsum(list(groups.values())))
+    members = dict(zip([*groups, "the rest, seen once"], episodes, strict=True))
+    salience, exposures = np.ones(len(world.episodes)), np.ones(len(world.episodes), int)
+    for value in EXPOSURES:
+        exposures[members[f"seen {value} times"]] = value
+    for value in SALIENCES:
+        salience[members[f"seen once, salience {value:g}"]] = value
+    columns = {
+        "salience given": salience,
+        "salience shuffled": random.permutation(salience),
+        "no salience": np.ones(len(salience)),
+    }
+    told = {
+        name: judge(learn(world, stream(world, weights, exposures, random), seed), world, members)
+        for name, weights in columns.items()
+    }
+    return {
+        "config": {"passes": SHORT.passes, "hidden": SHORT.hidden},
+        "tables": {"share of the associates recalled": told, "by prediction error": by_surprise(world, random, seed)},
+    }
+
+
+def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[str, dict[str, float]]:
+    """Routine that an index knows already, and new events among more of it: what does one short fit learn?"""
+    order = random.permutation(len(world.episodes))
+    members = {"routine": order[:240], "new events": order[240:]}
+    trips = [Trajectory(ids=named(world, e)) for e in members["routine"]]
+    known = learn(world, trips, seed, FitConfig(hidden=256, passes=60))
+    errors = np.zeros((len(world.episodes), world.episodes.shape[1]))
+    for episode in range(len(world.episodes)):
+        errors[episode] = known.surprise(named(world, episode))
+    columns = {}
+    for name, weights in (
+        ("by prediction error", errors),
+        ("prediction error shuffled", errors[random.permutation(len(errors))]),
+        ("no salience", np.ones_like(errors)),
+    ):
+        trips = [Trajectory(ids=named(world, e), salience=weights[e]) for e in range(len(world.episodes))]
+        columns[name] = judge(learn(world, trips, seed), world, members)
+    columns["mean prediction error"] = {group: float(errors[rows].mean()) for group, rows in members.items()}
+    return columns
+
+
+def stream(
+    world: World, salience: Sequence[float], exposures: Sequence[int], random: np.random.Generator
+) -> list[Trajectory]:
+    order = random.permutation(np.repeat(np.arange(len(world.episodes)), exposures))
+    length = world.episodes.shape[1]
+    return [Trajectory(ids=named(world, e), salience=[float(salience[e])] * length) for e in order]
+
+
+def named(world: World, episode: int) -> list[str]:
+    return [str(row) for row in world.episodes[episode]]
+
+
+def learn(world: World, trips: list[Trajectory], seed: int, config: FitConfig = SHORT) -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.add(world.states, [str(row) for row in range(len(world.states))])
+    index.fit(trips, window=WINDOW, config=config, seed=seed, progress=False)
+    return index
+
+
+def judge(index: PredictiveAssociativeIndex, world: World, members: dict[str, Any]) -> dict[str, float]:
+    """For each group, the mean share of a moment's associates among as many hits."""
+    meant = world.meant()
+    found = {}
+    for name, episodes in members.items():
+        cues = world.episodes[episodes[:60]].ravel()
+        hits = index.recall([str(cue) for cue in cues], k=2 * WINDOW)
+        shares = [
+            np.isin(meant[cue], [int(hit.id) for hit in one[: len(meant[cue])]]).mean()
+            for cue, one in zip(cues, hits, strict=True)
+        ]
+        found[name] = float(np.mean(shares))
+    return found

@@ -1,0 +1,253 @@
+"""Step 7, further on: multi-hop recall (pam.tex 3.7), as a beam over paths of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.backends import Backend
+from pam_retriever.channels import Channels, query_vectors
+from pam_retriever.recall import Cues, Found, plain_cues, stored_cues
+from pam_retriever.types import Float32, Int64
+
+FAN_OUT, BEAM = 20, 20
+NEARLY = 0.8
+
+Step = Callable[[Cues, Cues, int], list[Found]]
+
+
+@dataclass(frozen=True)
+class Hops:
+    """How far to go, and how much of it to keep.
+
+    Attributes:
+        count: how many hops, at least 1.
+        fan_out: hits that each memory on a path leads to.
+        beam: paths of a query that are followed further; a hop costs at most so many look-ups.
+        snap: a hop ends at stored memories, and the next starts there. Without, the next starts at the
+            predicted point itself: one path a query, in the continuum.
+    """
+
+    count: int = 1
+    fan_out: int = FAN_OUT
+    beam: int = BEAM
+    snap: bool = True
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Paths of one length, in any order.
+
+    Attributes:
+        query: (P,) which query each begins at.
+        rows: (P, 1 + length) the memory that the query was recognised as, and those that it goes through; the
+            last is where it ends. -1 for what is no memory.
+        scores: (P,) product over its hops of score and unfamiliarity, negative scores counted as zero; at
+            the end, its geometric mean.
+    """
+
+    query: Int64
+    rows: Int64
+    scores: Float32
+
+    @property
+    def ends(self) -> Int64:
+        """(P,) the last memory of each."""
+        return self.rows[:, -1]
+
+    def at(self, places: Int64) -> Paths:
+        """Some of them."""
+        return Paths(self.query[places], self.rows[places], self.scores[places])
+
+
+def follow(
+    cues: Cues,
+    plain: Cues,
+    channels: Channels,
+    backend: Backend,
+    k: int,
+    hops: Hops,
+    step: Step,
+    predict: Callable[[Float32], Float32],
+    unfamiliar: Callable[[Int64], Float32],
+    recognise: bool = True,
+) -> list[Found]:
+    """Multi-hop recall: the best ``k`` memories at the end of any path.
+
+    A path scores the geometric mean of its hops' scores, negative ones counted as zero: a product, normalised
+    for its length as in beam search, so that two sure steps are not worth less than one unlikely one. A hop
+    also counts by how unfamiliar the memory is that it leaves from (3.8): what is met everywhere links anything
+    with anything. A memory scores by its best path, and is told with the shortest that is nearly as good. No
+    path comes to the same memory twice, or back to the cue.
+
+    Args:
+        cues: Q of them, completed.
+        plain: the same, as they are.
+        channels: their weights.
+        backend: over the keys.
+        k: how many memories to return for each.
+        hops: how far, how wide.
+        step: one look-up, as ``step(cues, plain, k)``.
+        predict: f and e of (n, d), each at unit length.
+        unfamiliar: of rows (n,), weights in [0, 1].
+        recognise: a cue that may be one of several memories begins a path at each, by how alike they are.
+
+    Returns:
+        Q answers, best first, each with its path.
+    """
+    start, unaided, begun = _begin(cues, plain, backend, recognise and hops.snap)
+    reached = [_one_hop(begun, step(start, unaided, max(k, hops.fan_out)))]
+    if hops.snap:
+        for _ in range(hops.count - 1):
+            onward = best_ends(reached[-1], hops.beam)
+            reached.append(_extend(onward, cues, backend, hops.fan_out, step, unfamiliar))
+    else:
+        reached += _through_the_continuum(cues, reached[0], k, hops, step, predict)
+    # from here on without the beginning, and padded on the left so that the end stays the last
+    padded = [
+        np.pad(paths.rows[:, 1:], ((0, 0), (hops.count - hop, 0)), constant_values=-1)
+        for hop, paths in enumerate(reached, start=1)
+    ]
+    lengths = np.concatenate([np.full(len(paths.scores), hop) for hop, paths in enumerate(reached, start=1)])
+    together = Paths(
+        np.concatenate([paths.query for paths in reached]),
+        np.concatenate(padded),
+        np.concatenate([paths.scores ** (1 / hop) for hop, paths in enumerate(reached, start=1)]).astype(np.float32),
+    )
+    places, told = _rank(together, k), _shortest(together, lengths)
+    best = replace(together.at(places), rows=together.rows[told[places]])
+    return _describe(cues, channels, backend, best, lengths[told[places]])
+
+
+def best_ends(paths: Paths, limit: int) -> Paths:
+    """The best path to each memory, and at most ``limit`` of those for a query."""
+    return paths.at(_rank(paths, limit))
+
+
+def _rank(paths: Paths, limit: int) -> Int64:
+    """Places of the best path to each memory, by query and falling score, at most ``limit`` a query."""
+    order = np.lexsort((-paths.scores, paths.ends, paths.query))
+    kept = order[_first_of_each(paths, order)]
+    kept = kept[np.lexsort((-paths.scores[kept], paths.query[kept]))]
+    query = paths.query[kept]
+    place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # within its query
+    return kept[place < limit]
+
+
+def _first_of_each(paths: Paths, order: Int64) -> npt.NDArray[np.bool_]:
+    """(P,) where in ``order``, sorted by query and end, the paths to another memory begin."""
+    query, ends = paths.query[order], paths.ends[order]
+    first = np.ones(len(order), bool)
+    first[1:] = (query[1:] != query[:-1]) | (ends[1:] != ends[:-1])
+    return first
+
+
+def _shortest(paths: Paths, lengths: Int64) -> Int64:
+    """(P,) for each path, the place of the shortest to the same memory that is nearly as good as the best."""
+    order = np.lexsort((-paths.scores, paths.ends, paths.query))
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(_first_of_each(paths, order)) - 1
+    best = np.zeros(len(order), np.float32)
+    np.maximum.at(best, group, paths.scores)
+    good = np.flatnonzero(paths.scores >= NEARLY * best[group])
+    good = good[np.lexsort((-paths.scores[good], lengths[good], group[good]))]
+    return good[np.searchsorted(group[good], group)]
+
+
+def by_confidence(found: Found, min_score: float | None) -> Found:
+    """The same answers, scored by how surely each was experienced with the cue, if that is known."""
+    if found.confidence is None:
+        return found
+    order = np.argsort(-found.confidence, kind="stable")  # of equals the larger share comes first
+    order = order if min_score is None else order[found.confidence[order] >= min_score]
+    return replace(found, scores=found.confidence).at(order)
+
+
+def _begin(cues: Cues, plain: Cues, backend: Backend, recognise: bool) -> tuple[Cues, Cues, Paths]:
+    """A path of no hops for each memory that a cue was recognised as, and the cue it is then, and plain."""
+    if not recognise:
+        return cues, plain, _at(cues.own)
+    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
+    rows = np.concatenate(cues.rows)
+    keys, dim = backend.keys(rows), cues.looks.shape[1]
+    best = np.array([weights.max() for weights in cues.weights], np.float32)
+    weights = np.concatenate(cues.weights) / best[query]
+    start = replace(stored_cues(keys, rows, dim), looks=cues.looks[query], trust=cues.trust[query])
+    unaided = plain_cues(plain.looks[query], plain.predicted[query])
+    return start, unaided, Paths(query, rows[:, None], weights)
+
+
+def _at(rows: Int64) -> Paths:
+    """A path of no hops at each of ``rows``."""
+    return Paths(np.arange(len(rows)), rows[:, None], np.ones(len(rows), np.float32))
+
+
+def _one_hop(begun: Paths, found: list[Found]) -> Paths:
+    """Each path of ``begun`` on to what was found from it."""
+    parent = np.repeat(np.arange(len(found)), [len(answer.rows) for answer in found])
+    ends = np.concatenate([answer.rows for answer in found])
+    scores = np.maximum(np.concatenate([answer.scores for answer in found]), 0)
+    return Paths(begun.query[parent], np.column_stack([begun.rows[parent], ends]), begun.scores[parent] * scores)
+
+
+def _extend(
+    paths: Paths, cues: Cues, backend: Backend, fan_out: int, step: Step, unfamiliar: Callable[[Int64], Float32]
+) -> Paths:
+    """Each path by one hop; one look-up for all memories where a path ends."""
+    if not len(paths.scores):
+        return Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores)
+    starts, which = np.unique(paths.ends, return_inverse=True)
+    stored = stored_cues(backend.keys(starts), starts, cues.looks.shape[1])
+    onward = _one_hop(_at(starts), step(stored, stored, fan_out))
+    count = np.bincount(onward.query, minlength=len(starts))
+    first = np.cumsum(count) - count
+    repeats = count[which]
+    parent = np.repeat(np.arange(len(which)), repeats)
+    # the concatenation of the ranges first[w] : first[w] + count[w] for the start w of each path
+    entry = np.arange(repeats.sum()) + np.repeat(first[which] - np.cumsum(repeats) + repeats, repeats)
+    before, ends = paths.rows[parent], onward.ends[entry]
+    query = paths.query[parent]
+    scores = paths.scores[parent] * onward.scores[entry] * unfamiliar(starts)[which[parent]]
+    fresh = (scores > 0) & (before != ends[:, None]).all(axis=1)
+    return Paths(query[fresh], np.column_stack([before, ends])[fresh], scores[fresh])
+
+
+def _through_the_continuum(
+    cues: Cues, first: Paths, k: int, hops: Hops, step: Step, predict: Callable[[Float32], Float32]
+) -> list[Paths]:
+    """The later hops, each from the point that the one before predicted.
+
+    A point is no memory and has no score of its own: it counts by the best memory near it.
+    """
+    reached, before, support = [], first.scores, np.ones(len(cues), np.float32)
+    query, point = first.query, cues.predicted
+    dim = cues.looks.shape[1]
+    for hop in range(1, hops.count):
+        best = np.zeros(len(cues), np.float32)
+        np.maximum.at(best, query, before)
+        support = support * best
+        ahead = predict(point[:, :dim])
+        there = replace(plain_cues(point[:, :dim], ahead), own=cues.own)
+        found = _one_hop(_at(cues.own), step(there, there, max(k, hops.fan_out)))
+        query, before, point = found.query, found.scores, ahead
+        rows = np.insert(found.rows, [1] * hop, -1, axis=1)
+        reached.append(Paths(query, rows, before * support[query]))
+    return reached
+
+
+def _describe(cues: Cues, channels: Channels, backend: Backend, paths: Paths, lengths: Int64) -> list[Found]:
+    """Ranked paths as answers, with the scores of their ends from the cue itself."""
+    dim = cues.looks.shape[1]
+    keys = backend.keys(paths.ends)  # (P, 2d + code)
+    queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
+    direct = np.einsum("pk,pk->p", queries[paths.query], keys)
+    similarity = np.einsum("pd,pd->p", cues.looks[paths.query], keys[:, :dim])
+    association = (direct * channels.total - channels.similarity * similarity) / channels.association
+    cuts = np.searchsorted(paths.query, np.arange(1, len(cues)))
+    through = np.split(paths.rows[:, :-1], cuts)
+    columns = (paths.ends, paths.scores, similarity, association.astype(np.float32), lengths)
+    answers = zip(*(np.split(column, cuts) for column in columns), strict=True)
+    return [replace(Found(*parts), paths=rows) for parts, rows in zip(answers, through, strict=True)]

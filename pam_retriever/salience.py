@@ -1,0 +1,30 @@
+"""Step 2, further on: how much each association counts in training (pam.tex 3.4, 3.8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pam_retriever.cooccurrence import Associations, Experience
+from pam_retriever.errors import InvalidInput
+from pam_retriever.familiarity import Familiarity, running_counts, unfamiliarity
+
+
+def training_weights(
+    associations: Associations, experience: Experience, window: int, distance_weights: str, familiarity: Familiarity
+) -> Associations:
+    """The associations as training weighs them.
+
+    Their salience becomes salience x unfamiliarity; their weights that too, times 1 / distance if
+    ``distance_weights`` is "inverse".
+
+    Raises:
+        InvalidInput: an unknown familiarity, or nothing counts.
+    """
+    if familiarity not in ("none", "log", "difference"):
+        raise InvalidInput(f"Got familiarity={familiarity!r}.", "'none', 'log' or 'difference'", "Use 'log' or none.")
+    counts = running_counts(experience, len(associations.indptr) - 1)
+    salience = associations.salience * unfamiliarity(associations, counts, window, familiarity)
+    if not salience.any():
+        raise InvalidInput("Every association has the weight 0.", "some above 0", "Check the salience.")
+    weights = associations.weights * salience if distance_weights == "inverse" else salience
+    return replace(associations, weights=weights, salience=salience)

@@ -1,0 +1,161 @@
+"""Familiarity and salience: weights of associations, against sums written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from conftest import DIM, TINY, new_index
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.familiarity import expected_meetings, running_counts, unfamiliarity
+from pam_retriever.objectives import JointObjective
+from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.salience import training_weights
+
+streams = st.lists(st.lists(st.integers(0, 5), min_size=2, max_size=8), min_size=1, max_size=6)
+
+
+def experience_of(trajectories: list[list[int]], salience: list[float] | None = None) -> Experience:
+    return Experience(
+        np.concatenate([np.array(t) for t in trajectories]),
+        np.repeat(np.arange(len(trajectories)), [len(t) for t in trajectories]),
+        np.concatenate([np.arange(len(t)) for t in trajectories]),
+        None if salience is None else np.array(salience, np.float32),
+    )
+
+
+@given(streams, st.floats(0.5, 50))
+@settings(max_examples=50, deadline=None)
+def test_the_running_counts_are_those_of_a_stream_counted_step_by_step(trajectories, half_life):
+    experience = experience_of(trajectories)
+    faded, plain = np.zeros(6), np.zeros(6)
+    for state in experience.states:
+        faded *= 0.5 ** (1 / half_life)
+        faded[state] += 1
+        plain[state] += 1
+    np.testing.assert_allclose(running_counts(experience, 6, half_life), faded, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(running_counts(experience, 6), plain)
+
+
+@given(streams, st.integers(1, 3))
+@settings(max_examples=50, deadline=None)
+def test_meetings_and_salience_are_counted_right(trajectories, window):
+    steps = sum(len(t) for t in trajectories)
+    salience = np.random.default_rng(steps).random(steps).astype(np.float32)
+    graph = associate(experience_of(trajectories, salience.tolist()), 6, window)
+    met, strongest, start = {}, {}, 0
+    for trajectory in trajectories:
+        for i, a in enumerate(trajectory):
+            for j, b in enumerate(trajectory):
+                if 0 < abs(i - j) <= window and a != b:
+                    met[a, b] = met.get((a, b), 0) + 1
+                    both = np.sqrt(salience[start + i] * salience[start + j])
+                    strongest[a, b] = max(strongest.get((a, b), 0), both)
+        start += len(trajectory)
+    pairs = list(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True))
+    assert dict(zip(pairs, graph.meetings.tolist(), strict=True)) == met
+    np.testing.assert_allclose(graph.salience, [strongest[pair] for pair in pairs], rtol=1e-6)
+
+
+def test_a_shuffled_stream_has_the_expected_meetings():
+    """The baseline is unbiased: over many shuffles, every pair meets as often as it says."""
+    random = np.random.default_rng(0)
+    states = np.repeat([0, 1, 2, 3], [400, 200, 100, 60])
+    counted = np.zeros((4, 4))
+    for _ in range(30):
+        experience = Experience(random.permutation(states), np.zeros(760, np.int64), np.arange(760))
+        graph = associate(experience, 4, 3)
+        counted[graph.anchors(), graph.indices] += graph.meetings / 30
+    expected = expected_meetings(graph, running_counts(experience, 4), 3)
+    np.testing.assert_allclose(expected, counted[graph.anchors(), graph.indices], rtol=0.1)
+
+
+@pytest.mark.parametrize("scale", ["log", "difference"])
+def test_where_everything_came_once_nothing_is_familiar(scale):
+    experience = experience_of([[0, 1, 2], [3, 4, 5]] + [[n, n + 1] for n in range(6, 60, 2)])
+    graph = associate(experience, 60, 2)
+    assert (unfamiliarity(graph, running_counts(experience, 60), 2, scale) == 1).all()
+
+
+@pytest.mark.parametrize("scale", ["log", "difference"])
+def test_what_is_everywhere_counts_least(scale):
+    """0 comes in every trajectory, 1 and 2 in three of them, together; the others once."""
+    trajectories = [[3 + 3 * n, 0, 4 + 3 * n, 5 + 3 * n] for n in range(100)]
+    for n in range(3):
+        trajectories[n] += [1, 2]
+    experience = experience_of(trajectories)
+    graph = associate(experience, 303, 1)
+    weights = unfamiliarity(graph, running_counts(experience, 303), 1, scale)
+    found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
+    assert found[3, 0] == found[0, 3] < found[1, 2] <= found[304 - 2, 304 - 3] == 1
+
+
+def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
+    experience = experience_of([[0, 1, 2], [0, 3, 4]], salience=[1, 4, 0, 1, 1, 1])
+    graph = associate(experience, 5, 2)
+    weights = training_weights(graph, experience, 2, "inverse", "log").weights
+    found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
+    counts = running_counts(experience, 5)
+    unfamiliar = unfamiliarity(graph, counts, 2, "log")
+    np.testing.assert_allclose(weights, graph.weights * graph.salience * unfamiliar)
+    assert (found[0, 2], found[1, 2]) == (0, 0)
+    assert found[3, 4] == 1
+    short = experience_of([[0, 1]] * 2)
+    assert (unfamiliarity(associate(short, 2, 5), running_counts(short, 2), 5, "log") == 1).all()
+
+
+def test_the_loss_weighs_associations_by_their_salience():
+    """The gradient of a batch is that of its associations one by one, weighted."""
+    vectors = torch.randn(6, DIM, generator=torch.Generator().manual_seed(0))
+    losses = []
+    for salience in ([1.0] * 6, [8.0] * 2 + [1.0] * 4, [1.0] * 2 + [0.0] * 4):
+        experience = experience_of([[0, 1], [2, 3], [4, 5]], salience)
+        graph = associate(experience, 6, 1)
+        objective = JointObjective(
+            experience, weighted(graph, experience), 1, FitConfig(batch_size=6), torch.Generator()
+        )
+        model = Predictor(PredictorConfig(DIM, 8), torch.Generator().manual_seed(1))
+        losses.append(float(objective.loss(model, vectors, np.arange(6), 0.5).detach()))
+    plain, salient, alone = losses
+    assert salient == pytest.approx((3 * plain + 7 * alone) / 10, rel=1e-4)
+
+
+def weighted(graph, experience):
+    return training_weights(graph, experience, 1, "uniform", "none")
+
+
+def test_an_experience_of_salience_0_is_not_learnt_and_the_others_are(planted):
+    index = new_index(planted)
+    trips = [Trajectory(ids=outing, salience=[float(number % 2)] * 10) for number, outing in enumerate(planted.outings)]
+    index.fit(trips, window=2, config=TINY, progress=False)
+    hits = index.recall(planted.ids, k=4)
+    found = [
+        len(planted.associates(id) & {h.id for h in one}) / len(planted.associates(id))
+        for id, one in zip(planted.ids, hits, strict=True)
+    ]
+    shares = np.array(found).reshape(20, 10).mean(1)
+    assert shares[1::2].mean() > 0.98
+    assert shares[::2].mean() < 0.2
+
+
+def test_salience_is_kept_by_a_durable_index_and_used_by_the_next_fit(planted, tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
+        index.observe(Trajectory(vectors=planted.vectors[:3], salience=[1, 0, 2.5], id="a"))
+    index = PredictiveAssociativeIndex.load(tmp_path / "index")
+    assert index._bank.documents.experienced()[3].tolist() == [1, 0, 2.5]
+
+
+def test_salience_of_nothing_but_zeros_is_refused(index):
+    before = repr(index)
+    with pytest.raises(InvalidInput, match="salience"):
+        index.fit([Trajectory(ids=["m000", "m001"], salience=[0, 0])], config=TINY, progress=False)
+    assert repr(index) == before
+
+
+def test_an_unknown_familiarity_is_refused(index):
+    with pytest.raises(InvalidInput, match="familiarity"):
+        index.fit([["m000", "m001"]], config=FitConfig(familiarity="much"), progress=False)

@@ -1,0 +1,116 @@
+"""Imagination and surprise, against what is known of the planted world."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import DIM, TINY, WINDOW, new_index
+
+from pam_retriever import EmptyIndex, InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.training import predict
+
+
+def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, planted):
+    f = predict(fitted._bank.predictor, planted.vectors[30:31])[0, :DIM]
+    p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    found = fitted.imagine("m030", k=6)
+    np.testing.assert_allclose(found.point, f, atol=1e-5)
+    cosine = p @ f
+    cosine[30] = -2  # the query itself is not what it makes one think of
+    order = np.argsort(-cosine)[:6]
+    assert [hit.id for hit in found.nearest] == [planted.ids[at] for at in order]
+    np.testing.assert_allclose([hit.score for hit in found.nearest], cosine[order], atol=1e-5)
+    np.testing.assert_allclose([hit.similarity for hit in found.nearest], p[order] @ p[30], atol=1e-5)
+    assert found.distance == pytest.approx(np.linalg.norm(f - p[order[0]]), abs=1e-4)
+
+
+def test_batches_ids_vectors_and_points_agree(fitted, planted):
+    many = fitted.imagine(["m030", "m140"])
+    assert [one.nearest for one in many] == [fitted.imagine("m030").nearest, fitted.imagine("m140").nearest]
+    np.testing.assert_allclose(fitted.imagine(planted.vectors[30]).point, many[0].point, atol=1e-5)
+    further = fitted.imagine(many[0].point, complete=False)
+    np.testing.assert_allclose(further.point, predict(fitted._bank.predictor, many[0].point[None])[0, :DIM], atol=1e-5)
+
+
+def true_spreads(index, planted) -> tuple[np.ndarray, np.ndarray]:
+    """The spread that is said of each memory, and that of its associates round the point."""
+    p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
+    said, true = [], []
+    for id, found in zip(planted.ids, index.imagine(planted.ids), strict=True):
+        met = p[[planted.ids.index(other) for other in planted.associates(id)]]
+        said.append(found.spread)
+        true.append(((met - found.point) ** 2).sum(1).mean())
+    return np.array(said), np.array(true)
+
+
+def test_the_spread_is_that_of_the_associates(fitted, planted):
+    said, true = true_spreads(fitted, planted)
+    assert (said**2).mean() == pytest.approx(true.mean(), rel=0.02)
+    # also where more, and where less, is said
+    for half in (said >= np.median(said), said < np.median(said)):
+        assert (said[half] ** 2).mean() == pytest.approx(true[half].mean(), rel=0.1)
+
+
+def test_a_predictor_that_knows_nothing_has_a_wide_spread(fitted, planted):
+    index = new_index(planted)
+    shuffled = np.random.default_rng(0).permutation(planted.ids).reshape(20, 10).tolist()
+    index.fit(shuffled, window=WINDOW, config=TINY, progress=False)
+    for outing in planted.outings:  # what really happened was never learnt
+        index.observe(outing)
+    assert index.imagine("m030").spread > 1.1 * fitted.imagine("m030").spread
+
+
+def test_samples_lie_as_far_from_the_point_as_the_associates(fitted):
+    found = fitted.imagine("m030")
+    sample = found.sample(500, seed=3)
+    np.testing.assert_allclose(np.linalg.norm(sample, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(sample - found.point, axis=1), found.spread, atol=1e-4)
+    np.testing.assert_array_equal(sample, found.sample(500, seed=3))
+    assert np.abs(sample - found.sample(500, seed=4)).max() > 0.01
+
+
+def test_deleted_memories_are_not_near_and_a_bare_index_has_nothing_to_imagine(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    first = index.imagine("m030", k=1).nearest[0].id
+    index.delete(first)
+    assert first not in {hit.id for hit in index.imagine("m030", k=300).nearest}
+    assert len(index.imagine("m030", k=300).nearest) == 198
+    index.delete(planted.ids[1:])
+    with pytest.raises(EmptyIndex, match="two"):
+        index.imagine("m000")
+
+
+def test_bad_queries_are_refused(fitted, index):
+    with pytest.raises(NotFitted):
+        index.imagine("m000")
+    with pytest.raises(InvalidInput, match="k=0"):
+        fitted.imagine("m000", k=0)
+    with pytest.raises(UnknownId):
+        fitted.imagine("nobody")
+    with pytest.raises(InvalidInput, match="16"):
+        fitted.imagine(np.ones(DIM - 1), complete=False)
+
+
+def test_what_was_learnt_does_not_surprise_and_what_was_not_does(fitted, planted):
+    known = fitted.surprise(planted.outings[3])
+    strange = fitted.surprise([planted.ids[n] for n in range(0, 200, 20)])
+    assert len(known) == 10
+    assert max(known) < 0.4
+    assert np.mean(known) < 0.2
+    assert min(strange) > 0.5
+    again = fitted.surprise(Trajectory(vectors=planted.vectors[30:40]))
+    np.testing.assert_allclose(again, known, atol=1e-4)
+    mixed = fitted.surprise([*planted.outings[3][:5], *planted.outings[9][5:]])
+    assert np.argmax(mixed) in (4, 5)
+    assert len(fitted) == 200
+
+
+def test_surprise_refuses(fitted, index):
+    with pytest.raises(NotFitted):
+        index.surprise(["m000", "m001"])
+    with pytest.raises(UnknownId, match="nobody"):
+        fitted.surprise(["m000", "nobody"])
+    with pytest.raises(InvalidInput, match="1 state"):
+        fitted.surprise(["m000"])
+    assert isinstance(fitted, PredictiveAssociativeIndex)
