@@ -266,6 +266,7 @@ class Bank:
                 documents.set_setting("model", {**model, "window": window, "recipe": None})
             write_space(documents, space)
         self.space, self.predictor, self.trust, self.window = space, predictor, trust, window
+        self.calibration = None
         self.similar, self.associative = similar, associative
         if model is not None and self.folder is not None:
             weights.remove_other_predictors(self.folder, keep=str(model["file"]))

@@ -92,7 +92,7 @@ def test_hybrid_is_the_default_and_nodes_are_whole(index):
     assert set(ids(found)) == {"golf", "hotel"}
     assert {one.node.get_content() for one in found} == {"golf text", "hotel text"}
     assert [one.score for one in found] == [
-        hit.score for hit in index.vector_store.client.recall(OneHot()._vector("golf"), k=2, mode="hybrid")
+        hit.score for hit in index.vector_store.client.recall(OneHot()._vector("golf"), k=2, text="golf")
     ]
 
 
@@ -131,7 +131,7 @@ def test_filters_act_before_top_k(index):
 
 
 def test_channels(index):
-    retriever = PAMRetriever(index, similarity_top_k=2, channels=Channels(similarity=1.0))
+    retriever = PAMRetriever(index, similarity_top_k=2, mode="association", channels=Channels(similarity=1.0))
     similar = PAMRetriever(index, similarity_top_k=2, mode="similarity")
     assert ids(retriever.retrieve("charlie")) == ids(similar.retrieve("charlie"))
     assert ids(retriever.retrieve("charlie"))[0] == "charlie"
@@ -140,7 +140,8 @@ def test_channels(index):
 def test_hops(index):
     def scores(hops):
         found = PAMRetriever(index, similarity_top_k=3, hops=hops).retrieve("charlie")
-        expected = index.vector_store.client.recall(OneHot()._vector("charlie"), k=3, mode="hybrid", hops=hops)
+        words = {"text": "charlie"} if hops == 1 else {}  # a question in words is one hop
+        expected = index.vector_store.client.recall(OneHot()._vector("charlie"), k=3, mode="hybrid", hops=hops, **words)
         assert ids(found) == [hit.id for hit in expected]
         assert [one.score for one in found] == [hit.score for hit in expected]
         return [one.score for one in found]

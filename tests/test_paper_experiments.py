@@ -114,7 +114,7 @@ def partial_loss(setting, partial, code=16):
     """The objective, its loss, and how much f and the code of each state are moved by it."""
     states = torch.from_numpy(setting.world.states)
     random, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
-    config = FitConfig(code=code, distance_weights="uniform").resolve(len(states), len(states))
+    config = FitConfig(code=code).resolve(len(states), len(states))
     objective = partial(setting.experience, setting.associations, WINDOW, config, generator, random)
     model = Tables(states)
     loss = objective.loss(model, states, np.arange(len(states)), 0.1)

@@ -106,7 +106,11 @@ def test_no_global_state_is_touched(planted):
 
 def test_a_time_budget_ends_the_training_and_the_schedule(planted):
     report = new_index(planted).fit(
-        planted.outings, config=FitConfig(hidden=64, passes=10**7), time_budget=0.5, progress=False
+        # one temperature, so that the losses can be compared
+        planted.outings,
+        config=FitConfig(hidden=64, passes=10**7, final_temperature=0.2),
+        time_budget=0.5,
+        progress=False,
     )
     assert report.stopped_by == "time_budget"
     assert report.losses[-1] < report.losses[0]

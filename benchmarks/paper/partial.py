@@ -96,24 +96,25 @@ class PartialJoint(JointObjective):
         own = np.flatnonzero(self._anchors[batch])  # (A,) who is asked from
         x = states[torch.from_numpy(batch).to(states.device)]  # (B, d)
         f, code = model.associate(x[torch.from_numpy(own).to(x.device)])
-        drawn = np.zeros((len(batch), len(batch)), bool)
-        met = drawn.copy()
-        row, column, _ = within(self._part, batch, self._lookup)
-        drawn[row, column] = True
+        weight, salience = np.zeros((2, len(batch), len(batch)), np.float32)
+        met = np.zeros(weight.shape, bool)
+        row, column, entry = within(self._part, batch, self._lookup)
+        weight[row, column], salience[row, column] = self._part.weights[entry], self._part.salience[entry]
         row, column, _ = within(self._associations, batch, self._lookup)
         met[row, column] = True
 
-        def loss_of(scores: Tensor, drawn: np.ndarray, met: np.ndarray, itself: np.ndarray) -> Tensor:
+        def loss_of(scores: Tensor, weight: np.ndarray, met: np.ndarray, itself: np.ndarray) -> Tensor:
+            drawn = weight > 0
             row, column = (torch.from_numpy(side).to(x.device) for side in np.nonzero(drawn))
             unseen = torch.from_numpy(met & ~drawn).to(x.device)
-            ones, place = torch.ones(len(row), device=x.device), torch.from_numpy(itself).to(x.device)
+            strength, place = torch.from_numpy(weight[drawn]).to(x.device), torch.from_numpy(itself).to(x.device)
             return multi_positive_info_nce(
-                scores.masked_fill(unseen, -1e9), row, column, ones, temperature, len(states), place
+                scores.masked_fill(unseen, -1e9), row, column, strength, temperature, len(states), place
             )
 
-        loss = self._config.forward_weight * loss_of(f @ F.normalize(x, dim=-1).T, drawn[own], met[own], own)
+        loss = self._config.forward_weight * loss_of(f @ F.normalize(x, dim=-1).T, weight[own], met[own], own)
         if self._config.code:  # it has no direction: a pair that was drawn either way was drawn
-            either, among = (drawn | drawn.T)[np.ix_(own, own)], met[np.ix_(own, own)]
+            either, among = np.maximum(salience, salience.T)[np.ix_(own, own)], met[np.ix_(own, own)]
             loss = loss + loss_of(code @ code.T, either, among, np.arange(len(own)))
         return loss
 
