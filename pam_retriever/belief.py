@@ -93,7 +93,8 @@ def believe(
 
     missing = values[:, 0] == 0  # linked, but not among what the channels name
     late = np.einsum("ed,ed->e", queries[query[missing]], backend.keys(row[missing]))
-    values[missing, 0] = np.minimum(np.exp(late - peak[query[missing]]) / np.maximum(scale[query[missing]], 1e-30), 1)
+    late = np.exp(np.minimum(late - peak[query[missing]], 0))  # above only where an approximate search missed it
+    values[missing, 0] = np.minimum(late / np.maximum(scale[query[missing]], 1e-30), 1)
     share, sureness = _weigh(query, values, knowledge.links.experienced(row), t, knowledge)
     similarity = np.einsum("ed,ed->e", known.looks[query], backend.keys(row)[:, : known.looks.shape[1]])
     order = np.lexsort((-share, query))
