@@ -25,7 +25,7 @@ import torch
 from tqdm import tqdm
 
 from benchmarks import report
-from benchmarks.reliability.load import DIM, Model, draw
+from benchmarks.reliability.load import CONFIG, DIM, Model, draw
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.integrity import check
 
@@ -39,11 +39,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parsed = parser.parse_args()
     torch.set_num_threads(1)  # threads do not survive a fork
+    warm_up()
     with tempfile.TemporaryDirectory() as folder:
         counts, failures = run(parsed.kills, parsed.seed, Path(folder))
     path = report.write("reliability/kills", {"seed": parsed.seed, "counts": counts, "failures": failures})
     print(counts, failures, path, sep="\n")
     sys.exit(bool(failures))
+
+
+def warm_up() -> None:
+    """Loads what torch loads late, once here and not in every writer, which would always die in its first fit."""
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.add(np.eye(DIM), [str(number) for number in range(DIM)])
+    index.fit([[str(number) for number in range(DIM)]], config=CONFIG, progress=False)
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
