@@ -37,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _demo(parsed: argparse.Namespace) -> None:
+    demo.run(parsed.trajectories)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pam-retriever", description="Finds what happened with a query.")
     parser.add_argument("--version", action="version", version=__version__)
@@ -86,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
     show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
     show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
-    show.set_defaults(run=lambda parsed: demo.run(parsed.trajectories))
+    show.set_defaults(run=_demo)
     return parser
 
 

@@ -111,6 +111,11 @@ def test_what_is_not_there_is_said(tmp_path, capsys):
     assert "manifest.json" in capsys.readouterr().err
 
 
+def test_the_demo_ends_well(capsys):
+    assert main(["demo", "--trajectories", "10"]) == 0
+    assert "happened with it" in capsys.readouterr().out
+
+
 def test_the_demo_shows_what_similarity_misses(capsys):
     figures = demo.run(trajectories=10)
     assert figures["search"] < 0.1
