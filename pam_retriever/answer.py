@@ -133,6 +133,7 @@ class Asking:
                 bank.similar,
                 self._backend,
                 bank.lexicon,
+                bank.links,
                 k,
                 min_score=self._min_score,
                 allowed=allowed,

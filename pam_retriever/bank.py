@@ -51,7 +51,7 @@ class Bank:
         links: what was experienced with what.
         predictor: f and e; None before ``fit``.
         trust: in the channels; None before ``fit``, and for the published recipe.
-        lexicon: the words of the texts, and who was experienced next to whom.
+        lexicon: the words of the texts.
         window: tau of the last ``fit``.
         space: the encoder, None for an index of vectors. Replaced as a whole, with all vectors, never changed.
         calibration: what ``imagine`` has learnt of how far its points are off; None until it is asked.
@@ -144,8 +144,7 @@ class Bank:
         """Forgets memories; returns how many were there."""
         with self.documents.transaction():
             rows = self.documents.delete(ids)
-            if self.links.experienced(rows).any():
-                self.documents.set_setting("forgotten", True)  # what the predictor learnt of them is to go as well
+            self._mark_forgotten(rows)
         self._note(rows)
         self.similar.remove(rows)
         self.links.remove(rows)
@@ -201,10 +200,7 @@ class Bank:
         """
         documents = self.documents
         assert switchover.predicted is not None
-        model, packed = weights.pack_predictor(predictor)
-        if self.folder is not None:
-            documents.check_there()
-            weights.write_weights(self.folder, model, packed)
+        model = self._write_weights(predictor)
         with documents.transaction():
             # trajectories that came during the training were not learnt
             told_meanwhile = documents.last_trajectory() != switchover.learnt_to
@@ -253,11 +249,7 @@ class Bank:
         associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
         model, trust = documents.setting("model"), self.trust
         if predictor is not None and predictor is not self.predictor:
-            model, packed = weights.pack_predictor(predictor)
-            model, trust = {**model, "trust": None, "learnt_to": 0}, None
-            if self.folder is not None:
-                documents.check_there()
-                weights.write_weights(self.folder, model, packed)
+            model, trust = {**self._write_weights(predictor), "trust": None, "learnt_to": 0}, None
         with documents.transaction():
             documents.set_vectors(rows, vectors)
             if predicted is not None:
@@ -285,8 +277,7 @@ class Bank:
         gone = stored[weakest(strengths(steps, len(stored), now, half_life), keep)]
         with documents.transaction():
             documents.forget(gone)
-            if np.isin(rows, gone).any():
-                documents.set_setting("forgotten", True)  # what the predictor learnt of them is to go as well
+            self._mark_forgotten(gone)
         self._note(gone)
         self.links = Links(*documents.experienced())  # short trajectories went too
         kept = np.setdiff1d(stored, gone, assume_unique=True)
@@ -344,8 +335,17 @@ class Bank:
         return added, told
 
     def _link(self, told: list[Told]) -> None:
-        for number, replaced, rows, salience in told:
-            self.links.append(number, rows, np.arange(len(rows)), replaced, salience)
+        if not told:
+            return
+        numbers, replaced, rows, salience = zip(*told, strict=True)
+        lengths = [len(steps) for steps in rows]
+        self.links.append(
+            np.concatenate(rows),
+            np.repeat(numbers, lengths),
+            np.concatenate([np.arange(length) for length in lengths]),
+            np.concatenate(salience),
+            [number for number in replaced if number is not None],
+        )
 
     def _index(self, added: Added) -> None:
         for rows, vectors, predicted in added:
@@ -353,6 +353,19 @@ class Bank:
             self.similar.add(rows, unit(vectors))
             if self.associative is not None:
                 self.associative.add(rows, make_keys(vectors, predicted))
+
+    def _mark_forgotten(self, rows: Int64) -> None:
+        """Inside a transaction: what the predictor learnt of these memories is to go as well."""
+        if self.links.experienced(rows).any():
+            self.documents.set_setting("forgotten", True)
+
+    def _write_weights(self, predictor: Predictor) -> dict[str, Any]:
+        """Puts the weights on the disk, where the index is on one; returns what the setting "model" has to say."""
+        model, packed = weights.pack_predictor(predictor)
+        if self.folder is not None:
+            self.documents.check_there()
+            weights.write_weights(self.folder, model, packed)
+        return model
 
     def _note(self, rows: Int64) -> None:
         for switchover in self._switchovers:

@@ -22,6 +22,7 @@ import numpy as np
 from pam_retriever.backends import Backend
 from pam_retriever.channels import query_vectors
 from pam_retriever.links import Links
+from pam_retriever.ranges import concatenated
 from pam_retriever.recall import Cues, Found
 from pam_retriever.trust import LOOK_ALIKE_TEMPERATURE, LOOK_ALIKES, NAMED, SHARPENED, channels_of, confidence
 from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
@@ -91,12 +92,13 @@ def believe(
     ]
     query, row, values = _gather_by_pair(parts, known.own, allowed)
 
+    keys = backend.keys(row)
     missing = values[:, 0] == 0  # linked, but not among what the channels name
-    late = np.einsum("ed,ed->e", queries[query[missing]], backend.keys(row[missing]))
+    late = np.einsum("ed,ed->e", queries[query[missing]], keys[missing])
     late = np.exp(np.minimum(late - peak[query[missing]], 0))  # above only where an approximate search missed it
     values[missing, 0] = np.minimum(late / np.maximum(scale[query[missing]], 1e-30), 1)
     share, sureness = _weigh(query, values, knowledge.links.experienced(row), t, knowledge)
-    similarity = np.einsum("ed,ed->e", known.looks[query], backend.keys(row)[:, : known.looks.shape[1]])
+    similarity = np.einsum("ed,ed->e", known.looks[query], keys[:, : known.looks.shape[1]])
     order = np.lexsort((-share, query))
     starts = np.searchsorted(query[order], np.arange(len(t) + 1))
     found = []
@@ -190,7 +192,7 @@ def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> P
     order = np.lexsort((-strength, owner))
     start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
     count = np.minimum(np.diff(start), FAN_OUT)[seed]
-    entry = np.repeat(start[seed] - np.cumsum(count) + count, count) + np.arange(count.sum())
+    entry = concatenated(start[seed], count)
     spread = np.repeat(mass[at, place], count) * strength[order][entry]
     return np.repeat(asking[at], count), linked[order][entry], spread.astype(np.float32)
 

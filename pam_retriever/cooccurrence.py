@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Int64 = npt.NDArray[np.int64]
-Float32 = npt.NDArray[np.float32]
+from pam_retriever.ranges import concatenated
+from pam_retriever.types import Float32, Int64
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,7 @@ def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[I
     start = associations.indptr[members]
     count = associations.indptr[members + 1] - start
     rows = np.repeat(np.arange(len(members)), count)
-    # the concatenation of the ranges start[i] : start[i] + count[i]
-    entry = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
+    entry = concatenated(start, count)
     columns = lookup[associations.indices[entry]]
     inside = columns >= 0
     lookup[members] = -1

@@ -13,6 +13,7 @@ import numpy as np
 from pam_retriever.backends import Backend
 from pam_retriever.channels import Channels, query_vectors
 from pam_retriever.lexical import Lexicon
+from pam_retriever.links import Links
 from pam_retriever.recall import Cues, Found
 from pam_retriever.types import Float32, Int64
 
@@ -39,6 +40,7 @@ def fuse(
     similar: Backend,
     backend: Backend,
     lexicon: Lexicon,
+    links: Links,
     k: int,
     *,
     min_score: float | None = None,
@@ -53,6 +55,7 @@ def fuse(
         similar: over p, for the candidates that look like the query.
         backend: over the keys that ``channels`` need.
         lexicon: over the texts.
+        links: what was experienced next to what.
         k: how many hits at most.
         min_score: leave out hits that score less.
         allowed: sorted rows to choose from; None for all.
@@ -71,10 +74,10 @@ def fuse(
     for at, text in enumerate(texts):
         terms = lexicon.terms(text)
         candidates = np.union1d(near[at][near[at] >= 0], lexicon.best(terms, n, allowed))
-        _, met, distance = lexicon.neighbours.around(candidates, 2 * WINDOW)
+        _, met, distance = links.around(candidates, 2 * WINDOW)
         pool = np.union1d(candidates, met[distance <= WINDOW])
         rows = np.union1d(candidates, met)  # what the scores of the pool lean on too
-        near_rows = lexicon.neighbours.around(rows, WINDOW)
+        near_rows = links.around(rows, WINDOW)
         keys = backend.keys(rows)
         similarity: Float32 = keys[:, : looks.shape[1]] @ looks[at]
         parts = None if association is None else keys @ association[at]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pam_retriever.backends import Backend
 from pam_retriever.channels import Channels, query_vectors
+from pam_retriever.ranges import concatenated
 from pam_retriever.recall import Cues, Found, plain_cues, stored_cues
 from pam_retriever.types import Float32, Int64
 
@@ -204,10 +205,8 @@ def _extend(
     onward = _one_hop(_at(starts), step(stored, stored, fan_out))
     count = np.bincount(onward.query, minlength=len(starts))
     first = np.cumsum(count) - count
-    repeats = count[which]
-    parent = np.repeat(np.arange(len(which)), repeats)
-    # the concatenation of the ranges first[w] : first[w] + count[w] for the start w of each path
-    entry = np.arange(repeats.sum()) + np.repeat(first[which] - np.cumsum(repeats) + repeats, repeats)
+    parent = np.repeat(np.arange(len(which)), count[which])
+    entry = concatenated(first[which], count[which])
     before, ends = paths.rows[parent], onward.ends[entry]
     query = paths.query[parent]
     scores = paths.scores[parent] * onward.scores[entry] * unfamiliar(starts)[which[parent]]

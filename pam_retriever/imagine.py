@@ -11,6 +11,7 @@ from pam_retriever.bank import Bank
 from pam_retriever.channels import MODES
 from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.errors import EmptyIndex, NotFitted
+from pam_retriever.ranges import concatenated
 from pam_retriever.recall import Found, plain_cues
 from pam_retriever.types import Float32, Hit, Int64
 
@@ -111,7 +112,7 @@ def calibrate(bank: Bank) -> Calibration:
     cosines, _ = _others(bank, points, stored[anchors], neighbours)
     near = _mean_squared(cosines)
     # the mean squared distance of each point to the associates of its memory
-    entry = np.concatenate([np.arange(graph.indptr[a], graph.indptr[a + 1]) for a in anchors])
+    entry = concatenated(graph.indptr[anchors], degree[anchors])
     which = np.repeat(np.arange(len(anchors)), degree[anchors])
     met = np.einsum("nd,nd->n", points[which], bank.similar.keys(stored[graph.indices[entry]]))
     true = np.bincount(which, weights=2 - 2 * met) / degree[anchors]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pam_retriever.neighbours import Neighbours
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.words import Tokenizer
 from pam_retriever.types import Float32, Int64
@@ -47,24 +46,14 @@ class Lexicon:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self._tokenize = Tokenizer()
-        self._words_version = self._steps_version = -1
+        self._words_version = -1
         self._postings: dict[tuple[str, str], Postings] = {}
         self._lengths: Float32 = np.empty(0, np.float32)  # by row; 0 without a text
         self._count, self._mean = 0, 1.0
-        self._neighbours: Neighbours | None = None
 
     def terms(self, text: str) -> list[str]:
         """The terms of a query, stemmed, without stop words."""
         return self._tokenize(text)
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """What was experienced next to what."""
-        version = self._documents.steps_version
-        if self._neighbours is None or version != self._steps_version:
-            self._neighbours = Neighbours(*self._documents.experienced()[:3])
-            self._steps_version = version
-        return self._neighbours
 
     def best(self, terms: list[str], n: int, allowed: Int64 | None) -> Int64:
         """The ``n`` rows with the highest BM25 of their own words; those without any of them are left out."""

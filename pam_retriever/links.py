@@ -6,11 +6,15 @@ what is new, and a popular memory costs no quadratic table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from pam_retriever.ranges import concatenated
 from pam_retriever.types import Bools, Float32, Int64
 
-TAIL = 4_096  # steps that are searched through before they are sorted in
+TAIL = 4_096  # the newest steps, sorted by themselves until there are more
+MOST_OCCASIONS = 8  # of a memory that is met again and again, "around" sees the latest
 
 
 class Links:
@@ -34,6 +38,12 @@ class Links:
     def _sort(self) -> None:
         self._order = np.argsort(self._rows, kind="stable")
         self._sorted = self._rows[self._order]
+        self._index_tail()
+
+    def _index_tail(self) -> None:
+        first = len(self._order)
+        order = np.argsort(self._rows[first:], kind="stable")
+        self._tail_order, self._tail_sorted = first + order, self._rows[first:][order]
 
     def __len__(self) -> int:
         """How many steps there are."""
@@ -46,30 +56,30 @@ class Links:
 
     def append(
         self,
-        trajectory: int,
         rows: Int64,
-        positions: Int64,
-        replaced: int | None = None,
+        trajectory: Int64,
+        position: Int64,
         salience: Float32 | None = None,
+        replaced: Sequence[int] = (),
     ) -> None:
-        """Takes in a new trajectory, in place of the one numbered ``replaced``; row -1 is an empty position."""
-        if replaced is not None:
-            gone = self._trajectory == replaced
-            self._count(self._rows[gone], -1)
-            self._rows[gone] = -1
+        """Takes in the steps of new trajectories, given as to the class, in place of those numbered ``replaced``.
+
+        Row -1 is an empty position.
+        """
+        self._empty(np.isin(self._trajectory, replaced))
         self._count(rows, 1)
         self._rows = np.concatenate([self._rows, rows])
-        self._trajectory = np.concatenate([self._trajectory, np.full(len(rows), trajectory)])
-        self._position = np.concatenate([self._position, positions])
+        self._trajectory = np.concatenate([self._trajectory, trajectory])
+        self._position = np.concatenate([self._position, position])
         self._salience = np.concatenate([self._salience, _salience(salience, rows)])
         if len(self._rows) - len(self._order) > TAIL:
             self._sort()
+        else:
+            self._index_tail()
 
     def remove(self, rows: Int64) -> None:
         """Forgets memories; their places stay empty, so that the others stay as far apart."""
-        gone = np.isin(self._rows, rows)
-        self._count(self._rows[gone], -1)
-        self._rows[gone] = -1
+        self._empty(np.isin(self._rows, rows))
 
     def experienced(self, rows: Int64) -> Bools:
         """Whether each of ``rows`` (any shape) is in some trajectory."""
@@ -87,7 +97,26 @@ class Links:
             ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum over their meetings of
             the geometric mean of their salience / distance), each (E,), one entry a pair.
         """
+        owner, linked, distance, salience = self._meetings(*self._occurrences(rows), window)
+        return _sum_pairs(owner, linked, (salience / distance).astype(np.float32))
+
+    def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
+        """What was experienced next to each of ``rows``, on the latest occasions of each.
+
+        Returns:
+            ``owner`` and ``linked`` as of ``of``, and how far apart they were at the nearest occasion.
+        """
         owner, at = self._occurrences(rows)
+        latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCASIONS
+        owner, linked, distance, _ = self._meetings(owner[latest], at[latest], window)
+        order = np.lexsort((distance, linked, owner))
+        owner, linked, distance = owner[order], linked[order], distance[order]
+        nearest = np.ones(len(owner), bool)
+        nearest[1:] = (owner[1:] != owner[:-1]) | (linked[1:] != linked[:-1])
+        return owner[nearest], linked[nearest], distance[nearest]
+
+    def _meetings(self, owner: Int64, at: Int64, window: int) -> tuple[Int64, Int64, Int64, Float32]:
+        """Every meeting within the window of the steps ``at``: whose, with what, how far away, how salient."""
         offsets = np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
         place = at[:, None] + offsets  # (occurrences, 2 tau)
         inside = (place >= 0) & (place < len(self._rows))
@@ -98,11 +127,14 @@ class Links:
             & (self._trajectory[place] == self._trajectory[at][:, None])
             & (distance <= window)
             & (self._rows[place] >= 0)
-            & (self._rows[place] != rows[owner][:, None])
+            & (self._rows[place] != self._rows[at][:, None])
         )
-        owner = np.broadcast_to(owner[:, None], met.shape)[met]
-        salience = np.sqrt(self._salience[place] * self._salience[at][:, None])[met]
-        return _sum_pairs(owner, self._rows[place[met]], salience / distance[met])
+        salience = np.sqrt(self._salience[place] * self._salience[at][:, None])
+        return np.broadcast_to(owner[:, None], met.shape)[met], self._rows[place[met]], distance[met], salience[met]
+
+    def _empty(self, places: Bools) -> None:
+        self._count(self._rows[places], -1)
+        self._rows[places] = -1
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
@@ -114,16 +146,13 @@ class Links:
 
     def _occurrences(self, rows: Int64) -> tuple[Int64, Int64]:
         """Where each of ``rows`` was experienced: an index into ``rows`` (rising), and the step."""
-        start = np.searchsorted(self._sorted, rows, side="left")
-        count = np.searchsorted(self._sorted, rows, side="right") - start
-        owner = np.repeat(np.arange(len(rows)), count)
-        # the concatenation of the ranges start[i] : start[i] + count[i]
-        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        at = self._order[np.repeat(start, count) + within]
-        tail = self._rows[len(self._order) :]
-        if len(tail):
-            late_owner, late = np.nonzero(rows[:, None] == tail)
-            owner, at = np.concatenate([owner, late_owner]), np.concatenate([at, late + len(self._order)])
+        owners, places = [], []
+        for ordered, order in ((self._sorted, self._order), (self._tail_sorted, self._tail_order)):
+            start = np.searchsorted(ordered, rows, side="left")
+            count = np.searchsorted(ordered, rows, side="right") - start
+            owners.append(np.repeat(np.arange(len(rows)), count))
+            places.append(order[concatenated(start, count)])
+        owner, at = np.concatenate(owners), np.concatenate(places)
         known = (self._rows[at] == rows[owner]) & (rows[owner] >= 0)  # removed since they were sorted
         by_owner = np.argsort(owner[known], kind="stable")
         return owner[known][by_owner], at[known][by_owner]

@@ -14,6 +14,7 @@ from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
 from pam_retriever.losses import info_nce, multi_positive_info_nce
 from pam_retriever.predictor import Predictor
+from pam_retriever.ranges import concatenated
 from pam_retriever.types import Bools, Float32, Int64
 
 
@@ -182,6 +183,6 @@ def _segments(experience: Experience, length: int, window: int) -> Int64:
     ends = np.flatnonzero(np.diff(experience.trajectory)) + 1
     first, last = np.concatenate([[0], ends]), np.concatenate([ends, [len(experience)]])
     pieces = np.maximum(1, np.ceil((last - first - window) / length)).astype(np.int64)
-    piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    piece = concatenated(np.zeros_like(pieces), pieces)
     starts = np.repeat(first, pieces) + piece * length
     return np.stack([starts, np.minimum(starts + length + window, np.repeat(last, pieces))], axis=1)

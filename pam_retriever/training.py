@@ -234,8 +234,10 @@ class _Kept:
         return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self._unlearnt)
 
     def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
-        keys = make_keys(vectors, predict(model, vectors))
-        return fit_regime(keys, vectors.shape[1], self._associations, cues, asked, self._random)
+        def keys(places: Int64) -> Float32:
+            return make_keys(vectors[places], predict(model, vectors[places]))
+
+        return fit_regime(vectors, keys, self._associations, cues, asked, self._random)
 
 
 def _new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:

@@ -13,6 +13,7 @@ much each of these says is found by expectation maximisation, as in deleted inte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,8 @@ UNTESTED = Regime((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0, 2.0), 
 
 
 def fit_regime(
-    keys: Float32,
-    dim: int,
+    vectors: Float32,
+    keys: Callable[[Int64], Float32],
     associations: Associations,
     cues: Int64,
     targets: Bools,
@@ -66,8 +67,8 @@ def fit_regime(
     """Fits one regime.
 
     Args:
-        keys: (M, 2d + code) of all memories.
-        dim: d.
+        vectors: (M, d) of all memories.
+        keys: of places among them (n,), their keys (n, 2d + code).
         associations: who was experienced with whom.
         cues: (Q,) memories with associates, to fit on; at most 200 are used.
         targets: (M,) the memories that have association vectors worth asking.
@@ -82,7 +83,7 @@ def fit_regime(
     met = [associations.indices[span] for span in spans]
     sample = random.permutation(np.flatnonzero(targets))[:SAMPLE_MEMORIES]
     sample = np.unique(np.concatenate([sample, *met]))
-    x = torch.from_numpy(features(keys[cues], keys[sample], dim))  # (Q, N, 5)
+    x = torch.from_numpy(features(keys(cues), keys(sample), vectors.shape[1]))  # (Q, N, 5)
     place = np.searchsorted(sample, cues)
     inside = np.flatnonzero(np.take(sample, place, mode="clip") == cues)
     own = torch.zeros(x.shape[:2], dtype=torch.bool)
@@ -95,7 +96,7 @@ def fit_regime(
     logits = (x @ weights).masked_fill(own, -torch.inf)
     shares = torch.softmax(logits, dim=1).numpy()
     looks = torch.softmax((x[:, :, 0] / LOOK_ALIKE_TEMPERATURE).masked_fill(own, -torch.inf), dim=1).numpy()
-    alike, named = _walks(keys[:, :dim], associations, cues, sample, targets, shares)
+    alike, named = _walks(vectors, associations, cues, sample, targets, shares)
     parts = np.stack([shares, alike, named, looks])  # (4, Q, N)
     happened = label.numpy() > 0
     mixture = _interpolate(parts[:, happened], label.numpy()[happened])
@@ -120,7 +121,7 @@ def _conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
         optimizer.zero_grad()
         shares = torch.log_softmax((x @ raw.exp()).masked_fill(own, -1e30), dim=1)
         # weights that the sample says nothing of stay small
-        value = -(label * shares.masked_fill(own, 0)).sum(1).mean() + 1e-4 * raw.exp().square().mean() / 100
+        value = -(label * shares.masked_fill(own, 0)).sum(1).mean() + 1e-6 * raw.exp().square().mean()
         value.backward()  # type: ignore[no-untyped-call]
         return value
 

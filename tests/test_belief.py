@@ -73,10 +73,12 @@ def test_trust_goes_to_the_channel_that_tells(planted):
     angle = np.arange(200) // 10 * 2 * np.pi / 20
     code = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
     cues, every = np.arange(200), np.ones(200, bool)
-    told = fit_regime(np.concatenate([looks, noise, code], axis=1), DIM, graph, cues, every, random)
+    keys = np.concatenate([looks, noise, code], axis=1)
+    told = fit_regime(looks, keys.__getitem__, graph, cues, every, random)
     assert np.argmax(told.weights) == 4
     beside = looks[np.minimum(np.arange(200) + 1, 199)]  # each predicts the next
-    told = fit_regime(np.concatenate([looks, beside, noise[:, :2]], axis=1), DIM, graph, cues, every, random)
+    keys = np.concatenate([looks, beside, noise[:, :2]], axis=1)
+    told = fit_regime(looks, keys.__getitem__, graph, cues, every, random)
     assert {int(np.argmax(told.weights))} <= {1, 2, 3}
     assert sum(told.mixture) == pytest.approx(1)
 

@@ -11,7 +11,8 @@ PACKAGE = Path(pam_retriever.__file__).parent
 FLOW = [
     {"__about__", "errors", "limits", "readwrite"},
     {"types", "predictor", "losses"},
-    {"filters", "config", "channels", "cooccurrence", "links", "neighbours"},
+    {"ranges"},
+    {"filters", "config", "channels", "cooccurrence", "links"},
     {"validation", "objectives", "trust", "familiarity"},
     {"salience"},
     {"trajectories", "training", "backends", "storage", "embedding"},

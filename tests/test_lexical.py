@@ -10,7 +10,7 @@ import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.lexical import CONTEXT_SHARE, K1, B
-from pam_retriever.neighbours import Neighbours
+from pam_retriever.links import Links
 from pam_retriever.storage import words
 from pam_retriever.storage.documents import Documents
 
@@ -58,9 +58,10 @@ def written_out(texts: list[str], query: list[str], window: int) -> list[float]:
 
 
 def test_scores_are_those_of_bm25_with_the_neighbours_words_in_part():
-    lexicon = lexicon_of(new_index())
+    index = new_index()
+    lexicon = lexicon_of(index)
     rows = np.arange(1, 7)
-    place, met, _ = lexicon.neighbours.around(rows, 2)
+    place, met, _ = index._bank.links.around(rows, 2)
     terms = lexicon.terms("kettle boat harbour")
     assert terms == ["boat", "harbour", "kettl"]  # stemmed
     scores = lexicon.score(terms, rows, place, met)
@@ -103,10 +104,9 @@ def test_the_words_follow_every_change():
 
 def test_neighbours_follow_every_change():
     index = new_index(observe=False)
-    lexicon = lexicon_of(index)
 
     def around(row):
-        return sorted(lexicon.neighbours.around(np.array([row]), 1)[1].tolist())
+        return sorted(index._bank.links.around(np.array([row]), 1)[1].tolist())
 
     assert around(2) == []
     index.observe(["m0", "m1", "m2"])
@@ -153,7 +153,7 @@ def test_neighbours_are_those_of_a_loop():
     rows = random.integers(1, 30, 80)
     trajectory = np.sort(random.integers(0, 9, 80))
     position = np.concatenate([np.sort(random.permutation(20)[: (trajectory == t).sum()]) for t in range(9)])
-    neighbours = Neighbours(rows, trajectory, position)
+    links = Links(rows, trajectory, position)
     asked = np.arange(1, 30)
     expected: dict[tuple[int, int], int] = {}
     for at, row in enumerate(asked):
@@ -163,7 +163,7 @@ def test_neighbours_are_those_of_a_loop():
                 if trajectory[one] == trajectory[other] and distance <= 3 and rows[other] != row:
                     key = at, rows[other]
                     expected[key] = min(expected.get(key, 99), distance)
-    place, met, distance = neighbours.around(asked, 3)
+    place, met, distance = links.around(asked, 3)
     assert dict(zip(zip(place, met, strict=True), distance, strict=True)) == expected
 
 

@@ -20,6 +20,10 @@ def flat(told: list[list[int]]) -> Links:
     return Links(np.concatenate([np.array(steps) for steps in told]), numbers, position)
 
 
+def append(links: Links, number: int, steps: list[int], **options) -> None:
+    links.append(np.array(steps), np.full(len(steps), number), np.arange(len(steps)), **options)
+
+
 def linked_to(told: list[list[int | None]], row: int, window: int) -> dict[int, float]:
     """What the definition says: the sum over all meetings within the window of 1 / distance."""
     found: dict[int, float] = {}
@@ -54,7 +58,7 @@ def test_links_follow_what_is_told_replaced_and_forgotten(before, after, forgott
             replaced = number + 1 if number < len(before) and number % 2 else None
             if replaced is not None:
                 told[number] = []
-            links.append(100 + number, np.array(steps), np.arange(len(steps)), replaced)
+            append(links, 100 + number, steps, replaced=[] if replaced is None else [replaced])
             told.append(list(steps))
             check(links, told, window)
         links.remove(np.array(sorted(forgotten), np.int64))
@@ -65,7 +69,7 @@ def test_links_follow_what_is_told_replaced_and_forgotten(before, after, forgott
 
 def test_an_empty_position_keeps_the_others_as_far_apart():
     links = flat([[0, 1]])
-    links.append(2, np.array([3, -1, 4]), np.arange(3))
+    append(links, 2, [3, -1, 4])
     check(links, [[0, 1], [3, None, 4]], 1)
     check(links, [[0, 1], [3, None, 4]], 2)
 
@@ -73,8 +77,8 @@ def test_an_empty_position_keeps_the_others_as_far_apart():
 def test_links_count_by_salience():
     steps = np.array([0, 1, 2]), np.array([1, 1, 1]), np.arange(3)
     links = Links(*steps, np.array([1, 4, 0], np.float32))
-    links.append(2, np.array([0, 3]), np.arange(2), salience=np.array([1, 9], np.float32))
-    links.append(3, np.array([0, 3]), np.arange(2))
+    append(links, 2, [0, 3], salience=np.array([1, 9], np.float32))
+    append(links, 3, [0, 3])
     _, linked, weight = links.of(np.array([0]), 2)
     assert linked.tolist() == [1, 2, 3]
     np.testing.assert_allclose(weight, [2, 0, 3 + 1])

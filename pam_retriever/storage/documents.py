@@ -99,7 +99,7 @@ class Documents(Database):
 
     def __init__(self, path: Path | None = None, mode: Mode = "create") -> None:
         # counted up by every write, also one that is rolled back: what was read before may be stale
-        self.words_version = self.steps_version = 0
+        self.words_version = 0
         super().__init__(path, (*SCHEMA.split(";\n"), *words.SCHEMA), mode)
         with self.closed_on_error():
             self.fetch(words.VOCABULARY)
@@ -169,7 +169,6 @@ class Documents(Database):
     def delete(self, ids: Sequence[str]) -> Int64:
         """Removes memories and their steps; returns the rows that were there."""
         self.words_version += 1
-        self.steps_version += 1
         rows = np.array(sorted(self.rows_of(ids).values()), np.int64)
         self.run_many("DELETE FROM memories WHERE row = ?", ((r,) for r in rows.tolist()))
         return rows
@@ -261,7 +260,6 @@ class Documents(Database):
         Returns:
             Its number, and the number of the one that it replaces.
         """
-        self.steps_version += 1
         replaced = self.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         self.fetch("DELETE FROM trajectories WHERE id = ?", [id])
         number = self.insert("INSERT INTO trajectories (id) VALUES (?)", [id])
@@ -347,7 +345,6 @@ class Documents(Database):
     def forget(self, rows: Int64) -> None:
         """Removes memories by row, their steps, and trajectories of which less than two steps are left."""
         self.words_version += 1
-        self.steps_version += 1
         self.run_many("DELETE FROM memories WHERE row = ?", ((row,) for row in rows.tolist()))
         self.fetch(
             "DELETE FROM trajectories WHERE trajectory NOT IN "
