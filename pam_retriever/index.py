@@ -223,12 +223,12 @@ class PredictiveAssociativeIndex:
             value: what JSON can hold.
         """
         with self._lock, self._bank.documents.transaction():
-            self._bank.documents.set_setting(f"note:{key}", value)
+            self._bank.documents.settings.set(f"note:{key}", value)
 
     def note(self, key: str) -> Any:
         """What ``set_note`` kept under ``key``, or None."""
         with self._lock.shared():
-            return self._bank.documents.setting(f"note:{key}")
+            return self._bank.documents.settings.get(f"note:{key}")
 
     # ---- memories
 
@@ -256,11 +256,11 @@ class PredictiveAssociativeIndex:
 
     def __len__(self) -> int:
         with self._lock.shared():
-            return len(self._bank.documents)
+            return len(self._bank.documents.memories)
 
     def __contains__(self, id: object) -> bool:
         with self._lock.shared():
-            return isinstance(id, str) and id in self._bank.documents.rows_of([id])
+            return isinstance(id, str) and id in self._bank.documents.memories.rows_of([id])
 
     def __repr__(self) -> str:
         with self._lock.shared():
@@ -271,7 +271,7 @@ class PredictiveAssociativeIndex:
             senses = f" of {', '.join(bank.space.encoder.modalities)}" if bank.space else ""
             return (
                 f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
-                f"{bank.documents.count_trajectories():,} trajectories, {fitted}, "
+                f"{len(bank.documents.trajectories):,} trajectories, {fitted}, "
                 f"{bank.manifest['backend']} ({bank.similar.kind}), {bank.place})"
             )
 
@@ -370,7 +370,7 @@ class PredictiveAssociativeIndex:
         old = self._bank.space
         if old is None:
             raise no_encoder("reencode")
-        self._bank.documents.check_writable()
+        self._bank.documents.database.check_writable()
         space = Space.of(encoder, outward or old.outward)
         if encoder.dim != self.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
             raise InvalidInput(
@@ -424,7 +424,7 @@ class PredictiveAssociativeIndex:
         if isinstance(ids, str):
             raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
         with self._lock.shared():
-            records = self._bank.documents.records(ids)
+            records = self._bank.documents.memories.records(ids)
         unknown = [id for id in ids if id not in records]
         if unknown and not missing_ok:
             raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Use missing_ok=True.")
@@ -440,7 +440,7 @@ class PredictiveAssociativeIndex:
         if limit is not None:
             check_count("limit", limit)
         with self._lock.shared():
-            return self._bank.documents.find(where or {}, limit)
+            return self._bank.documents.memories.find(where or {}, limit)
 
     # ---- experience
 
@@ -513,10 +513,10 @@ class PredictiveAssociativeIndex:
         episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
         with self._learning:
             with self._lock.shared():
-                self._bank.documents.check_writable()
+                self._bank.documents.database.check_writable()
                 if group_by is not None:
                     episodes = read_groups(self._bank.documents, group_by, order_by)
-                learnt_to = self._bank.documents.last_trajectory()
+                learnt_to = self._bank.documents.trajectories.last_number()
                 vectors, experience, fresh = gather(self._bank.documents, episodes, self.dim, self._bank.learnt_to)
                 start = self._bank.predictor_to_continue(settings, window) if fresh.any() and not fresh.all() else None
             if not len(experience):
@@ -589,7 +589,7 @@ class PredictiveAssociativeIndex:
         if memories is not None:
             bound = {"memories": check_count("memories", memories), "half_life": check_half_life(half_life)}
         with self._lock, self._bank.documents.transaction():
-            self._bank.documents.set_setting("capacity", bound)
+            self._bank.documents.settings.set("capacity", bound)
 
     # ---- recall
 
@@ -777,7 +777,7 @@ class PredictiveAssociativeIndex:
             return surprise(self._bank, episode)
 
     def _read_now(self, now: float | None) -> float:
-        newest = self._bank.documents.newest_time()
+        newest = self._bank.documents.trajectories.newest_time()
         if newest is None:
             raise InvalidInput(
                 "Got decay for an index without timestamps.",

@@ -48,7 +48,7 @@ def encode_anew(
                 bar.update(len(rows[part]))
         with lock:
             _check_observed(bank)
-            now, _, _ = bank.documents.all_vectors(bank.dim)
+            now, _, _ = bank.documents.memories.all_vectors(bank.dim)
             place = np.searchsorted(rows, now)
             known = np.isin(now, rows) & ~np.isin(now, np.fromiter(begun.changed, np.int64))
             switched = np.empty((len(now), bank.dim), np.float32)
@@ -67,7 +67,7 @@ def encode_anew(
 def _encode_rows(bank: Bank, lock: ReadWriteLock, encoder: CompositeEncoder, rows: Int64) -> Float32:
     """(n, d); zeros for rows that were deleted meanwhile."""
     with lock.shared():
-        blobs = bank.documents.observations(rows)
+        blobs = bank.documents.memories.observations(rows)
     vectors = np.zeros((len(rows), bank.dim), np.float32)
     if blobs:
         there = np.isin(rows, list(blobs))
@@ -76,7 +76,7 @@ def _encode_rows(bank: Bank, lock: ReadWriteLock, encoder: CompositeEncoder, row
 
 
 def _check_observed(bank: Bank) -> None:
-    missing = bank.documents.rows_without_observations()
+    missing = bank.documents.memories.rows_without_observations()
     if missing:
         raise InvalidInput(
             f"{len(missing)} memories were added as vectors, the first of them {[id for _, id in missing[:5]]}.",
