@@ -11,18 +11,43 @@ import numpy as np
 from pam_retriever.bank import Bank
 from pam_retriever.belief import believe
 from pam_retriever.channels import MODES, Channels
-from pam_retriever.errors import UnknownId
-from pam_retriever.forgetting import Decay, faded, fading
+from pam_retriever.errors import EmptyIndex, UnknownId
+from pam_retriever.forgetting import Decay, faded, fading, read_now
 from pam_retriever.fusion import Fused, fuse
 from pam_retriever.hops import Hops, by_confidence, follow
 from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues, trusted_cues
+from pam_retriever.request import Request
 from pam_retriever.storage.columns import from_json
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
 
 
+def answer(bank: Bank, request: Request) -> list[list[Hit]]:
+    """The hits of each query of a ``recall``. Nobody may write meanwhile.
+
+    Raises:
+        EmptyIndex, InvalidInput, UnknownId: of what the request asks for in this bank.
+    """
+    asked = request.queries(bank)
+    if not len(bank.similar):
+        raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
+    believing = request.believing and bank.trust is not None
+    asking = Asking(
+        bank,
+        None if believing else request.channels,
+        request.where,
+        request.min_score,
+        request.faithful,
+        complete=request.mode != "hybrid",
+        intersect=request.mode == "specific",
+        texts=request.texts,
+        decay=None if request.decay is None else Decay(request.decay, read_now(bank.documents, request.now)),
+    )
+    return asking.answer(asked, request.k, request.way, request.explain)
+
+
 class Asking:
-    """One call of ``recall``, its settings checked; see there for what they mean.
+    """What a question may be answered with, and how; see ``recall`` for the settings.
 
     Args:
         bank: what is asked.

@@ -12,25 +12,21 @@ from pam_retriever.backends import Backend, make_backend
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
-from pam_retriever.cooccurrence import Experience
-from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput, NotFitted
+from pam_retriever.errors import IndexClosed, NotFitted
 from pam_retriever.familiarity import rarity
-from pam_retriever.forgetting import SLACK, Steps, adapted_half_life, strengths, weakest
+from pam_retriever.fitted import check_fitted, read_fitted
+from pam_retriever.forgetting import SLACK, least
 from pam_retriever.jepa.store import Space, read_space, write_space
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents
-from pam_retriever.storage.trajectories import Step
+from pam_retriever.storing import Added, link, store
 from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
-from pam_retriever.trust import read_trust
 from pam_retriever.types import Float32, Int64, Trust
-
-Added = list[tuple[Int64, Float32, Float32 | None]]  # rows, vectors, f and e of them
-Told = tuple[int, int | None, Int64, Float32]  # a trajectory's number, that of the one it replaces, rows, salience
 
 
 class Bank:
@@ -79,11 +75,8 @@ class Bank:
         self.space = read_space(documents, space, self.dim)
         self.calibration: Any = None
         model = documents.settings.get("model")
-        if source is not None:
-            check_backend(str(manifest["backend"]))
         if model is not None and source is not None:
-            self.predictor, self.window = weights.read_predictor(source, model, self.dim), int(model["window"])
-            self.trust = _read_trust(model.get("trust"))
+            self.predictor, self.window, self.trust = read_fitted(source, model, self.dim)
         if folder is not None:
             # weights of a fit that was killed before it was committed
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
@@ -157,9 +150,24 @@ class Bank:
     def observe(self, episodes: list[Episode]) -> None:
         """Stores checked episodes and their new states."""
         with self.documents.transaction():
-            added, told = self._store(episodes, self.predictor)
+            added, told = store(self.documents, episodes, self._predict)
         self._index(added)
-        self._link(told)
+        link(self.links, told)
+
+    def note(self, key: str) -> Any:
+        """What ``set_note`` kept, or None."""
+        return self.documents.settings.get(f"note:{key}")
+
+    def set_note(self, key: str, value: Any) -> None:
+        """Keeps something small with the index."""
+        with self.documents.transaction():
+            self.documents.settings.set(f"note:{key}", value)
+
+    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
+        """How many memories to keep, for ``keep_within_capacity``; None for all."""
+        bound = None if memories is None else {"memories": memories, "half_life": half_life}
+        with self.documents.transaction():
+            self.documents.settings.set("capacity", bound)
 
     @property
     def learnt_to(self) -> int:
@@ -207,7 +215,7 @@ class Bank:
             # trajectories that came during the training were not learnt
             told_meanwhile = documents.trajectories.last_number() != switchover.learnt_to
             documents.memories.set_associations(switchover.rows, switchover.predicted)
-            added, told = self._store(episodes, predictor)
+            added, told = store(documents, episodes, lambda vectors: predict(predictor, vectors))
             switchover.changed.update(row for rows, _, _ in added for row in rows.tolist())
             rows, vectors = documents.memories.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
             predicted = predict(predictor, vectors)
@@ -221,7 +229,7 @@ class Bank:
             documents.settings.set("forgotten", False)
         self.associative = switchover.catch_up(rows, vectors, predicted)
         self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
-        self._link(told)
+        link(self.links, told)
         for new_rows, new_vectors, _ in added:
             self._note(new_rows)
             self.similar.add(new_rows, unit(new_vectors))
@@ -267,16 +275,10 @@ class Bank:
 
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
         """Forgets all but the ``keep`` strongest memories (see ``forgetting``); returns how many are gone."""
-        documents, stored = self.documents, self.documents.memories.rows()
-        if len(stored) <= keep:
+        documents = self.documents
+        stored, gone = least(documents, keep, half_life, self.window)
+        if not len(gone):
             return 0
-        rows, trajectories, positions, salience = documents.trajectories.experienced()
-        experience = Experience(np.searchsorted(stored, rows), trajectories, positions)
-        steps = Steps(experience, documents.trajectories.experienced_when(), salience)
-        if half_life == "auto":
-            half_life = adapted_half_life(steps, len(stored), keep, self.window)
-        now = documents.trajectories.newest_time() or 0.0
-        gone = stored[weakest(strengths(steps, len(stored), now, half_life), keep)]
         with documents.transaction():
             documents.forget(gone)
             self._mark_forgotten(gone)
@@ -307,51 +309,7 @@ class Bank:
         assert self.associative is not None and self.trust is not None
         return Knowledge(self.similar, self.associative, self.links, self.window, self.trust)
 
-    def _store(self, episodes: list[Episode], predictor: Predictor | None) -> tuple[Added, list[Told]]:
-        """Writes episodes inside a transaction; returns their new states, and their steps."""
-        added: Added = []
-        told: list[Told] = []
-        for episode in episodes:
-            length = len(episode.ids)
-            if episode.vectors is not None:
-                predicted = None if predictor is None else predict(predictor, episode.vectors)
-                rows = self.documents.memories.upsert(
-                    episode.ids, [None] * length, ["{}"] * length, episode.vectors, predicted
-                )
-                added.append((rows, episode.vectors, predicted))
-            known = self.documents.memories.rows_of(list(set(episode.ids)))
-            times = episode.timestamps or (None,) * length
-            salience = episode.salience or (None,) * length
-            # an id that was deleted while fit was training leaves its position empty
-            steps = [
-                Step(known[id], time, weight) if id in known else None
-                for id, time, weight in zip(episode.ids, times, salience, strict=True)
-            ]
-            number, replaced = self.documents.trajectories.put(episode.id, steps)
-            told.append(
-                (
-                    number,
-                    replaced,
-                    np.array([step.row if step else -1 for step in steps], np.int64),
-                    np.array([1 if weight is None else weight for weight in salience], np.float32),
-                )
-            )
-        return added, told
-
-    def _link(self, told: list[Told]) -> None:
-        if not told:
-            return
-        numbers, replaced, rows, salience = zip(*told, strict=True)
-        lengths = [len(steps) for steps in rows]
-        self.links.append(
-            np.concatenate(rows),
-            np.repeat(numbers, lengths),
-            np.concatenate([np.arange(length) for length in lengths]),
-            np.concatenate(salience),
-            [number for number in replaced if number is not None],
-        )
-
-    def _index(self, added: Added) -> None:
+    def _index(self, added: list[Added]) -> None:
         for rows, vectors, predicted in added:
             self._note(rows)
             self.similar.add(rows, unit(vectors))
@@ -397,43 +355,3 @@ class Bank:
         backend = make_backend(str(self.manifest["backend"]), keys.shape[1])
         backend.rebuild(rows, np.ascontiguousarray(keys))
         return backend
-
-
-def _read_trust(stored: Any) -> Trust | None:
-    """Trust as it was stored.
-
-    Raises:
-        IndexFormatError: it is damaged.
-    """
-    try:
-        return read_trust(stored)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise IndexFormatError(
-            f"The index describes its trust in the predictor wrongly ({error!r}).", "what fit stored", "Restore it."
-        ) from error
-
-
-def check_backend(name: str) -> None:
-    """Refuses a manifest with an unknown backend.
-
-    Raises:
-        IndexFormatError: it has.
-    """
-    try:
-        make_backend(name, 1)
-    except InvalidInput as error:
-        raise IndexFormatError(f"The manifest has backend={name!r}.", error.expected, "Restore it.") from error
-
-
-def check_fitted(memories: int, weights: bool, associations: bool) -> None:
-    """Association vectors come with the weights that made them.
-
-    Raises:
-        IndexFormatError: one is there without the other.
-    """
-    if memories and weights != associations:
-        raise IndexFormatError(
-            f"The index has {'no ' * (not weights)}weights and {'no ' * (not associations)}association vectors.",
-            "both or neither",
-            "Restore the folder from a copy, or run pam-retriever repair on it.",
-        )
