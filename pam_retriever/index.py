@@ -1,4 +1,4 @@
-"""PredictiveAssociativeIndex: the wiring of storage, training, backends and recall."""
+"""PredictiveAssociativeIndex: what can be asked of an index, and which calls may run beside each other."""
 
 from __future__ import annotations
 
