@@ -17,6 +17,7 @@ from pam_retriever.fusion import Fused, fuse
 from pam_retriever.hops import Hops, by_confidence, follow
 from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues, trusted_cues
 from pam_retriever.request import Request
+from pam_retriever.selection import Allowed, holds
 from pam_retriever.storage.columns import from_json
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
@@ -128,13 +129,13 @@ class Asking:
         for at in range(len(cues)):  # each cue may only be answered by its own associates
             _, known, _ = self._bank.links.of(cues.rows[at], self._bank.window)
             known = np.unique(known)
-            allowed = known if self._allowed is None else np.intersect1d(known, self._allowed)
+            allowed = known if self._allowed is None else known[holds(self._allowed, known)]
             texts = self._texts and self._texts[at : at + 1]
             found += self._find(cues.only(at), plain.only(at), texts, k, allowed)
         return found
 
     def _find(
-        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None
+        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Allowed | None
     ) -> list[Found]:
         def find(pool: int | None) -> list[Found]:
             return self._look_up(cues, plain, texts, pool, allowed)
@@ -142,7 +143,7 @@ class Asking:
         return find(k) if self._decay is None else faded(find, k, self._fade, self._min_score)
 
     def _look_up(
-        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None
+        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Allowed | None
     ) -> list[Found]:
         bank = self._bank
         if self._channels is None and self._by_confidence:

@@ -14,12 +14,13 @@ from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
 from pam_retriever.errors import IndexClosed, NotFitted
 from pam_retriever.familiarity import rarity
-from pam_retriever.fitted import check_fitted, read_fitted
+from pam_retriever.fitted import check_fitted, describe, read_fitted
 from pam_retriever.forgetting import SLACK, least
 from pam_retriever.jepa.store import Space, read_space, write_space
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
+from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storing import Added, link, store
@@ -51,6 +52,7 @@ class Bank:
         lexicon: the words of the texts.
         window: tau of the last ``fit``.
         space: the encoder, None for an index of vectors. Replaced as a whole, with all vectors, never changed.
+        lock: what may run beside what.
         calibration: what ``imagine`` has learnt of how far its points are off; None until it is asked.
     """
 
@@ -66,6 +68,7 @@ class Bank:
         self._documents: Documents | None = documents
         self._home, self._source = home, source
         self._switchovers: list[Switchover] = []  # of fits that are under way
+        self.lock = ReadWriteLock()
         self.manifest, self.folder = manifest, folder
         self.dim = int(manifest["dim"])
         self.lexicon = Lexicon(documents)
@@ -220,11 +223,8 @@ class Bank:
             rows, vectors = documents.memories.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
             predicted = predict(predictor, vectors)
             documents.memories.set_associations(rows, predicted)
-            learnt = {
-                "trust": None if trust is None else asdict(trust),
-                "learnt_to": switchover.learnt_to if told_meanwhile else documents.trajectories.last_number(),
-                "recipe": None if recipe is None else asdict(recipe),
-            }
+            learnt_to = switchover.learnt_to if told_meanwhile else documents.trajectories.last_number()
+            learnt = describe(trust, learnt_to, recipe)
             documents.settings.set("model", {**model, "window": window, **learnt})
             documents.settings.set("forgotten", False)
         self.associative = switchover.catch_up(rows, vectors, predicted)

@@ -53,6 +53,14 @@ class IndexLocked(PAMError, OSError):
     """Another process, or another object in this one, has the index open for writing."""
 
 
+class EngineUnavailable(StorageError, ConnectionError):
+    """A database server cannot be reached, or was lost and did not come back in time."""
+
+
+class Interrupted(EngineUnavailable):
+    """The connection was lost in the middle of a call; nothing of it was stored, so it may be made again."""
+
+
 class ReadOnlyIndex(PAMError, OSError):
     """A change of an index that was opened with ``read_only=True``."""
 

@@ -18,6 +18,7 @@ from pam_retriever.bank import Bank
 from pam_retriever.channels import Channels, Mode
 from pam_retriever.config import FitConfig, read_config
 from pam_retriever.embedding import Embedder, read_embedder
+from pam_retriever.engines.base import Engine
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.experience import check_known
 from pam_retriever.forgetting import read_now
@@ -30,7 +31,6 @@ from pam_retriever.learning import learn
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.opening import load_bank, new_bank, open_bank
 from pam_retriever.predictor import Predictor
-from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.reencoding import reencode
 from pam_retriever.request import read_request
 from pam_retriever.surprise import surprise
@@ -49,7 +49,9 @@ class PredictiveAssociativeIndex:
 
     Args:
         dim: d, length of the vectors, at least 1. Closeness is cosine. With an embedder, None takes its dimension.
-        backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact".
+        backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact". Or an
+            engine in which the index lives: ``PgVectorBackend(dsn)``, ``MilvusBackend(uri)`` (see docs/engines.md);
+            then ``dim`` may be None for an index that is there.
         embedder: what turns texts into vectors, so that ``add`` and ``recall`` take texts alone: a callable
             ``list[str] -> vectors``, a LangChain ``Embeddings`` or a sentence-transformers model. It is not saved.
         encoder: makes vectors of observations: ``add``, ``search`` and ``recall`` then also take dicts of
@@ -72,19 +74,19 @@ class PredictiveAssociativeIndex:
     def __init__(
         self,
         dim: int | None = None,
-        backend: str = "faiss",
+        backend: str | Engine = "faiss",
         embedder: Any = None,
         *,
         encoder: CompositeEncoder | None = None,
     ) -> None:
-        self._lock, self._learning = ReadWriteLock(), threading.Lock()
         self._embedder = read_embedder(embedder)
         self._bank = new_bank(dim, backend, self._embedder, encoder)
+        self._lock, self._learning = self._bank.lock, threading.Lock()
 
     @classmethod
     def _of(cls, bank: Bank, embedder: Embedder | None) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
-        index._lock, index._learning = ReadWriteLock(), threading.Lock()
+        index._lock, index._learning = bank.lock, threading.Lock()
         index._bank, index._embedder = bank, embedder
         return index
 
@@ -217,7 +219,8 @@ class PredictiveAssociativeIndex:
     @property
     def is_fitted(self) -> bool:
         """Whether ``recall`` has a predictor."""
-        return self._bank.predictor is not None
+        with self._lock.shared():
+            return self._bank.predictor is not None
 
     def __len__(self) -> int:
         with self._lock.shared():

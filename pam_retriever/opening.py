@@ -8,6 +8,8 @@ from typing import Any
 from pam_retriever.backends import make_backend
 from pam_retriever.bank import Bank
 from pam_retriever.embedding import Embedder
+from pam_retriever.engines.bank import EngineBank
+from pam_retriever.engines.base import Engine
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.store import Space
@@ -18,14 +20,32 @@ from pam_retriever.storage.manifest import new_manifest, read_manifest
 from pam_retriever.validation import check_count
 
 
-def new_bank(dim: int | None, backend: str, embedder: Embedder | None, encoder: CompositeEncoder | None) -> Bank:
-    """An empty bank in memory.
+def new_bank(
+    dim: int | None, backend: str | Engine, embedder: Embedder | None, encoder: CompositeEncoder | None
+) -> Bank:
+    """An empty bank in memory, or the one that an engine has.
 
     Raises:
         InvalidInput: of the arguments.
     """
     space = _space(encoder)
+    if not isinstance(backend, str):
+        return _engine_bank(dim, backend, embedder, space)
     return Bank(Documents(), _new_manifest(_read_dim(dim, space, embedder), backend), space=space)
+
+
+def _engine_bank(dim: int | None, engine: Engine, embedder: Embedder | None, space: Space | None) -> Bank:
+    if not isinstance(engine, Engine):
+        raise InvalidInput(f"Got backend={engine!r}.", "a name or an engine", "Use 'faiss' if in doubt.")
+    if space is not None:
+        raise InvalidInput(
+            f"Got an encoder with {engine!r}.",
+            "vectors in an engine, or a folder for observations",
+            "Encode them before add(), or leave backend out.",
+        )
+    if dim is None and embedder is not None:
+        dim = embedder.dim()
+    return EngineBank(engine, None if dim is None else check_count("dim", dim, MAX_DIM))
 
 
 def open_bank(
@@ -37,6 +57,12 @@ def open_bank(
     read_only: bool,
 ) -> Bank:
     """The bank that lives in a folder, which is made if it is not there; see ``PredictiveAssociativeIndex.open``."""
+    if not isinstance(backend, str):
+        raise InvalidInput(
+            f"Got backend={backend!r} for a folder.",
+            "the name of a backend",
+            "PredictiveAssociativeIndex(dim, backend=...) opens an index in an engine.",
+        )
     space = _space(encoder)
     if read_only or (folder.is_dir() and any(folder.iterdir())):
         _check_dim(folder, dim)

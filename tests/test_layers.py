@@ -11,7 +11,7 @@ PACKAGE = Path(pam_retriever.__file__).parent
 FLOW = [
     {"__about__", "errors", "limits", "readwrite"},
     {"types", "predictor", "losses"},
-    {"ranges"},
+    {"ranges", "selection"},
     {"filters", "config", "channels", "cooccurrence", "links"},
     {"validation", "objectives", "trust", "familiarity"},
     {"salience"},
@@ -19,6 +19,7 @@ FLOW = [
     {"experience", "recall", "switchover", "lexical", "jepa", "storing", "fitted"},
     {"belief", "fusion", "hops", "forgetting"},
     {"bank"},
+    {"engines"},
     {"opening", "adding", "request", "learning", "integrity", "reencoding", "surprise"},
     {"answer"},
     {"imagine"},

@@ -13,6 +13,14 @@ from pam_retriever.filters import to_json
 from pam_retriever.storage.database import Database
 from pam_retriever.types import Evidence, Float32, Int64, Times
 
+# the memories that have a key, by its value, and in each group by another's
+GROUPS = """
+SELECT row, memories.id, g.value, o.type, o.value FROM memories
+JOIN json_each(metadata) AS g ON g.key = ?
+LEFT JOIN json_each(metadata) AS o ON o.key = ?
+ORDER BY g.type, g.value, o.type, o.value, row  -- without a key to order by, o is NULL throughout
+"""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -113,13 +121,7 @@ class Trajectories:
 
     def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
-        return self._database.fetch(
-            "SELECT row, memories.id, g.value, o.type, o.value FROM memories "
-            "JOIN json_each(metadata) AS g ON g.key = ? "
-            "LEFT JOIN json_each(metadata) AS o ON o.key = ? "
-            "ORDER BY g.type, g.value, o.type, o.value, row",  # without order_by, o is NULL throughout
-            [group_by, order_by],
-        )
+        return self._database.fetch(GROUPS, [group_by, order_by])
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """hit row -> the occasions on which it met one of ``cues``, nearest first."""

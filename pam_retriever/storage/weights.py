@@ -52,14 +52,42 @@ def read_predictor(folder: Path, model: dict[str, Any], dim: int) -> Predictor:
     config = _read_config(model, dim)
     path = folder / str(model["file"])
     check_file(path, str(model["sha256"]))
+    if path.stat().st_size > _most_bytes(config):
+        raise _too_large(path, path.stat().st_size, config)
+    with explained(path):
+        packed = path.read_bytes()
+    return _unpack(packed, config, str(path))
+
+
+def unpack_predictor(packed: bytes, model: dict[str, Any], dim: int, where: str) -> Predictor:
+    """Reads weights that ``pack_predictor`` made, and the setting ``model`` describes.
+
+    Raises:
+        IndexFormatError: they are damaged, or do not fit the configuration.
+    """
+    config = _read_config(model, dim)
+    if len(packed) > _most_bytes(config):
+        raise _too_large(where, len(packed), config)
+    if hashlib.sha256(packed).hexdigest() != model["sha256"]:
+        raise IndexFormatError(f"The weights {where} are damaged.", "what fit stored", "Restore them, or fit again.")
+    return _unpack(packed, config, where)
+
+
+def _most_bytes(config: PredictorConfig) -> int:
     with torch.device("meta"):
         shape = Predictor(config)  # allocates nothing
-    most = sum(t.numel() * t.element_size() for t in shape.state_dict().values()) + HEADER
-    if path.stat().st_size > most:
-        raise IndexFormatError(f"{path} has {path.stat().st_size:,} bytes.", f"at most {most:,}", "Restore it.")
+    return sum(t.numel() * t.element_size() for t in shape.state_dict().values()) + HEADER
+
+
+def _too_large(where: Path | str, size: int, config: PredictorConfig) -> IndexFormatError:
+    return IndexFormatError(f"{where} has {size:,} bytes.", f"at most {_most_bytes(config):,}", "Restore it.")
+
+
+def _unpack(packed: bytes, config: PredictorConfig, where: str) -> Predictor:
+    with torch.device("meta"):
+        shape = Predictor(config)
     try:
-        with explained(path):
-            state = safetensors.torch.load(path.read_bytes())
+        state = safetensors.torch.load(packed)
         shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in shape.state_dict().items()}
         if {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()} != shapes:
             raise ValueError("other layers than the predictor's")
@@ -67,7 +95,7 @@ def read_predictor(folder: Path, model: dict[str, Any], dim: int) -> Predictor:
             raise ValueError("NaN or infinite weights")
     except (RuntimeError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise IndexFormatError(
-            f"{path} does not hold the weights of this index ({error}).", "the saved weights", "Restore it."
+            f"{where} does not hold the weights of this index ({error}).", "the saved weights", "Restore it."
         ) from error
     predictor = Predictor(config, torch.Generator().manual_seed(0))
     predictor.load_state_dict(state)

@@ -1,0 +1,272 @@
+"""A bank in an engine: what other processes write is seen by the next call, and a lost connection is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pam_retriever.bank import Bank
+from pam_retriever.config import FitConfig
+from pam_retriever.errors import Interrupted, InvalidInput
+from pam_retriever.fitted import describe, read_learnt
+from pam_retriever.forgetting import least
+from pam_retriever.lexical import Lexicon
+from pam_retriever.links import Links
+from pam_retriever.predictor import Predictor
+from pam_retriever.readwrite import ReadWriteLock
+from pam_retriever.storage import weights
+from pam_retriever.storing import Added, Told, link
+from pam_retriever.storing import store as store_episodes
+from pam_retriever.switchover import Switchover
+from pam_retriever.training import predict
+from pam_retriever.trajectories import Episode
+from pam_retriever.types import Trust
+
+ATTEMPTS = 5  # at a call whose connection is lost; each waits as long as the engine's patience
+T = TypeVar("T")
+
+
+class Stale(Exception):
+    """Another process has fitted since this one looked."""
+
+
+@dataclass
+class EngineSwitchover(Switchover):
+    """A switch-over to a new generation of keys.
+
+    Attributes:
+        version: of the engine when the memories were read.
+        generation: the keys that are made, once ``prepare`` was called.
+    """
+
+    version: int = 0
+    generation: Any = None
+
+
+class EngineLock(ReadWriteLock):
+    """The lock of an index whose engine others write to: a reader sees one moment, and all that was written before.
+
+    Args:
+        bank: which has the answers.
+    """
+
+    def __init__(self, bank: EngineBank) -> None:
+        super().__init__()
+        self._bank = bank
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Beside other readers, while nobody in this process writes."""
+        while True:
+            with super().shared(), self._bank.reading() as current:
+                if current:
+                    yield
+                    return
+            with self:
+                self._bank.refresh()
+
+
+class EngineBank(Bank):
+    """The memories of one index in an engine, and what this process knows of them.
+
+    Vectors, keys and records stay in the engine. The links and the predictor are copies here, and follow what
+    other processes write: each call begins by comparing one number.
+
+    Args:
+        engine: which one.
+        dim: of the index; None for that of one that is there.
+    """
+
+    def __init__(self, engine: Any, dim: int | None) -> None:
+        store, self.dim = engine.connect(dim)
+        self._engine = store
+        self._documents, self._home, self._source, self._switchovers = store, None, None, []
+        self.manifest, self.folder, self.space = {"backend": engine.name, "dim": self.dim}, None, None
+        self.lexicon = Lexicon(store)
+        self.similar, self.associative = store.similar, None
+        self.predictor, self.trust, self.window, self.calibration = None, None, 5, None
+        self.lock = EngineLock(self)
+        store.began, store.committed = self._began, self._committed
+        with store.reading() as state:
+            self._read_model(state)
+            self.links, self._seen = Links(*store.trajectories.experienced()), replace(state)
+
+    @property
+    def place(self) -> str:
+        """Where the index is, in words."""
+        return f"in {self._engine.database.place}"
+
+    # ---- following what others write
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        """One moment of the engine; whether this process knows all that was written before it."""
+        if self._documents is None:  # whoever asks a closed bank is told so
+            yield True
+            return
+        with self._engine.reading() as state:
+            yield state.version == self._seen.version
+
+    def refresh(self) -> None:
+        """Takes in what other processes wrote. Nobody may read meanwhile."""
+        with self._engine.reading() as state:
+            if state.model != self._seen.model:
+                self._read_model(state)
+            self._follow(state)
+            self._seen = replace(state)
+
+    def _began(self, state: Any) -> None:
+        """A transaction sees what others wrote up to now, so this process has to."""
+        if state.model != self._seen.model:
+            raise Stale
+        self._follow(replace(state, version=state.version - 1))
+
+    def _committed(self, state: Any) -> None:
+        self._seen = replace(state)
+
+    def _follow(self, state: Any) -> None:
+        """Brings the links from what was seen last up to a state of the engine."""
+        seen, trajectories = self._seen, self._engine.trajectories
+        if state.version == seen.version:
+            return
+        if seen.version < state.logged_from:
+            self.links = Links(*trajectories.experienced())
+        else:
+            memories, replaced = trajectories.removed_since(seen.version)
+            self.links.append(*trajectories.experienced_since(seen.last_trajectory), replaced.tolist())
+            self.links.remove(memories)
+        self._seen = replace(state, model=seen.model)
+
+    def _read_model(self, state: Any) -> None:
+        model, packed = self._engine.settings.get("model"), self._engine.settings.weights("predictor")
+        self.calibration = None
+        if model is None or packed is None:
+            return
+        self.predictor = weights.unpack_predictor(packed, model, self.dim, self.place)
+        self.window, self.trust = read_learnt(model)
+        self.associative = self._engine.associative(state.generation, self.dim + self.predictor.config.width)
+
+    def _again(self, call: Callable[[], T]) -> T:
+        """What ``call`` returns, made again if it was interrupted before anything was stored."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return call()
+            except Interrupted:
+                if attempt == ATTEMPTS - 1:
+                    raise
+            except Stale:
+                self.refresh()
+        raise Interrupted(
+            f"Other processes fit the index {self.place} again and again.", "one at a time", "Call again."
+        )
+
+    # ---- changes: those of ``Bank``, made again where that is needed
+
+    def add(self, *memories: Any) -> None:
+        """Stores checked memories, replacing those whose id is there."""
+        self._again(lambda: super(EngineBank, self).add(*memories))
+        self._engine.index_vectors()
+
+    def delete(self, ids: list[str]) -> int:
+        """Forgets memories; returns how many were there."""
+        return self._again(lambda: super(EngineBank, self).delete(ids))
+
+    def observe(self, episodes: list[Episode]) -> None:
+        """Stores checked episodes and their new states."""
+        self._again(lambda: super(EngineBank, self).observe(episodes))
+        self._engine.index_vectors()
+
+    def set_note(self, key: str, value: Any) -> None:
+        """Keeps something small with the index."""
+        self._again(lambda: super(EngineBank, self).set_note(key, value))
+
+    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
+        """How many memories to keep."""
+        self._again(lambda: super(EngineBank, self).set_capacity(memories, half_life))
+
+    def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
+        """Forgets all but the ``keep`` strongest memories; returns how many are gone. Space the engine frees itself."""
+        del shrink
+        return self._again(lambda: self._forget(keep, half_life))
+
+    def _forget(self, keep: int, half_life: float | Literal["auto"] | None) -> int:
+        store = self._engine
+        with store.reading():
+            _, gone = least(store, keep, half_life, self.window)
+        if not len(gone):
+            return 0
+        with store.transaction():
+            store.forget(gone)
+            self._mark_forgotten(gone)
+        with store.reading():
+            self.links = Links(*store.trajectories.experienced())  # short trajectories went too
+        return len(gone)
+
+    def _index(self, added: list[Added]) -> None:
+        """Nothing: the engine has the keys from the transaction that stored the memories."""
+
+    # ---- fit
+
+    def begin_switchover(self, learnt_to: int) -> EngineSwitchover:
+        """The memories of now."""
+        rows, vectors, _ = self._engine.memories.all_vectors(self.dim)
+        return EngineSwitchover(rows, vectors, learnt_to, version=self._engine.state.version)
+
+    def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+        """Makes the keys in a generation of their own, during which the index may answer and change."""
+        assert isinstance(switchover, EngineSwitchover)
+        made = switchover
+
+        def make() -> None:
+            if made.generation is not None:
+                made.generation.close()
+            made.generation = self._engine.begin_generation(self.dim + predictor.config.width)
+            made.generation.fill(made.rows, made.vectors, lambda vectors: predict(predictor, vectors))
+
+        self._again(make)
+
+    def adopt(
+        self,
+        switchover: Switchover,
+        predictor: Predictor,
+        trust: Trust | None,
+        window: int,
+        episodes: list[Episode],
+        recipe: FitConfig | None = None,
+    ) -> None:
+        """Takes over a finished training: episodes, weights and the generation of keys, all or none."""
+        assert isinstance(switchover, EngineSwitchover)
+        made, store = switchover, self._engine
+        model, packed = weights.pack_predictor(predictor)
+
+        def take_over() -> list[Told]:
+            with store.transaction():
+                last = store.trajectories.last_number()
+                store.switch(made.generation)
+                _, told = store_episodes(store, episodes, lambda vectors: predict(predictor, vectors))
+                store.catch_up(made.generation, made.version, lambda vectors: predict(predictor, vectors))
+                learnt_to = store.trajectories.last_number() if last == made.learnt_to else made.learnt_to
+                learnt = describe(trust, learnt_to, recipe)
+                store.settings.set("model", {**model, "window": window, **learnt})
+                store.settings.set("forgotten", False)
+                store.settings.set_weights("predictor", packed)
+            return told
+
+        told = self._again(take_over)
+        link(self.links, told)
+        self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
+        self.associative = store.associative(made.generation.number, self.dim + predictor.config.width)
+
+    def end_switchover(self, switchover: Switchover) -> None:
+        """Lets go of the generation, whether it was adopted or not."""
+        if isinstance(switchover, EngineSwitchover) and switchover.generation is not None:
+            switchover.generation.close()
+
+    def save(self, folder: Path, overwrite: bool) -> None:
+        """Writes a copy of the whole index to a folder."""
+        raise InvalidInput(
+            "save() is not for an index in an engine.", "a folder's index", "Use the engine's own backup."
+        )

@@ -1,0 +1,22 @@
+"""Trajectories out of metadata, grouped and sorted as the folder's own database does it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from pam_retriever.storage.trajectories import GROUPS
+
+
+def grouped(
+    memories: Iterable[tuple[int, str, str]], group_by: str, order_by: str | None
+) -> list[tuple[int, str, Any, str, Any]]:
+    """What ``Trajectories.groups`` returns, of memories given as (row, id, metadata)."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE TABLE memories (row INTEGER PRIMARY KEY, id TEXT, metadata TEXT)")
+        connection.executemany("INSERT INTO memories VALUES (?, ?, ?)", memories)
+        return connection.execute(GROUPS, [group_by, order_by]).fetchall()
+    finally:
+        connection.close()

@@ -1,0 +1,66 @@
+"""PgVectorBackend: where an index lives in PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.validation import check_positive
+
+if TYPE_CHECKING:
+    from pam_retriever.engines.postgres.documents import PostgresDocuments
+
+NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+MAX_DIM = 7_900  # pgvector holds 16,000 numbers, and a key [p ; f(p) ; e(p)] is two vectors and a code
+
+
+class PgVectorBackend:
+    """Keeps an index in PostgreSQL with pgvector: ``PredictiveAssociativeIndex(dim, backend=PgVectorBackend(dsn))``.
+
+    Any number of processes may read and write it at once. It is made where it is not there.
+
+    Args:
+        dsn: such as "postgresql://user:password@host:5432/database".
+        schema: the PostgreSQL schema that is the index's own; one for each index in the database.
+        patience: seconds in which a lost connection may come back before a call fails.
+
+    Raises:
+        InvalidInput: of the arguments.
+        MissingExtra: psycopg is not installed.
+    """
+
+    name = "pgvector"
+
+    def __init__(self, dsn: str, schema: str = "pam", patience: float = 30.0) -> None:
+        if not isinstance(dsn, str) or not dsn.strip():
+            raise InvalidInput(f"Got dsn={dsn!r}.", "postgresql://user:password@host:port/database", "Pass a DSN.")
+        if not isinstance(schema, str) or not NAME.fullmatch(schema):
+            raise InvalidInput(f"Got schema={schema!r}.", "lower-case letters, digits and _", "For example 'pam'.")
+        if find_spec("psycopg") is None:
+            raise MissingExtra("psycopg", "pgvector", "PgVectorBackend")
+        self._dsn, self.schema, self._patience = dsn, schema, check_positive("patience", patience)
+
+    def __repr__(self) -> str:
+        return f"PgVectorBackend(schema={self.schema!r})"  # a DSN may hold a password
+
+    def connect(self, dim: int | None) -> tuple[PostgresDocuments, int]:
+        """Opens the index, and makes it if it is not there.
+
+        Returns:
+            It, and its dimension.
+
+        Raises:
+            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
+        """
+        from pam_retriever.engines.postgres.connection import Connections  # the extra is needed from here on
+        from pam_retriever.engines.postgres.documents import PostgresDocuments
+        from pam_retriever.engines.postgres.schema import prepare
+
+        if dim is not None and dim > MAX_DIM:
+            raise InvalidInput(f"Got dim={dim} for pgvector.", f"at most {MAX_DIM:,}", "Use shorter vectors.")
+        database = Connections(self._dsn, self.schema, self._patience)
+        with database.connect() as connection:
+            dim = prepare(connection, self.schema, dim, database.place)
+        return PostgresDocuments(database, dim), dim

@@ -1,0 +1,307 @@
+"""Connections to PostgreSQL: one snapshot or one transaction a call, retried where that is safe."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import conninfo, sql
+
+from pam_retriever.engines.postgres.faults import explained, interrupted
+from pam_retriever.engines.postgres.vectors import adapt_vectors
+from pam_retriever.errors import EngineUnavailable, IndexClosed
+
+IDLE = 8  # connections that are kept for the next call
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts to connect
+LOCKED_FOR, IDLE_FOR = "120s", "600s"  # how long to wait for another writer; how long one may hang
+EF_SEARCH = 200  # pgvector's own 40 finds too little of a pool of candidates
+
+# what is committed is on the server's disk
+SETTINGS = """
+SELECT set_config('search_path', quote_ident(%s) || ', ' || current_setting('search_path'), false),
+    set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false),
+    set_config('hnsw.ef_search', %s, false), set_config('synchronous_commit',
+        CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,
+        false)
+"""
+T = TypeVar("T")
+
+
+@dataclass
+class State:
+    """The one row that every call reads first.
+
+    Attributes:
+        version: counted up by every transaction that writes.
+        model: the version at which predictor, encoder or trust changed last.
+        texts: the version at which a memory changed last.
+        logged_from: of removals before this version there is no record any more.
+        generation: the number of the table with the keys; 0 before ``fit``.
+        memories: how many there are.
+        last_row: the highest row that any memory ever had.
+        last_trajectory: the highest number that any trajectory ever had.
+    """
+
+    version: int
+    model: int
+    texts: int
+    logged_from: int
+    generation: int
+    memories: int
+    last_row: int
+    last_trajectory: int
+
+
+NAMES = [field.name for field in fields(State)]
+
+
+@dataclass
+class _Call:
+    """What one thread is in the middle of."""
+
+    connection: psycopg.Connection[Any]
+    state: State
+    writing: bool
+
+
+class Connections:
+    """Connections to the tables of one index.
+
+    Args:
+        dsn: of the database.
+        namespace: the schema that the tables are in.
+        patience: seconds in which a lost connection may come back.
+
+    Attributes:
+        place: where that is, in words.
+    """
+
+    def __init__(self, dsn: str, namespace: str, patience: float) -> None:
+        self._dsn, self._namespace, self._patience = dsn, namespace, patience
+        self._idle: list[psycopg.Connection[Any]] = []
+        self._mutex = threading.Lock()
+        self._local = threading.local()
+        self._closed = False
+        self.place = _place(dsn, namespace)
+
+    def check_writable(self) -> None:
+        """Nothing: whether the user may write, the server says."""
+
+    # ---- calls
+
+    @property
+    def state(self) -> State:
+        """The state as the call of this thread sees it."""
+        call = self._call
+        if call is not None:
+            return call.state
+        with self.reading() as state:
+            return state
+
+    @contextmanager
+    def reading(self) -> Iterator[State]:
+        """All that is read inside is of one moment."""
+        if self._call is not None:
+            yield self._call.state
+            return
+        call = self._local.call = self._retried(lambda: self._begin(writing=False))
+        try:
+            yield call.state
+        finally:
+            self._local.call = None
+            self._end(call, "COMMIT")
+
+    @contextmanager
+    def transaction(self, began: Callable[[State], None]) -> Iterator[State]:
+        """All that is written inside is committed together, or not at all; transactions run one after the other.
+
+        Args:
+            began: called with the state inside, before anything is written.
+
+        Raises:
+            Interrupted: the connection was lost, and nothing was written: the call may be made again.
+        """
+        if self._call is not None:
+            raise RuntimeError("a call that reads cannot write")
+        call = self._local.call = self._retried(lambda: self._begin(writing=True))
+        try:
+            began(call.state)
+            yield call.state
+            self.fetch(
+                f"UPDATE state SET {', '.join(f'{name} = %s' for name in NAMES)}",
+                [getattr(call.state, name) for name in NAMES],
+            )
+            number = self.fetch("SELECT pg_current_xact_id()::text")[0][0]
+        except BaseException:
+            self._local.call = None
+            self._end(call, "ROLLBACK")
+            raise
+        self._local.call = None
+        self._commit(call, number)
+
+    def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Runs one statement inside the call of this thread, or in one of its own; returns all rows."""
+        call = self._call
+        if call is None:
+            with self.reading():
+                return self.fetch(statement, parameters)
+        while True:
+            try:
+                with explained(self.place):
+                    cursor = call.connection.execute(statement.encode(), parameters or None, binary=True)
+                    return cursor.fetchall() if cursor.description else []
+            except EngineUnavailable as error:
+                if call.writing:
+                    raise interrupted(self.place) from error
+                self._resume(call, error)
+
+    def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Runs one statement for each row of parameters, inside a transaction."""
+        with self._writing() as connection, connection.cursor() as cursor:
+            cursor.executemany(statement.encode(), rows)
+
+    def copy(self, table: str, types: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Appends rows to a table inside a transaction, with COPY."""
+        statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table))
+        with self._writing() as connection, connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+    @contextmanager
+    def _writing(self) -> Iterator[psycopg.Connection[Any]]:
+        call = self._call
+        assert call is not None and call.writing
+        try:
+            with explained(self.place):
+                yield call.connection
+        except EngineUnavailable as error:
+            raise interrupted(self.place) from error
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._closed = True
+        self._drop_idle()
+
+    # ---- connections
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A new connection, outside all calls.
+
+        Raises:
+            EngineUnavailable, InvalidInput: the server cannot be reached, or does not let one in.
+        """
+        with explained(self.place):
+            connection = psycopg.connect(self._dsn, autocommit=True)
+            try:
+                connection.execute(SETTINGS, [self._namespace, LOCKED_FOR, IDLE_FOR, str(EF_SEARCH)])
+                adapt_vectors(connection)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+    @property
+    def _call(self) -> _Call | None:
+        call: _Call | None = getattr(self._local, "call", None)
+        return call
+
+    def _begin(self, writing: bool) -> _Call:
+        """A transaction, and the state as it sees it."""
+        if self._closed:
+            raise IndexClosed("The index is closed.", "an open index", "Make or open it again.")
+        with self._mutex:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self.connect()
+        kind = "READ COMMITTED" if writing else "REPEATABLE READ READ ONLY"
+        lock = "FOR UPDATE" if writing else ""
+        try:
+            # one message for both statements
+            cursor = connection.execute(
+                f"BEGIN ISOLATION LEVEL {kind}; SELECT {', '.join(NAMES)} FROM state {lock}".encode()
+            )
+            cursor.nextset()
+            state = State(*map(int, cursor.fetchall()[0]))
+        except BaseException:
+            connection.close()
+            raise
+        if writing:
+            state.version += 1
+        return _Call(connection, state, writing)
+
+    def _end(self, call: _Call, how: str) -> None:
+        """Ends a transaction; the connection is kept for the next call if it is sound."""
+        try:
+            if not call.connection.closed:
+                call.connection.execute(how.encode())
+        except psycopg.Error:  # nothing was written, or it is rolled back with the connection
+            call.connection.close()
+        self._give_back(call.connection)
+
+    def _give_back(self, connection: psycopg.Connection[Any]) -> None:
+        with self._mutex:
+            if not connection.closed and not self._closed and len(self._idle) < IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _drop_idle(self) -> None:
+        with self._mutex:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _resume(self, call: _Call, error: EngineUnavailable) -> None:
+        """Goes on with a call that reads, over a new connection, where it would see the same."""
+        fresh = self._retried(lambda: self._begin(writing=False))
+        if fresh.state.version != call.state.version:
+            self._end(fresh, "COMMIT")
+            raise interrupted(self.place) from error
+        call.connection = fresh.connection
+
+    def _commit(self, call: _Call, number: str) -> None:
+        """Commits; where the answer is lost, asks what became of the transaction of that number."""
+        try:
+            with explained(self.place):
+                call.connection.execute("COMMIT")
+        except EngineUnavailable as error:
+            if not self._retried(lambda: self._was_committed(number)):
+                raise interrupted(self.place) from error
+        self._give_back(call.connection)
+
+    def _was_committed(self, number: str) -> bool:
+        with self.connect() as connection:
+            while True:
+                status = connection.execute("SELECT pg_xact_status(%s::xid8)", [number]).fetchall()[0][0]
+                if status != "in progress":  # else the server has not noticed yet that its client is gone
+                    return bool(status == "committed")
+                time.sleep(FIRST_PAUSE)
+
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        """What ``attempt`` returns, tried again for as long as there is patience with a server that is away."""
+        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        while True:
+            try:
+                with explained(self.place):
+                    return attempt()
+            except EngineUnavailable:
+                if time.monotonic() + pause > until:
+                    raise
+                self._drop_idle()  # they are from before as well
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _place(dsn: str, namespace: str) -> str:
+    """Where the tables are, in words and without a password."""
+    try:
+        known = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "PostgreSQL"
+    where = f"{known.get('host') or 'localhost'}:{known.get('port') or 5432}/{known.get('dbname') or ''}"
+    return f"PostgreSQL at {where}, schema {namespace!r}"

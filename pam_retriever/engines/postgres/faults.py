@@ -1,0 +1,74 @@
+"""What PostgreSQL reports, as errors of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+
+from pam_retriever.errors import EngineUnavailable, Interrupted, InvalidInput, PAMError, StorageError
+
+# FATAL while connecting, and yet worth another attempt
+PASSING = ("starting up", "shutting down", "recovery", "too many", "terminating", "not yet accepting")
+ADVICE: list[tuple[type[psycopg.Error], str]] = [
+    (errors.DiskFull, "Make room on the server's disk and call again."),
+    (errors.InsufficientPrivilege, "Grant it to the user of the DSN, or let an administrator make the tables."),
+    (errors.ReadOnlySqlTransaction, "Connect to the primary server: this one only takes reads."),
+    (errors.LockNotAvailable, "Another process has been writing all the while: end it there, or call again later."),
+    (errors.UndefinedTable, "Did somebody drop the schema? Make the index again, or restore it."),
+    (errors.ProgramLimitExceeded, "Store less in one value."),
+]
+
+
+@contextmanager
+def explained(place: str) -> Iterator[None]:
+    """Turns errors of PostgreSQL into errors that say what to do.
+
+    Args:
+        place: of the tables, in words.
+
+    Raises:
+        EngineUnavailable: the server cannot be reached, or the connection is lost.
+        InvalidInput: the DSN is wrong, or the server does not let one in.
+        StorageError: the server did not take it.
+    """
+    try:
+        yield
+    except PAMError:
+        raise
+    except psycopg.Error as error:
+        raise _told(error, place) from error
+
+
+def interrupted(place: str) -> Interrupted:
+    """The error for a call whose connection was lost, of which nothing was stored."""
+    return Interrupted(
+        f"The connection to {place} was lost in the middle of a call.", "a server that stays", "Call again."
+    )
+
+
+def _told(error: psycopg.Error, place: str) -> PAMError:
+    words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    state = error.sqlstate or ""
+    for kind, advice in ADVICE:
+        if isinstance(error, kind):
+            return StorageError(f"{place}: {words}.", "a server that takes it; the index is as it was", advice)
+    if isinstance(error, psycopg.ProgrammingError) and not state:
+        return InvalidInput(
+            f"Got a DSN that is none ({words}).", "postgresql://user:password@host:port/database", "Check it."
+        )
+    if state[:2] == "28" or state == "3D000" or ("FATAL" in words and not any(p in words for p in PASSING)):
+        return InvalidInput(
+            f"{place} does not let one in ({words}).", "a user and a database that it knows", "Check the DSN."
+        )
+    if isinstance(error, psycopg.InterfaceError | psycopg.OperationalError) and _is_lost(state):
+        return EngineUnavailable(
+            f"{place} cannot be reached ({words}).", "a server that runs", "Start it, or check the DSN."
+        )
+    return StorageError(f"{place}: {words}.", "a server that takes it; the index is as it was", "See its log.")
+
+
+def _is_lost(state: str) -> bool:
+    return not state or state[:2] in ("08", "57") or state in ("53300", "25P03")

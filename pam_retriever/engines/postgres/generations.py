@@ -1,0 +1,102 @@
+"""Keys of all memories, made beside those that are in use, and taken into use at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from pam_retriever.channels import make_keys
+from pam_retriever.engines.postgres.connection import Connections
+from pam_retriever.engines.postgres.faults import explained, interrupted
+from pam_retriever.engines.postgres.keys import Column
+from pam_retriever.engines.postgres.vectors import pack
+from pam_retriever.errors import EngineUnavailable
+from pam_retriever.types import Float32, Int64
+
+MAKING = 7_240_219  # with the number: the lock of whoever makes a generation
+AT_ONCE = 10_000  # memories
+INDEXED_FROM = 20_000  # memories; fewer are scanned exactly in milliseconds
+MAX_INDEXED = 2_000  # pgvector's limit for an HNSW index over "vector"
+
+
+class Generation:
+    """A table of keys that no call reads yet.
+
+    Args:
+        database: where it is made.
+        width: of a key.
+    """
+
+    def __init__(self, database: Connections, width: int) -> None:
+        self._database = database
+        self._connection = database.connect()  # of its own: nobody waits for it
+        with self._explained():
+            self._drop_abandoned()
+            self.number = int(
+                self._connection.execute(
+                    "INSERT INTO generations DEFAULT VALUES RETURNING number, pg_advisory_lock(%s, number::int)",
+                    [MAKING],
+                ).fetchall()[0][0]
+            )
+            self.column = Column(f"keys_{self.number}", "key", width, cosine=False)
+            self._run("CREATE TABLE {} (row bigint PRIMARY KEY, key vector({}))", self.column.table, width)
+            self._run("ALTER TABLE {} ALTER COLUMN key SET STORAGE PLAIN", self.column.table)
+
+    def fill(self, rows: Int64, vectors: Float32, predict: Callable[[Float32], Float32]) -> None:
+        """Puts in the keys of memories."""
+        statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(self.column.table))
+        with self._explained(), self._connection.cursor() as cursor:
+            for start in range(0, len(rows), AT_ONCE):
+                some = slice(start, start + AT_ONCE)
+                keys = pack(make_keys(vectors[some], predict(vectors[some])))
+                with cursor.copy(statement) as copy:
+                    copy.set_types(("int8", "vector"))
+                    for pair in zip(rows[some].tolist(), keys, strict=True):
+                        copy.write_row(pair)
+            if len(rows) >= INDEXED_FROM:
+                build_index(self._connection, self.column)
+            self._run("ANALYZE {}", self.column.table)
+
+    def close(self) -> None:
+        """Ends the making of it: in use by now, or to be dropped by the next."""
+        self._connection.close()
+
+    def _drop_abandoned(self) -> None:
+        """Drops tables whose maker is gone, and those that were replaced before the last switch."""
+        abandoned = self._connection.execute(
+            "DELETE FROM generations WHERE number < (SELECT coalesce(max(number), 0) FROM generations WHERE replaced) "
+            "AND replaced OR NOT replaced AND number != (SELECT generation FROM state) "
+            "AND pg_try_advisory_lock(%s, number::int) RETURNING number",
+            [MAKING],
+        ).fetchall()
+        for (number,) in abandoned:
+            self._run("DROP TABLE IF EXISTS {}", f"keys_{number}")
+        self._connection.execute("SELECT pg_advisory_unlock_all()")
+
+    def _run(self, statement: str, table: str, *numbers: int) -> None:
+        values = [sql.Identifier(table), *(sql.Literal(number) for number in numbers)]
+        self._connection.execute(sql.SQL(statement).format(*values))  # type: ignore[arg-type]
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            with explained(self._database.place):
+                yield
+        except EngineUnavailable as error:
+            raise interrupted(self._database.place) from error
+
+
+def build_index(connection: psycopg.Connection[Any], column: Column) -> None:
+    """An HNSW index over a column, if pgvector can have one of that width."""
+    if column.width > MAX_INDEXED:
+        return
+    operators = "vector_cosine_ops" if column.cosine else "vector_ip_ops"
+    connection.execute(
+        sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({} {})").format(
+            sql.Identifier(column.index), sql.Identifier(column.table), sql.Identifier(column.name), sql.SQL(operators)
+        )
+    )

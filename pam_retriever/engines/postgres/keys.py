@@ -1,0 +1,141 @@
+"""Look-ups in PostgreSQL: pgvector behind the contract of a vector backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.channels import unit
+from pam_retriever.engines.postgres.connection import EF_SEARCH, Connections
+from pam_retriever.engines.postgres.selected import Selected
+from pam_retriever.engines.postgres.vectors import pack, unpack
+from pam_retriever.selection import Allowed
+from pam_retriever.types import Float32, Int64
+
+MAX_EF_SEARCH = 1_000  # pgvector's own limit
+
+
+@dataclass(frozen=True)
+class Column:
+    """Where vectors are.
+
+    Attributes:
+        table: its name.
+        name: of the column.
+        width: length of the vectors.
+        cosine: they are of any length, and compared at unit length; else they are compared as they are.
+    """
+
+    table: str
+    name: str
+    width: int
+    cosine: bool
+
+    @property
+    def index(self) -> str:
+        """The name of the HNSW index over it."""
+        return f"{self.table}_hnsw"
+
+
+class PostgresKeys:
+    """Inner-product search over a column.
+
+    An index over it is used where PostgreSQL's planner finds that worth it, and its answer is replaced by an
+    exact one where a filter left less of it than was asked for. ``add``, ``remove`` and ``rebuild`` have nothing
+    to do: the column changes in the transaction that changes the memories.
+
+    Args:
+        database: where it is.
+        column: which one.
+    """
+
+    kind = "pgvector"
+
+    def __init__(self, database: Connections, column: Column) -> None:
+        self._database, self._column = database, column
+
+    def __len__(self) -> int:
+        return self._database.state.memories
+
+    def __repr__(self) -> str:
+        return f"PostgresKeys({self._column.table}.{self._column.name}, {self._column.width} wide)"
+
+    def rebuild(self, rows: Int64, keys: Float32) -> None:
+        """Nothing: see the class."""
+
+    def add(self, rows: Int64, keys: Float32) -> None:
+        """Nothing: see the class."""
+
+    def remove(self, rows: Int64) -> None:
+        """Nothing: see the class."""
+
+    def keys(self, rows: Int64) -> Float32:
+        """(n, width) the keys of ``rows``, all of which are stored."""
+        column = self._column
+        distinct, place = np.unique(rows, return_inverse=True)
+        found = self._database.fetch(
+            f"SELECT {column.name} FROM {column.table} WHERE row = ANY(%s::bigint[]) ORDER BY row", [distinct.tolist()]
+        )
+        keys = unpack([vector for (vector,) in found], column.width)
+        return (unit(keys) if column.cosine else keys)[place]
+
+    def search(self, queries: Float32, k: int, allowed: Allowed | None = None) -> tuple[Float32, Int64]:
+        """The ``k`` best rows of each query; see ``backends.base``."""
+        if allowed is not None and isinstance(allowed, np.ndarray) and not len(allowed):
+            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+        most = min(k, len(self), *([len(allowed)] if isinstance(allowed, np.ndarray) else []))
+        scores = np.full((len(queries), most), -np.inf, np.float32)
+        rows = np.full((len(queries), most), -1, np.int64)
+        if not most:
+            return scores, rows
+        asked = np.arange(len(queries))
+        if 2 * k <= MAX_EF_SEARCH:
+            counts = self._look_up(queries, asked, most, allowed, scores, rows, exact=False)
+            asked = asked[counts < most]
+        if len(asked):
+            self._look_up(queries, asked, most, allowed, scores, rows, exact=True)
+        filled = int((rows >= 0).sum(axis=1).max(initial=0))
+        return scores[:, :filled], rows[:, :filled]
+
+    def _look_up(
+        self, queries: Float32, asked: Int64, k: int, allowed: Allowed | None, scores: Float32, rows: Int64, exact: bool
+    ) -> Int64:
+        """Fills in the answers of the queries ``asked``; returns how many each has."""
+        column, chosen = self._column, queries[asked]
+        length = np.linalg.norm(chosen, axis=1)
+        if column.cosine:  # the cosine to nothing is none, but its inner product is 0
+            chosen = np.where(length[:, None] > 0, chosen, 1)
+        operator, score = ("<=>", "1 - distance") if column.cosine else ("<#>", "-distance")
+        condition, parameters = _condition(allowed, column.table)
+        if not exact and 2 * k > EF_SEARCH:
+            self._database.fetch("SELECT set_config('hnsw.ef_search', %s, true)", [str(2 * k)])
+        found = self._database.fetch(
+            f"SELECT at, row, {score} FROM unnest(%s::vector[]) WITH ORDINALITY AS asked (query, at), LATERAL ("
+            f"SELECT row, {column.name} {operator} query AS distance FROM {column.table} {condition} "
+            # the sum keeps the planner from the approximate index
+            f"ORDER BY ({column.name} {operator} query){' + 0' if exact else ''} LIMIT %s) AS nearest",
+            [pack(chosen), *parameters, k],
+        )
+        counts = np.zeros(len(asked), np.int64)
+        if found:
+            at, row, value = (np.array(values) for values in zip(*found, strict=True))
+            at = at.astype(np.int64) - 1
+            order = np.lexsort((-value, at))
+            at, row, value = at[order], row[order], value[order]
+            counts = np.bincount(at, minlength=len(asked))
+            place = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+            rows[asked[at], place] = row
+            scores[asked[at], place] = value * length[at] if column.cosine else value
+        return counts
+
+
+def _condition(allowed: Allowed | None, table: str) -> tuple[str, list[Any]]:
+    if allowed is None:
+        return "", []
+    if isinstance(allowed, Selected):
+        if table == "memories":
+            return f"WHERE {allowed.condition}", allowed.parameters
+        return f"JOIN memories USING (row) WHERE {allowed.condition}", allowed.parameters
+    return "WHERE row = ANY(%s::bigint[])", [np.asarray(allowed).tolist()]

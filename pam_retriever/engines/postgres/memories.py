@@ -1,0 +1,201 @@
+"""The memories in PostgreSQL: the contract of ``storage.memories``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.channels import make_keys
+from pam_retriever.engines.postgres.connection import Connections
+from pam_retriever.engines.postgres.filters import PostgresCompiler
+from pam_retriever.engines.postgres.selected import Selected
+from pam_retriever.engines.postgres.vectors import pack, unpack
+from pam_retriever.engines.words import WordCounter
+from pam_retriever.errors import InvalidInput
+from pam_retriever.storage.columns import from_json
+from pam_retriever.types import Float32, Int64, Record
+
+MAX_ID_BYTES = 2_600  # what a B-tree page holds
+
+
+class PostgresMemories:
+    """The memories of one index.
+
+    Args:
+        database: where they are.
+        dim: length of the vectors.
+    """
+
+    def __init__(self, database: Connections, dim: int) -> None:
+        self._database, self._dim = database, dim
+        self._count_words = WordCounter()
+
+    def __len__(self) -> int:
+        return self._database.state.memories
+
+    @property
+    def words_version(self) -> int:
+        """Changes with every memory that is written or removed."""
+        return self._database.state.texts
+
+    @property
+    def last_row(self) -> int:
+        """The largest row that was ever stored."""
+        return self._database.state.last_row
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+        return _numbers(self._database.fetch("SELECT row FROM memories ORDER BY row"))
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those ids that are stored."""
+        # a NUL cannot be in a stored id, and PostgreSQL refuses it in any text
+        asked = [id for id in ids if "\x00" not in id]
+        return dict(self._database.fetch("SELECT id, row FROM memories WHERE id = ANY(%s::text[])", [asked]))
+
+    # ---- writing
+
+    def upsert(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str | None],
+        metadatas: Sequence[str],
+        vectors: Float32,
+        associations: Float32 | None,
+        observed: Sequence[bytes] | None = None,
+    ) -> Int64:
+        """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        assert observed is None, "no encoder makes vectors in an engine"
+        check_contents(ids, texts)
+        state, known = self._database.state, self.rows_of(ids)
+        rows = np.empty(len(ids), np.int64)
+        for place, id in enumerate(ids):
+            row = known.get(id)
+            if row is None:
+                row = state.last_row = state.last_row + 1
+            rows[place] = row
+        listed = rows.tolist()
+        state.memories += len(ids) - len(known)
+        state.texts = state.version
+        self._database.run_many(
+            "INSERT INTO memories (row, id, text, metadata, vector, version) VALUES (%s, %s, %s, %s, %s, %s) "
+            "ON CONFLICT (row) DO UPDATE SET text = excluded.text, metadata = excluded.metadata, "
+            "vector = excluded.vector, version = excluded.version",
+            zip(listed, ids, texts, metadatas, pack(vectors), [state.version] * len(ids), strict=True),
+        )
+        self._database.fetch("DELETE FROM words WHERE row = ANY(%s::bigint[])", [list(known.values())])
+        self._database.copy("words", ("text", "bool", "int8", "int4"), self._count_words(listed, texts, metadatas))
+        if state.generation and associations is not None:
+            self.set_keys(state.generation, rows, make_keys(vectors, associations))
+        return rows
+
+    def set_keys(self, generation: int, rows: Int64, keys: Float32) -> None:
+        """Stores the keys (n, width) of memories, replacing those that are there."""
+        self._database.run_many(
+            f"INSERT INTO keys_{generation} (row, key) VALUES (%s, %s) "
+            "ON CONFLICT (row) DO UPDATE SET key = excluded.key",
+            zip(rows.tolist(), pack(keys), strict=True),
+        )
+
+    def remove(self, rows: Int64) -> None:
+        """Removes memories by row, and their steps."""
+        state, listed = self._database.state, rows.tolist()
+        state.texts = state.version
+        tables = ["words", *([f"keys_{state.generation}"] if state.generation else [])]
+        for table in tables:
+            self._database.fetch(f"DELETE FROM {table} WHERE row = ANY(%s::bigint[])", [listed])
+        gone = self._database.fetch("DELETE FROM memories WHERE row = ANY(%s::bigint[]) RETURNING row", [listed])
+        state.memories -= len(gone)
+        self._database.run_many(
+            "INSERT INTO removals (version, memory) VALUES (%s, %s)", [(state.version, row) for (row,) in gone]
+        )
+
+    # ---- reading
+
+    def records(self, ids: Sequence[str]) -> dict[str, Record]:
+        """id -> memory, of those that are stored."""
+        asked = [id for id in ids if "\x00" not in id]
+        found = self._database.fetch(
+            "SELECT id, vector, text, metadata FROM memories WHERE id = ANY(%s::text[])", [asked]
+        )
+        return {columns[0]: self._record(*columns) for columns in found}
+
+    def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
+        """Records whose metadata satisfy a filter, in the order of adding."""
+        condition, parameters = PostgresCompiler().compile(where)
+        found = self._database.fetch(
+            f"SELECT id, vector, text, metadata FROM memories WHERE {condition} ORDER BY row LIMIT %s",
+            [*parameters, limit],
+        )
+        return [self._record(*columns) for columns in found]
+
+    def _record(self, id: str, vector: bytes, text: str | None, metadata: str) -> Record:
+        return Record(id, unpack([vector], self._dim)[0], text, from_json(metadata, f"The metadata of {id!r}"))
+
+    def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
+        """row -> (id, text, metadata as JSON), for the rows that are stored."""
+        found = self._database.fetch(
+            "SELECT row, id, text, metadata FROM memories WHERE row = ANY(%s::bigint[])", [np.unique(rows).tolist()]
+        )
+        return {row: (id, text, metadata) for row, id, text, metadata in found}
+
+    def rows_where(self, where: Mapping[str, Any]) -> Selected:
+        """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
+        return Selected(self._database, *PostgresCompiler().compile(where))
+
+    def all_vectors(self, dim: int) -> tuple[Int64, Float32, None]:
+        """Every row and its vector."""
+        found = self._database.fetch("SELECT row, vector FROM memories ORDER BY row")
+        return *_with_vectors(found, dim), None
+
+    def vectors_since(self, version: int) -> tuple[Int64, Float32]:
+        """The rows that were written after a version, sorted, and their vectors."""
+        found = self._database.fetch("SELECT row, vector FROM memories WHERE version > %s ORDER BY row", [version])
+        return _with_vectors(found, self._dim)
+
+    # ---- words
+
+    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        """The rows whose "text" or "labels" hold a term, sorted, and how often each does; of ``most`` rows at most."""
+        found = self._database.fetch(
+            "SELECT row, times FROM words WHERE term = %s AND label = %s ORDER BY row LIMIT %s",
+            [term, column == "labels", most],
+        )
+        return _numbers([(row,) for row, _ in found]), _numbers([(times,) for _, times in found])
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """The rows that have a text, and its length in characters."""
+        found = self._database.fetch("SELECT row, char_length(text) FROM memories WHERE text IS NOT NULL")
+        return _numbers([(row,) for row, _ in found]), _numbers([(length,) for _, length in found])
+
+    def metadatas(self, key: str) -> list[tuple[int, str, str]]:
+        """(row, id, metadata) of each memory that has a key."""
+        return self._database.fetch("SELECT row, id, metadata FROM memories WHERE entries ? %s", [key])
+
+
+def check_contents(ids: Sequence[str], texts: Sequence[str | None]) -> None:
+    """Refuses what PostgreSQL cannot hold.
+
+    Raises:
+        InvalidInput: an id that is too long to be looked up, or a NUL.
+    """
+    for id in ids:
+        if len(id.encode()) > MAX_ID_BYTES:
+            raise InvalidInput(
+                f"The id {id[:50]!r}... has {len(id.encode()):,} bytes.",
+                f"at most {MAX_ID_BYTES:,} in PostgreSQL",
+                "Shorten it.",
+            )
+    for at, text in enumerate(texts):
+        if text is not None and "\x00" in text:
+            raise InvalidInput(f"texts[{at}] holds a NUL character.", "text without, in PostgreSQL", "Remove it.")
+
+
+def _numbers(found: list[tuple[int]]) -> Int64:
+    return np.array([number for (number,) in found], np.int64)
+
+
+def _with_vectors(found: list[tuple[int, bytes]], dim: int) -> tuple[Int64, Float32]:
+    return _numbers([(row,) for row, _ in found]), unpack([vector for _, vector in found], dim)

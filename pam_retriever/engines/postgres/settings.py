@@ -1,0 +1,44 @@
+"""Settings and weights in PostgreSQL: the contract of ``storage.settings``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pam_retriever.engines.postgres.connection import Connections
+from pam_retriever.filters import to_json
+from pam_retriever.storage.columns import from_json
+
+
+class PostgresSettings:
+    """What is kept beside memories and trajectories.
+
+    Args:
+        database: where it is.
+    """
+
+    def __init__(self, database: Connections) -> None:
+        self._database = database
+
+    def get(self, key: str) -> Any:
+        """What ``set`` kept, or None."""
+        found = self._database.fetch("SELECT value FROM settings WHERE key = %s", [key])
+        return from_json(found[0][0], f"The setting {key!r}") if found else None
+
+    def set(self, key: str, value: Any) -> None:
+        """Keeps a value that JSON can hold."""
+        self._database.fetch(
+            "INSERT INTO settings VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            [key, to_json(value)],
+        )
+
+    def weights(self, name: str) -> bytes | None:
+        """What ``set_weights`` kept, or None."""
+        found = self._database.fetch("SELECT safetensors FROM weights WHERE name = %s", [name])
+        return bytes(found[0][0]) if found else None
+
+    def set_weights(self, name: str, safetensors: bytes) -> None:
+        """Keeps weights; those of that name are replaced."""
+        self._database.fetch(
+            "INSERT INTO weights VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET safetensors = excluded.safetensors",
+            [name, safetensors],
+        )

@@ -1,0 +1,155 @@
+"""The trajectories in PostgreSQL: the contract of ``storage.trajectories``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.engines.groups import grouped
+from pam_retriever.engines.postgres.connection import Connections
+from pam_retriever.engines.postgres.memories import PostgresMemories, check_contents
+from pam_retriever.storage.trajectories import Step
+from pam_retriever.types import Evidence, Float32, Int64, Times
+
+Steps = tuple[Int64, Int64, Int64, Float32]
+STEPS = "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps"
+
+
+class PostgresTrajectories:
+    """The trajectories of one index.
+
+    Args:
+        database: where they are.
+        memories: in the same database.
+    """
+
+    def __init__(self, database: Connections, memories: PostgresMemories) -> None:
+        self._database, self._memories = database, memories
+
+    def __len__(self) -> int:
+        count: int = self._database.fetch("SELECT count(*) FROM trajectories")[0][0]
+        return count
+
+    def last_number(self) -> int:
+        """The highest number that a trajectory ever had; 0 before the first."""
+        return self._database.state.last_trajectory
+
+    def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
+        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+
+        Returns:
+            Its number, and the number of the one that it replaces.
+        """
+        check_contents([id], [])
+        replaced = self._database.fetch("DELETE FROM trajectories WHERE id = %s RETURNING trajectory", [id])
+        self._log_removed(replaced)
+        state = self._database.state
+        number = state.last_trajectory = state.last_trajectory + 1
+        self._database.fetch("INSERT INTO trajectories (trajectory, id) VALUES (%s, %s)", [number, id])
+        self._database.copy(
+            "steps",
+            ("int8", "int4", "int8", "float8", "float8"),
+            [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps) if step],
+        )
+        return number, replaced[0][0] if replaced else None
+
+    def remove_short(self) -> None:
+        """Removes trajectories of which less than two steps are left."""
+        self._log_removed(
+            self._database.fetch(
+                "DELETE FROM trajectories WHERE trajectory NOT IN "
+                "(SELECT trajectory FROM steps GROUP BY trajectory HAVING count(*) > 1) RETURNING trajectory"
+            )
+        )
+
+    def _log_removed(self, removed: list[tuple[int]]) -> None:
+        version = self._database.state.version
+        self._database.run_many(
+            "INSERT INTO removals (version, trajectory) VALUES (%s, %s)", [(version, number) for (number,) in removed]
+        )
+
+    # ---- reading
+
+    def experienced(self, without: Sequence[str] = ()) -> Steps:
+        """All steps in order, but those of the named trajectories.
+
+        Returns:
+            Rows, trajectories, positions and salience (1 where none was given), (S,) each.
+        """
+        found = self._database.fetch(
+            f"{STEPS} WHERE trajectory NOT IN (SELECT trajectory FROM trajectories WHERE id = ANY(%s::text[])) "
+            "ORDER BY trajectory, position",
+            [list(without)],
+        )
+        return _steps(found)
+
+    def experienced_since(self, number: int) -> Steps:
+        """The steps of the trajectories numbered above ``number``; as ``experienced``."""
+        return _steps(self._database.fetch(f"{STEPS} WHERE trajectory > %s ORDER BY trajectory, position", [number]))
+
+    def removed_since(self, version: int) -> tuple[Int64, Int64]:
+        """The rows of the memories, and the numbers of the trajectories, that were removed after a version."""
+        found = self._database.fetch("SELECT memory, trajectory FROM removals WHERE version > %s", [version])
+        memories = [memory for memory, _ in found if memory is not None]
+        trajectories = [trajectory for _, trajectory in found if trajectory is not None]
+        return np.array(memories, np.int64), np.array(trajectories, np.int64)
+
+    def experienced_when(self) -> Times:
+        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        return _times(self._database.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position"))
+
+    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
+        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        total: int = self._database.fetch("SELECT count(*) FROM steps")[0][0]
+        found = self._of_each("SELECT count(*) FROM steps WHERE row = value", rows)
+        return np.array([count for (count,) in found], np.int64), total
+
+    def newest_time(self) -> float | None:
+        """The latest timestamp of any step, or None."""
+        newest: float | None = self._database.fetch("SELECT max(timestamp) FROM steps")[0][0]
+        return newest
+
+    def last_times(self, rows: Int64) -> Times:
+        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        return _times(self._of_each("SELECT max(timestamp) FROM steps WHERE row = value", rows))
+
+    def _of_each(self, query: str, rows: Int64) -> list[tuple[Any]]:
+        return self._database.fetch(
+            f"SELECT ({query}) FROM unnest(%s::bigint[]) WITH ORDINALITY AS asked (value, at) ORDER BY at",
+            [rows.tolist()],
+        )
+
+    def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
+        """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
+        return grouped(self._memories.metadatas(group_by), group_by, order_by)
+
+    def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+        """hit row -> the occasions on which it met one of ``cues``, nearest first."""
+        found = self._database.fetch(
+            "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
+            "JOIN steps AS b ON b.trajectory = a.trajectory "
+            "AND b.position BETWEEN a.position - %s AND a.position + %s AND b.row != a.row "
+            "JOIN trajectories AS t ON t.trajectory = a.trajectory JOIN memories AS m ON m.row = a.row "
+            "WHERE a.row = ANY(%s::bigint[]) ORDER BY abs(b.position - a.position), t.trajectory, a.position",
+            [window, window, cues.tolist()],
+        )
+        meetings: dict[int, list[Evidence]] = {}
+        for row, trajectory, cue, cue_at, hit_at in found:
+            meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
+        return meetings
+
+
+def _steps(found: list[tuple[int, int, int, float]]) -> Steps:
+    rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
+    return (
+        np.array(rows, np.int64),
+        np.array(trajectories, np.int64),
+        np.array(positions, np.int64),
+        np.array(salience, np.float32),
+    )
+
+
+def _times(found: list[tuple[float | None]]) -> Times:
+    return np.array([time for (time,) in found], np.float64)  # None becomes NaN

@@ -1,0 +1,39 @@
+"""The words of texts and of the strings in their metadata, counted as the folder's own index counts them."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+
+from pam_retriever.storage.words import LABELS, TOKENIZER
+
+MOST_BYTES = 1_000  # of a term, UTF-8; a longer one is no word
+
+Word = tuple[str, bool, int, int]
+"""Term, whether it is a label, row, how often."""
+
+
+class WordCounter:
+    """SQLite's own tokenizer and stemmer, so that an engine finds what a folder would find."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._run = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False).execute
+        self._run(f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = '{TOKENIZER}')")
+        self._run("CREATE VIRTUAL TABLE places USING fts5vocab (words, instance)")
+
+    def __call__(self, rows: Sequence[int], texts: Sequence[str | None], metadatas: Sequence[str]) -> list[Word]:
+        """The words of each memory that has a text."""
+        with self._mutex:
+            labels = LABELS.replace("{0}.metadata", "?3")
+            for row, text, metadata in zip(rows, texts, metadatas, strict=True):
+                if text is not None:
+                    self._run(f"INSERT INTO words (rowid, text, labels) SELECT ?1, ?2, {labels}", [row, text, metadata])
+            found = self._run(
+                "SELECT term, col = 'labels', doc, count(*) FROM places WHERE length(CAST(term AS BLOB)) <= ? "
+                "GROUP BY term, col, doc",
+                [MOST_BYTES],
+            ).fetchall()
+            self._run("INSERT INTO words (words) VALUES ('delete-all')")
+        return [(term, bool(label), row, times) for term, label, row, times in found]

@@ -1,0 +1,36 @@
+"""Which memories an answer may come from: rows in memory, or a filter that an engine applies itself."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from pam_retriever.types import Bools, Int64
+
+
+class Selection(Protocol):
+    """What a filter leaves, in an engine. NumPy takes it for the array of its rows, sorted, and fetches them then."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Int64:
+        """All of them."""
+
+    def holds(self, rows: Int64) -> Bools:
+        """Whether each of ``rows`` (n,) is among them."""
+
+
+Allowed = Int64 | Selection
+"""Sorted rows, or a selection."""
+
+
+def holds(allowed: Allowed, rows: Int64) -> Bools:
+    """Whether each of ``rows`` (n,) may be answered."""
+    if not isinstance(allowed, np.ndarray):
+        return allowed.holds(rows)
+    if not len(allowed):
+        return np.zeros(len(rows), bool)
+    found: Bools = np.take(allowed, np.searchsorted(allowed, rows), mode="clip") == rows
+    return found
