@@ -12,8 +12,10 @@ The flow, one module a step::
 from pam_retriever.__about__ import __version__
 from pam_retriever.channels import Channels
 from pam_retriever.config import FitConfig
+from pam_retriever.engines import PgVectorBackend
 from pam_retriever.errors import (
     EmptyIndex,
+    EngineUnavailable,
     IndexClosed,
     IndexFormatError,
     IndexLocked,
@@ -36,6 +38,7 @@ __all__ = [
     "Channels",
     "CompositeEncoder",
     "EmptyIndex",
+    "EngineUnavailable",
     "Evidence",
     "FitConfig",
     "FitReport",
@@ -52,6 +55,7 @@ __all__ = [
     "NotFitted",
     "OutwardPredictor",
     "PAMError",
+    "PgVectorBackend",
     "PredictiveAssociativeIndex",
     "PredictorConfig",
     "ReadOnlyIndex",

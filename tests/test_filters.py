@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 import pytest
+from engine_servers import ENGINES, fresh_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,10 +89,28 @@ def passes(metadata, key, op, value) -> bool:
 @settings(max_examples=300)
 @given(metadatas, filters)
 def test_the_compiled_filter_finds_what_python_finds(stored, where):
-    index = PredictiveAssociativeIndex(dim=1, backend="exact")
+    compare(PredictiveAssociativeIndex(dim=1, backend="exact"), stored, where)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_an_engine_finds_what_python_finds(kind):
+    index = PredictiveAssociativeIndex(dim=1, backend=fresh_engine(kind))
+
+    @settings(max_examples=150, deadline=None)
+    @given(metadatas, filters)
+    def follow(stored, where):
+        index.delete([str(n) for n in range(8)])
+        compare(index, stored, where)
+
+    follow()
+    index.close()
+
+
+def compare(index, stored, where):
     ids = index.add([[1.0]] * len(stored), [str(n) for n in range(len(stored))], metadatas=stored)
-    found = {hit.id for hit in index.search([1.0], k=100, where=where)}
-    assert found == {id for id, metadata in zip(ids, stored, strict=True) if holds(metadata, where)}
+    expected = {id for id, metadata in zip(ids, stored, strict=True) if holds(metadata, where)}
+    assert {hit.id for hit in index.search([1.0], k=100, where=where)} == expected
+    assert {record.id for record in index.find(where)} == expected
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from engine_servers import ENGINES, fresh_engine
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -26,7 +27,10 @@ class IndexMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "index" if durable else None
         self.model: dict[str, tuple[np.ndarray, str, dict]] = {}
-        if self.path:
+        self.engine = fresh_engine(self.backend) if self.backend in ENGINES else None
+        if self.engine:
+            self.index = PredictiveAssociativeIndex(DIM, backend=self.engine)
+        elif self.path:
             self.index = PredictiveAssociativeIndex.open(self.path, dim=DIM, backend=self.backend)
         else:
             self.index = PredictiveAssociativeIndex(dim=DIM, backend=self.backend)
@@ -53,7 +57,10 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        if self.path:
+        if self.engine:
+            self.index.close()
+            self.index = PredictiveAssociativeIndex(backend=self.engine)
+        elif self.path:
             self.index.close()
             self.index = PredictiveAssociativeIndex.open(self.path)
 
@@ -106,3 +113,9 @@ class IndexMachine(RuleBasedStateMachine):
 def test_any_sequence_of_calls(backend):
     machine = type("Machine", (IndexMachine,), {"backend": backend})
     run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=25, deadline=None))
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_any_sequence_of_calls_in_an_engine(kind):
+    machine = type("Machine", (IndexMachine,), {"backend": kind})
+    run_state_machine_as_test(machine, settings=settings(max_examples=10, stateful_step_count=20, deadline=None))

@@ -10,14 +10,15 @@ from typing import Any, Literal, TypeVar
 
 from pam_retriever.bank import Bank
 from pam_retriever.config import FitConfig
-from pam_retriever.errors import Interrupted, InvalidInput
+from pam_retriever.engines.export import copy_of
+from pam_retriever.errors import Interrupted
 from pam_retriever.fitted import describe, read_learnt
 from pam_retriever.forgetting import least
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
-from pam_retriever.storage import weights
+from pam_retriever.storage import snapshot, weights
 from pam_retriever.storing import Added, Told, link
 from pam_retriever.storing import store as store_episodes
 from pam_retriever.switchover import Switchover
@@ -266,7 +267,9 @@ class EngineBank(Bank):
             switchover.generation.close()
 
     def save(self, folder: Path, overwrite: bool) -> None:
-        """Writes a copy of the whole index to a folder."""
-        raise InvalidInput(
-            "save() is not for an index in an engine.", "a folder's index", "Use the engine's own backup."
-        )
+        """Writes a copy of the whole index to a folder, for ``load`` or ``open``."""
+        documents = copy_of(self._engine, self.dim, self.associative)
+        try:
+            snapshot.write_snapshot(folder, {**self.manifest, "backend": "faiss"}, documents, self.predictor, overwrite)
+        finally:
+            documents.close()

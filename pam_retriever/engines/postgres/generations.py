@@ -33,11 +33,11 @@ class Generation:
 
     def __init__(self, database: Connections, width: int) -> None:
         self._database = database
-        self._connection = database.connect()  # of its own: nobody waits for it
+        self._own = database.connect()  # of its own: nobody waits for it
         with self._explained():
             self._drop_abandoned()
             self.number = int(
-                self._connection.execute(
+                self._own.execute(
                     "INSERT INTO generations DEFAULT VALUES RETURNING number, pg_advisory_lock(%s, number::int)",
                     [MAKING],
                 ).fetchall()[0][0]
@@ -49,7 +49,7 @@ class Generation:
     def fill(self, rows: Int64, vectors: Float32, predict: Callable[[Float32], Float32]) -> None:
         """Puts in the keys of memories."""
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(self.column.table))
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._explained(), self._own.cursor() as cursor:
             for start in range(0, len(rows), AT_ONCE):
                 some = slice(start, start + AT_ONCE)
                 keys = pack(make_keys(vectors[some], predict(vectors[some])))
@@ -58,16 +58,16 @@ class Generation:
                     for pair in zip(rows[some].tolist(), keys, strict=True):
                         copy.write_row(pair)
             if len(rows) >= INDEXED_FROM:
-                build_index(self._connection, self.column)
+                build_index(self._own, self.column)
             self._run("ANALYZE {}", self.column.table)
 
     def close(self) -> None:
         """Ends the making of it: in use by now, or to be dropped by the next."""
-        self._connection.close()
+        self._own.close()
 
     def _drop_abandoned(self) -> None:
         """Drops tables whose maker is gone, and those that were replaced before the last switch."""
-        abandoned = self._connection.execute(
+        abandoned = self._own.execute(
             "DELETE FROM generations WHERE number < (SELECT coalesce(max(number), 0) FROM generations WHERE replaced) "
             "AND replaced OR NOT replaced AND number != (SELECT generation FROM state) "
             "AND pg_try_advisory_lock(%s, number::int) RETURNING number",
@@ -75,11 +75,11 @@ class Generation:
         ).fetchall()
         for (number,) in abandoned:
             self._run("DROP TABLE IF EXISTS {}", f"keys_{number}")
-        self._connection.execute("SELECT pg_advisory_unlock_all()")
+        self._own.execute("SELECT pg_advisory_unlock_all()")
 
     def _run(self, statement: str, table: str, *numbers: int) -> None:
         values = [sql.Identifier(table), *(sql.Literal(number) for number in numbers)]
-        self._connection.execute(sql.SQL(statement).format(*values))  # type: ignore[arg-type]
+        self._own.execute(sql.SQL(statement).format(*values))  # type: ignore[arg-type]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -24,6 +24,11 @@ class PostgresSettings:
         found = self._database.fetch("SELECT value FROM settings WHERE key = %s", [key])
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
+    def all(self) -> dict[str, Any]:
+        """Every setting."""
+        found = self._database.fetch("SELECT key, value FROM settings ORDER BY key")
+        return {key: from_json(value, f"The setting {key!r}") for key, value in found}
+
     def set(self, key: str, value: Any) -> None:
         """Keeps a value that JSON can hold."""
         self._database.fetch(

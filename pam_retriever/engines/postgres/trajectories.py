@@ -85,6 +85,16 @@ class PostgresTrajectories:
         )
         return _steps(found)
 
+    def named(self) -> list[tuple[int, str]]:
+        """The number and the id of each trajectory."""
+        return self._database.fetch("SELECT trajectory, id FROM trajectories ORDER BY trajectory")
+
+    def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
+        """Trajectory, position, row, timestamp and salience of each step."""
+        return self._database.fetch(
+            "SELECT trajectory, position, row, timestamp, salience FROM steps ORDER BY trajectory, position"
+        )
+
     def experienced_since(self, number: int) -> Steps:
         """The steps of the trajectories numbered above ``number``; as ``experienced``."""
         return _steps(self._database.fetch(f"{STEPS} WHERE trajectory > %s ORDER BY trajectory, position", [number]))

@@ -1,0 +1,30 @@
+"""Real engines for tests: one PostgreSQL for the whole run, and an index of its own for whoever asks."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from functools import cache
+from typing import Any
+
+import pgserver
+
+from pam_retriever import PgVectorBackend
+
+ENGINES = ["pgvector"]
+numbers = itertools.count()
+
+
+@cache
+def postgres() -> Any:
+    """The server, which stops with the process. A folder of its own: it opens the folders above for its user."""
+    return pgserver.get_server(tempfile.mkdtemp(prefix="pam-postgres-"), cleanup_mode="delete")
+
+
+def fresh_engine(kind: str) -> Any:
+    """An engine without an index in it."""
+    return {"pgvector": fresh_postgres}[kind]()
+
+
+def fresh_postgres(**options: Any) -> PgVectorBackend:
+    return PgVectorBackend(postgres().get_uri(), schema=f"index_{next(numbers)}", **options)
