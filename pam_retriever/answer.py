@@ -17,7 +17,7 @@ from pam_retriever.fusion import Fused, fuse
 from pam_retriever.hops import Hops, by_confidence, follow
 from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues, trusted_cues
 from pam_retriever.request import Request
-from pam_retriever.selection import Allowed, holds
+from pam_retriever.selection import holds
 from pam_retriever.storage.columns import from_json
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
@@ -135,7 +135,7 @@ class Asking:
         return found
 
     def _find(
-        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Allowed | None
+        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None
     ) -> list[Found]:
         def find(pool: int | None) -> list[Found]:
             return self._look_up(cues, plain, texts, pool, allowed)
@@ -143,7 +143,7 @@ class Asking:
         return find(k) if self._decay is None else faded(find, k, self._fade, self._min_score)
 
     def _look_up(
-        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Allowed | None
+        self, cues: Cues, plain: Cues, texts: list[str] | None, k: int | None, allowed: Int64 | None
     ) -> list[Found]:
         bank = self._bank
         if self._channels is None and self._by_confidence:

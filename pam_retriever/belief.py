@@ -24,7 +24,7 @@ from pam_retriever.channels import query_vectors
 from pam_retriever.links import Links
 from pam_retriever.ranges import concatenated
 from pam_retriever.recall import Cues, Found
-from pam_retriever.selection import Allowed, holds
+from pam_retriever.selection import holds
 from pam_retriever.trust import LOOK_ALIKE_TEMPERATURE, LOOK_ALIKES, NAMED, SHARPENED, channels_of, confidence
 from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
 
@@ -61,7 +61,7 @@ class Knowledge:
 
 
 def believe(
-    known: Cues, plain: Cues, knowledge: Knowledge, k: int | None, allowed: Allowed | None, min_score: float | None
+    known: Cues, plain: Cues, knowledge: Knowledge, k: int | None, allowed: Int64 | None, min_score: float | None
 ) -> list[Found]:
     """The answers to Q cues.
 
@@ -199,7 +199,7 @@ def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> P
 
 
 def _by_appearance(
-    known: Cues, plain: Cues, t: Float32, knowledge: Knowledge, pool: int, allowed: Allowed | None
+    known: Cues, plain: Cues, t: Float32, knowledge: Knowledge, pool: int, allowed: Int64 | None
 ) -> Part:
     """The shares of memories that were never experienced, of which only p itself says something."""
     trust, similar = knowledge.trust, knowledge.similar
@@ -218,7 +218,7 @@ def _by_appearance(
     return at, rows[at, place], shares[at, place]
 
 
-def _gather_by_pair(parts: list[Part], own: Int64, allowed: Allowed | None) -> tuple[Int64, Int64, Float32]:
+def _gather_by_pair(parts: list[Part], own: Int64, allowed: Int64 | None) -> tuple[Int64, Int64, Float32]:
     """Adds up each part by (query, row): the pairs, and their values (E, parts)."""
     query = np.concatenate([part[0] for part in parts])
     row = np.concatenate([part[1] for part in parts])

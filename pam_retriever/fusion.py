@@ -15,7 +15,7 @@ from pam_retriever.channels import Channels, query_vectors
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.recall import Cues, Found
-from pam_retriever.selection import Allowed, holds
+from pam_retriever.selection import holds
 from pam_retriever.types import Float32, Int64
 
 # Weights, chosen on two conversations of LoCoMo (docs/real-data.md). The lexical score is scaled to 1 for the
@@ -45,7 +45,7 @@ def fuse(
     k: int,
     *,
     min_score: float | None = None,
-    allowed: Allowed | None = None,
+    allowed: Int64 | None = None,
 ) -> list[Found]:
     """The best memories for queries that are given as vectors and as words.
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pam_retriever.selection import Allowed
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.words import Tokenizer
 from pam_retriever.types import Float32, Int64
@@ -56,7 +55,7 @@ class Lexicon:
         """The terms of a query, stemmed, without stop words."""
         return self._tokenize(text)
 
-    def best(self, terms: list[str], n: int, allowed: Allowed | None) -> Int64:
+    def best(self, terms: list[str], n: int, allowed: Int64 | None) -> Int64:
         """The ``n`` rows with the highest BM25 of their own words; those without any of them are left out."""
         self._follow_changes()
         scores = np.zeros(len(self._lengths), np.float32)

@@ -10,7 +10,6 @@ import numpy as np
 
 from pam_retriever.backends import Backend
 from pam_retriever.channels import Channels, query_vectors, unit
-from pam_retriever.selection import Allowed
 from pam_retriever.types import Float32, Int64
 
 # Cue completion: a query that is no stored state stands for its nearest memories, weighted by
@@ -194,7 +193,7 @@ def look_up(
     k: int | None,
     *,
     min_score: float | None = None,
-    allowed: Allowed | None = None,
+    allowed: Int64 | None = None,
     intersect: bool = False,
 ) -> list[Found]:
     """One ANN look-up for all cues.
@@ -251,9 +250,7 @@ def _parts(
     return similarity, rest / np.float32(channels.association)
 
 
-def _search_ball(
-    backend: Backend, queries: Float32, min_score: float, allowed: Allowed | None
-) -> tuple[Float32, Int64]:
+def _search_ball(backend: Backend, queries: Float32, min_score: float, allowed: Int64 | None) -> tuple[Float32, Int64]:
     """Widens the search until every query's last hit is out of the ball, or all is in it."""
     limit = len(backend) if allowed is None else len(allowed)
     k = min(FIRST_RANGE, limit)

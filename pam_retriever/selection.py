@@ -10,7 +10,11 @@ from pam_retriever.types import Bools, Int64
 
 
 class Selection(Protocol):
-    """What a filter leaves, in an engine. NumPy takes it for the array of its rows, sorted, and fetches them then."""
+    """What a filter leaves, in an engine.
+
+    It stands for the array of its rows, sorted: NumPy takes it for that, and fetches them then. So what takes such an
+    array also takes this; what only looks some rows up asks ``holds``, and a look-up in the engine applies the filter.
+    """
 
     def __len__(self) -> int:
         """How many there are."""
@@ -22,11 +26,7 @@ class Selection(Protocol):
         """Whether each of ``rows`` (n,) is among them."""
 
 
-Allowed = Int64 | Selection
-"""Sorted rows, or a selection."""
-
-
-def holds(allowed: Allowed, rows: Int64) -> Bools:
+def holds(allowed: Int64 | Selection, rows: Int64) -> Bools:
     """Whether each of ``rows`` (n,) may be answered."""
     if not isinstance(allowed, np.ndarray):
         return allowed.holds(rows)

@@ -137,7 +137,8 @@ class EngineBank(Bank):
             self.links = Links(*trajectories.experienced())
         else:
             memories, replaced = trajectories.removed_since(seen.version)
-            self.links.append(*trajectories.experienced_since(seen.last_trajectory), replaced.tolist())
+            rows, numbers, positions, salience = trajectories.experienced_since(seen.last_trajectory)
+            self.links.append(rows, numbers, positions, salience, replaced.tolist())
             self.links.remove(memories)
         self._seen = replace(state, model=seen.model)
 

@@ -25,7 +25,7 @@ def copy_of(store: Any, dim: int, associative: Backend | None) -> Documents:
         blobs, listed, contents = to_blobs(vectors), rows.tolist(), store.memories.contents(rows)
         run_many(
             "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)",
-            ((row, *contents[row], checksum(*contents[row], blob)) for row, blob in zip(listed, blobs, strict=True)),
+            ((row, *contents[row], _checksum(contents[row], blob)) for row, blob in zip(listed, blobs, strict=True)),
         )
         predicted = [None] * len(rows) if associative is None else to_blobs(associative.keys(rows)[:, dim:])
         run_many("INSERT INTO vectors VALUES (?, ?, ?)", zip(listed, blobs, predicted, strict=True))
@@ -38,3 +38,8 @@ def copy_of(store: Any, dim: int, associative: Backend | None) -> Documents:
             "INSERT INTO settings VALUES (?, ?)", ((key, to_json(value)) for key, value in store.settings.all().items())
         )
     return documents
+
+
+def _checksum(contents: tuple[str, str | None, str], vector: bytes) -> int:
+    id, text, metadata = contents
+    return checksum(id, text, metadata, vector)

@@ -76,7 +76,8 @@ def unpack_predictor(packed: bytes, model: dict[str, Any], dim: int, where: str)
 def _most_bytes(config: PredictorConfig) -> int:
     with torch.device("meta"):
         shape = Predictor(config)  # allocates nothing
-    return sum(t.numel() * t.element_size() for t in shape.state_dict().values()) + HEADER
+    most: int = sum(t.numel() * t.element_size() for t in shape.state_dict().values()) + HEADER
+    return most
 
 
 def _too_large(where: Path | str, size: int, config: PredictorConfig) -> IndexFormatError:

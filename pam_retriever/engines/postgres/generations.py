@@ -79,7 +79,7 @@ class Generation:
 
     def _run(self, statement: str, table: str, *numbers: int) -> None:
         values = [sql.Identifier(table), *(sql.Literal(number) for number in numbers)]
-        self._own.execute(sql.SQL(statement).format(*values))  # type: ignore[arg-type]
+        self._own.execute(sql.SQL(statement).format(*values))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -11,7 +11,6 @@ from pam_retriever.channels import unit
 from pam_retriever.engines.postgres.connection import EF_SEARCH, Connections
 from pam_retriever.engines.postgres.selected import Selected
 from pam_retriever.engines.postgres.vectors import pack, unpack
-from pam_retriever.selection import Allowed
 from pam_retriever.types import Float32, Int64
 
 MAX_EF_SEARCH = 1_000  # pgvector's own limit
@@ -81,7 +80,7 @@ class PostgresKeys:
         keys = unpack([vector for (vector,) in found], column.width)
         return (unit(keys) if column.cosine else keys)[place]
 
-    def search(self, queries: Float32, k: int, allowed: Allowed | None = None) -> tuple[Float32, Int64]:
+    def search(self, queries: Float32, k: int, allowed: Int64 | Selected | None = None) -> tuple[Float32, Int64]:
         """The ``k`` best rows of each query; see ``backends.base``."""
         if allowed is not None and isinstance(allowed, np.ndarray) and not len(allowed):
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
@@ -100,7 +99,14 @@ class PostgresKeys:
         return scores[:, :filled], rows[:, :filled]
 
     def _look_up(
-        self, queries: Float32, asked: Int64, k: int, allowed: Allowed | None, scores: Float32, rows: Int64, exact: bool
+        self,
+        queries: Float32,
+        asked: Int64,
+        k: int,
+        allowed: Int64 | Selected | None,
+        scores: Float32,
+        rows: Int64,
+        exact: bool,
     ) -> Int64:
         """Fills in the answers of the queries ``asked``; returns how many each has."""
         column, chosen = self._column, queries[asked]
@@ -131,7 +137,7 @@ class PostgresKeys:
         return counts
 
 
-def _condition(allowed: Allowed | None, table: str) -> tuple[str, list[Any]]:
+def _condition(allowed: Int64 | Selected | None, table: str) -> tuple[str, list[Any]]:
     if allowed is None:
         return "", []
     if isinstance(allowed, Selected):
