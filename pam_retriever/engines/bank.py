@@ -83,7 +83,7 @@ class EngineBank(Bank):
 
     def __init__(self, engine: Any, dim: int | None) -> None:
         store, self.dim = engine.connect(dim)
-        self._engine = store
+        self._engine, self._engine_backend = store, engine
         self._documents, self._home, self._source, self._switchovers = store, None, None, []
         self.manifest, self.folder, self.space = {"backend": engine.name, "dim": self.dim}, None, None
         self.lexicon = Lexicon(store)
