@@ -12,6 +12,7 @@ import pytest
 from conftest import DIM, TINY, WINDOW, new_index
 from engine_servers import fresh_postgres, postgres
 
+from benchmarks.scaling import engine_kills
 from pam_retriever import (
     EngineUnavailable,
     IndexClosed,
@@ -371,3 +372,9 @@ def test_a_password_is_in_no_message():
     with pytest.raises(EngineUnavailable) as raised:
         PredictiveAssociativeIndex(4, backend=engine)
     assert "secret" not in str(raised.value) + repr(engine)
+
+
+def test_nothing_acknowledged_is_lost_when_the_server_is_killed():
+    result = engine_kills.run(kills=1, seed=0, between=(0.5, 0.6))
+    assert result["acknowledged_calls"] > 10
+    assert result["errors"] == result["differences"] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -62,7 +62,9 @@ class Generation:
             self._run("ANALYZE {}", self.column.table)
 
     def close(self) -> None:
-        """Ends the making of it: in use by now, or to be dropped by the next."""
+        """Ends the making of it: it is in use by now, or is dropped."""
+        with suppress(EngineUnavailable), self._explained():  # what stays is dropped by the next fit
+            self._drop_abandoned()
         self._own.close()
 
     def _drop_abandoned(self) -> None:
