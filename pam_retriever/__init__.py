@@ -12,7 +12,7 @@ The flow, one module a step::
 from pam_retriever.__about__ import __version__
 from pam_retriever.channels import Channels
 from pam_retriever.config import FitConfig
-from pam_retriever.engines import PgVectorBackend
+from pam_retriever.engines import MilvusBackend, PgVectorBackend
 from pam_retriever.errors import (
     EmptyIndex,
     EngineUnavailable,
@@ -50,6 +50,7 @@ __all__ = [
     "InvalidInput",
     "JointConfig",
     "JointTrainer",
+    "MilvusBackend",
     "MissingExtra",
     "Modality",
     "NotFitted",

@@ -76,7 +76,7 @@ class Compiler:
             )
         self._conditions += 1
         self._check_size()
-        return self._join([self._term(key, value, depth) for key, value in where.items()], "AND")
+        return self.join([self._term(key, value, depth) for key, value in where.items()], "AND")
 
     def _term(self, key: Any, value: Any, depth: int) -> str:
         if not isinstance(key, str):
@@ -84,21 +84,21 @@ class Compiler:
         if key in ("$and", "$or"):
             if not isinstance(value, list | tuple):
                 raise InvalidInput(f"Got {value!r} for {key}.", "a list of filters", "Wrap it in [ ].")
-            return self._join([self._condition(v, depth + 1) for v in value], key[1:].upper())
+            return self.join([self._condition(v, depth + 1) for v in value], key[1:].upper())
         if key == "$not":
-            return f"NOT {self._condition(value, depth + 1)}"
+            return self.negated(self._condition(value, depth + 1))
         if key.startswith("$"):
             _refuse_operator(key, COMBINERS)
         if not isinstance(value, Mapping):
             value = {"$eq": value}
-        return self._join([self._test(_storable(key), op, operand) for op, operand in value.items()], "AND")
+        return self.join([self._test(_storable(key), op, operand) for op, operand in value.items()], "AND")
 
     def _test(self, key: str, operator: Any, operand: Any) -> str:
         """One operator on one key."""
         if operator == "$ne":
-            return f"NOT {self._test(key, '$eq', operand)}"
+            return self.negated(self._test(key, "$eq", operand))
         if operator == "$nin":
-            return f"NOT {self._test(key, '$in', operand)}"
+            return self.negated(self._test(key, "$in", operand))
         if operator == "$in":
             if not isinstance(operand, list | tuple | set | frozenset):
                 raise InvalidInput(f"Got {operand!r} for $in.", "a list of values", "Wrap it in [ ].")
@@ -106,11 +106,11 @@ class Compiler:
         if operator == "$contains":
             kind, value = _comparable(operand, equality=False)
             tests = [self.has_entry(key, kind, value)]
-            return self._join([*tests, self.has_part(key, value)] if kind == "text" else tests, "OR")
+            return self.join([*tests, self.has_part(key, value)] if kind == "text" else tests, "OR")
         if operator == "$exists":
             if not isinstance(operand, bool):
                 raise InvalidInput(f"Got {operand!r} for $exists.", "True or False", "Use a bool.")
-            return f"{'' if operand else 'NOT '}{self.has(key)}"
+            return self.has(key) if operand else self.negated(self.has(key))
         if operator not in COMPARISONS:
             _refuse_operator(operator, OPERATORS)
         if operand is None and operator == "$eq":
@@ -128,16 +128,20 @@ class Compiler:
             else:
                 kind, value = _comparable(operand, equality=True)
                 by_kind.setdefault(kind, []).append(value)
-        return self._join(terms + [self.is_among(key, kind, values) for kind, values in by_kind.items()], "OR")
+        return self.join(terms + [self.is_among(key, kind, values) for kind, values in by_kind.items()], "OR")
 
-    def _join(self, terms: list[str], word: str) -> str:
+    def join(self, terms: list[str], word: str) -> str:
         """Joins in halves, so that depth grows with the logarithm; an empty AND holds, an empty OR does not."""
         if len(terms) > 2:
             middle = len(terms) // 2
-            terms = [self._join(terms[:middle], word), self._join(terms[middle:], word)]
+            terms = [self.join(terms[:middle], word), self.join(terms[middle:], word)]
         return f"({f' {word} '.join(terms)})" if terms else (self.true if word == "AND" else self.false)
 
     # ---- the tests, as SQLite has them
+
+    def negated(self, test: str) -> str:
+        """The test does not hold."""
+        return f"NOT {test}"
 
     def has(self, key: str) -> str:
         """The key is there."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import shutil
 import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pgserver
 
-from pam_retriever import PgVectorBackend
+from pam_retriever import MilvusBackend, PgVectorBackend
 
-ENGINES = ["pgvector"]
+ENGINES = ["pgvector", "milvus"]
 numbers = itertools.count()
 
 
@@ -23,8 +26,19 @@ def postgres() -> Any:
 
 def fresh_engine(kind: str) -> Any:
     """An engine without an index in it."""
-    return {"pgvector": fresh_postgres}[kind]()
+    return {"pgvector": fresh_postgres, "milvus": fresh_milvus}[kind]()
 
 
 def fresh_postgres(**options: Any) -> PgVectorBackend:
     return PgVectorBackend(postgres().get_uri(), schema=f"index_{next(numbers)}", **options)
+
+
+@cache
+def milvus_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="pam-milvus-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def fresh_milvus(**options: Any) -> MilvusBackend:
+    return MilvusBackend(milvus_folder() / f"index_{next(numbers)}.db", **options)

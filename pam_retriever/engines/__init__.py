@@ -1,6 +1,7 @@
 """Database engines that an index can live in: PostgreSQL with pgvector, and Milvus."""
 
 from pam_retriever.engines.base import Engine
+from pam_retriever.engines.milvus.backend import MilvusBackend
 from pam_retriever.engines.postgres.backend import PgVectorBackend
 
-__all__ = ["Engine", "PgVectorBackend"]
+__all__ = ["Engine", "MilvusBackend", "PgVectorBackend"]

@@ -248,8 +248,8 @@ class EngineBank(Bank):
             with store.transaction():
                 last = store.trajectories.last_number()
                 store.switch(made.generation)
-                _, told = store_episodes(store, episodes, lambda vectors: predict(predictor, vectors))
                 store.catch_up(made.generation, made.version, lambda vectors: predict(predictor, vectors))
+                _, told = store_episodes(store, episodes, lambda vectors: predict(predictor, vectors))
                 learnt_to = store.trajectories.last_number() if last == made.learnt_to else made.learnt_to
                 learnt = describe(trust, learnt_to, recipe)
                 store.settings.set("model", {**model, "window": window, **learnt})

@@ -14,6 +14,7 @@ from psycopg import conninfo, sql
 
 from pam_retriever.engines.postgres.faults import explained, interrupted
 from pam_retriever.engines.postgres.vectors import adapt_vectors
+from pam_retriever.engines.state import State
 from pam_retriever.errors import EngineUnavailable, IndexClosed
 
 IDLE = 8  # connections that are kept for the next call
@@ -30,31 +31,6 @@ SELECT set_config('search_path', quote_ident(%s) || ', ' || current_setting('sea
         false)
 """
 T = TypeVar("T")
-
-
-@dataclass
-class State:
-    """The one row that every call reads first.
-
-    Attributes:
-        version: counted up by every transaction that writes.
-        model: the version at which predictor, encoder or trust changed last.
-        texts: the version at which a memory changed last.
-        logged_from: of removals before this version there is no record any more.
-        generation: the number of the table with the keys; 0 before ``fit``.
-        memories: how many there are.
-        last_row: the highest row that any memory ever had.
-        last_trajectory: the highest number that any trajectory ever had.
-    """
-
-    version: int
-    model: int
-    texts: int
-    logged_from: int
-    generation: int
-    memories: int
-    last_row: int
-    last_trajectory: int
 
 
 NAMES = [field.name for field in fields(State)]

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from pam_retriever.channels import make_keys
-from pam_retriever.engines.postgres.connection import Connections, State
+from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.faults import explained
 from pam_retriever.engines.postgres.generations import INDEXED_FROM, Generation, build_index
 from pam_retriever.engines.postgres.keys import Column, PostgresKeys
 from pam_retriever.engines.postgres.memories import PostgresMemories
 from pam_retriever.engines.postgres.settings import PostgresSettings
 from pam_retriever.engines.postgres.trajectories import PostgresTrajectories
+from pam_retriever.engines.state import State
 from pam_retriever.types import Float32, Int64
 
 

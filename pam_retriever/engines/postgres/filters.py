@@ -59,7 +59,7 @@ class PostgresCompiler(Compiler):
 
     def is_among(self, key: str, kind: Kind, values: list[Any]) -> str:
         if len(values) <= INDEXED_UP_TO:
-            return self._join([self.compares(key, kind, "=", value) for value in values], "OR")
+            return self.join([self.compares(key, kind, "=", value) for value in values], "OR")
         if kind == "text":
             return self._string(key, "(entries ->> %s) = ANY(%s::text[])", key, values)
         if kind == "nested":
@@ -89,7 +89,7 @@ class PostgresCompiler(Compiler):
     def _number_or_boolean(self, value: Any, part: Any) -> str:
         """1 is True and 0 is False, as in Python."""
         same = [value, bool(value)] if value in (0, 1) else [value]
-        return self._join([self._contains(part(one)) for one in same], "OR")
+        return self.join([self._contains(part(one)) for one in same], "OR")
 
     def _string(self, key: str, test: str, *parameters: Any) -> str:
         return self._with(f"coalesce(jsonb_typeof(entries -> %s) = 'string' AND {test}, false)", key, *parameters)

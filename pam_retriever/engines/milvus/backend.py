@@ -1,0 +1,110 @@
+"""MilvusBackend: where an index lives in Milvus."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pam_retriever.errors import IndexFormatError, InvalidInput, MissingExtra, StorageError
+from pam_retriever.validation import check_positive
+
+if TYPE_CHECKING:
+    from pam_retriever.engines.milvus.documents import MilvusDocuments
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+FORMAT = 1
+LEAST = (2, 4)  # array_contains_any, several vectors in an entity, nullable fields come with 2.5
+MAX_DIM = 16_000  # Milvus holds 32,768 numbers, and a key [p ; f(p) ; e(p)] is two vectors and a code
+
+
+class MilvusBackend:
+    """Keeps an index in Milvus: ``PredictiveAssociativeIndex(dim, backend=MilvusBackend("memories.db"))``.
+
+    A file is Milvus Lite, which one process at a time has open; a server is used by any number, of which one
+    writes at a time. Milvus has no transactions: docs/engines.md says what that means.
+
+    Args:
+        uri: a path that ends in ".db", or "http://host:port".
+        token: "user:password" or a token of the server.
+        prefix: with which the names of the index's collections begin; one for each index.
+        patience: seconds in which a lost connection may come back before a call fails.
+
+    Raises:
+        InvalidInput: of the arguments.
+        MissingExtra: pymilvus is not installed, or milvus-lite for a file.
+    """
+
+    name = "milvus"
+
+    def __init__(self, uri: str | Path, token: str = "", prefix: str = "pam", patience: float = 30.0) -> None:
+        uri = str(uri)
+        remote = "://" in uri
+        if not remote and not uri.endswith(".db"):
+            raise InvalidInput(f"Got uri={uri!r}.", "a path that ends in .db, or http://host:port", "Check it.")
+        if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
+            raise InvalidInput(f"Got prefix={prefix!r}.", "letters, digits and _", "For example 'pam'.")
+        for package in ("pymilvus", *(() if remote else ("milvus_lite",))):
+            if find_spec(package) is None:
+                raise MissingExtra(package, "milvus", "MilvusBackend")
+        self._uri, self._token, self.prefix = uri, token, prefix
+        self._patience = check_positive("patience", patience)
+
+    def __repr__(self) -> str:
+        return f"MilvusBackend({self._uri!r}, prefix={self.prefix!r})"
+
+    def connect(self, dim: int | None) -> tuple[MilvusDocuments, int]:
+        """Opens the index, and makes it if it is not there.
+
+        Returns:
+            It, and its dimension.
+
+        Raises:
+            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
+        """
+        from pam_retriever.engines.milvus.calls import Calls  # the extra is needed from here on
+        from pam_retriever.engines.milvus.client import Connection
+        from pam_retriever.engines.milvus.documents import FLAT, MilvusDocuments
+
+        if dim is not None and dim > MAX_DIM:
+            raise InvalidInput(f"Got dim={dim} for Milvus.", f"at most {MAX_DIM:,}", "Use shorter vectors.")
+        connection = Connection(self._uri, self._token, self.prefix, self._patience)
+        try:
+            _check_version(connection.run(lambda client: str(client.get_server_version())), connection.place)
+            calls = Calls(connection)
+            dim = _agreed(calls.settings.read("index"), dim, connection.place)
+            documents = MilvusDocuments(calls, dim)
+            if calls.settings.read("state") is None:
+                calls.make()
+                documents.memories.make(0, None, FLAT)
+                calls.settings.write("index", f"{FORMAT} {dim}")  # the last: from here on it is there
+        except BaseException:
+            connection.close()
+            raise
+        return documents, dim
+
+
+def _check_version(found: str, place: str) -> None:
+    numbers = re.findall(r"\d+", found)
+    if tuple(map(int, numbers[:2])) < LEAST:
+        least = ".".join(map(str, LEAST))
+        raise StorageError(f"{place} is version {found}.", f"{least} or later", "Upgrade it.")
+
+
+def _agreed(stored: str | None, dim: int | None, place: str) -> int:
+    """The dimension of the index that is there, or of the one to be made."""
+    if stored is None:
+        if dim is None:
+            raise InvalidInput(f"There is no index at {place}.", "dim for a new one", "Pass dim=...")
+        return dim
+    number, kept = stored.split()
+    if int(number) != FORMAT:
+        raise IndexFormatError(f"{place} has format {number}.", f"{FORMAT}", "Upgrade pam-retriever.")
+    if dim not in (None, int(kept)):
+        raise InvalidInput(
+            f"Got dim={dim} for the index at {place}.",
+            f"{kept}, its dimension",
+            "Leave dim out, or choose another prefix.",
+        )
+    return int(kept)

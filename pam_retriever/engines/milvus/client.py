@@ -1,0 +1,199 @@
+"""The connection to Milvus: every operation may be repeated, so one that is lost is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import grpc
+from pymilvus import DataType, MilvusClient, MilvusException
+
+from pam_retriever.errors import EngineUnavailable, IndexClosed, StorageError
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts
+AT_ONCE = 1_000  # entities in a message
+MAX_BYTES = 65_535  # of one string or JSON value
+LOST = ("unavailable", "connect", "closed channel", "deadline", "timeout", "not ready")
+T = TypeVar("T")
+# Milvus Lite has no timestamps for iterators, and pymilvus says so in a line for each
+logging.getLogger("pymilvus.client.iterator.query_iterator").setLevel(logging.ERROR)
+Row = dict[str, Any]
+
+
+class Connection:
+    """A client of one Milvus, which is connected again when it is lost.
+
+    Args:
+        uri: a file for Milvus Lite, or "http://host:port".
+        token: "user:password" or a token.
+        prefix: of the names of the collections.
+        patience: seconds in which a lost connection may come back.
+
+    Attributes:
+        place: where that is, in words.
+    """
+
+    def __init__(self, uri: str, token: str, prefix: str, patience: float) -> None:
+        self._uri, self._token, self._patience = uri, token, patience
+        self.prefix, self.place = prefix, f"Milvus at {uri}, prefix {prefix!r}"
+        self._mutex = threading.Lock()
+        self._closed = False
+        self._client: MilvusClient | None = self._connect()
+
+    def check_writable(self) -> None:
+        """Nothing: whether the user may write, the server says."""
+
+    def _connect(self) -> MilvusClient:
+        try:
+            return MilvusClient(self._uri, token=self._token, timeout=self._patience)
+        except (MilvusException, grpc.RpcError, OSError) as error:
+            raise EngineUnavailable(
+                f"{self.place} cannot be reached ({_words(error)}).",
+                "a server that runs, or a file that no other process has open",
+                "Start it, or check the URI.",
+            ) from error
+
+    def run(self, operation: Callable[[MilvusClient], T]) -> T:
+        """What ``operation`` returns; repeated while the server is away and there is patience.
+
+        Raises:
+            EngineUnavailable: it stayed away.
+            StorageError: it refused.
+        """
+        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        while True:
+            try:
+                return operation(self._connected())
+            except EngineUnavailable:
+                if time.monotonic() + pause > until:
+                    raise
+            except (MilvusException, grpc.RpcError, ValueError) as error:
+                if not _is_lost(error):
+                    raise StorageError(
+                        f"{self.place}: {_words(error)}.", "a server that takes it", "See its log."
+                    ) from error
+                if time.monotonic() + pause > until:
+                    raise EngineUnavailable(
+                        f"{self.place} cannot be reached ({_words(error)}).", "a server that runs", "Start it."
+                    ) from error
+                with self._mutex:
+                    self._client = None
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _connected(self) -> MilvusClient:
+        if self._closed:
+            raise IndexClosed("The index is closed.", "an open index", "Make or open it again.")
+        with self._mutex:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    # ---- operations
+
+    def upsert(self, collection: str, entities: list[Row]) -> None:
+        """Stores entities, replacing those with the same key."""
+        for start in range(0, len(entities), AT_ONCE):
+            some = entities[start : start + AT_ONCE]
+            self.run(lambda client, some=some: client.upsert(collection, some))  # type: ignore[misc]
+
+    def delete(self, collection: str, expression: str) -> None:
+        """Removes the entities of which an expression holds."""
+        self.run(lambda client: client.delete(collection, filter=expression))
+
+    def query(self, collection: str, expression: str, fields: Sequence[str]) -> list[Row]:
+        """All entities of which an expression holds, however many, by rising key."""
+
+        def ask(client: MilvusClient) -> list[Row]:
+            iterator = client.query_iterator(
+                collection, batch_size=AT_ONCE, filter=expression, output_fields=list(fields)
+            )
+            found: list[Row] = []
+            while batch := iterator.next():
+                found += batch
+            iterator.close()
+            return found
+
+        return self.run(ask)
+
+    def query_few(self, collection: str, expression: str, fields: Sequence[str]) -> list[Row]:
+        """The entities of which an expression holds, some thousand at most."""
+        return list(self.run(lambda client: client.query(collection, filter=expression, output_fields=list(fields))))
+
+    def query_in(self, collection: str, name: str, values: Sequence[Any], fields: Sequence[str]) -> list[Row]:
+        """The entities that have one of ``values``."""
+        found: list[Row] = []
+        for start in range(0, len(values), AT_ONCE):
+            found += self.query_few(collection, f"{name} in {_listed(values[start : start + AT_ONCE])}", fields)
+        return found
+
+    def create(self, collection: str, key: str, fields: dict[str, Any], vectors: dict[str, Row]) -> None:
+        """Makes a collection, unless it is there.
+
+        Args:
+            collection: its name.
+            key: name of the primary key, a number.
+            fields: name -> type and its parameters.
+            vectors: name -> dim, metric, index and parameters of the index.
+        """
+
+        def make(client: MilvusClient) -> None:
+            if client.has_collection(collection):
+                return
+            schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+            schema.add_field(key, DataType.INT64, is_primary=True)
+            for name, (kind, parameters) in fields.items():
+                schema.add_field(name, kind, **parameters)
+            indexes = MilvusClient.prepare_index_params()
+            for name, vector in vectors.items():
+                schema.add_field(name, DataType.FLOAT_VECTOR, dim=vector["dim"])
+                indexes.add_index(
+                    name, index_type=vector["index"], metric_type=vector["metric"], params=vector["params"]
+                )
+            client.create_collection(collection, schema=schema, index_params=indexes, consistency_level="Strong")
+
+        self.run(make)
+
+    def drop(self, collection: str) -> None:
+        """Drops a collection, if it is there."""
+        self.run(lambda client: client.drop_collection(collection))
+
+    def collections(self) -> Iterator[str]:
+        """The names of those with the prefix."""
+        return (name for name in self.run(lambda client: client.list_collections()) if name.startswith(self.prefix))
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._closed = True
+        with self._mutex:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def text(nullable: bool = False) -> tuple[Any, Row]:
+    """The type of a string."""
+    return DataType.VARCHAR, {"max_length": MAX_BYTES, "nullable": nullable}
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return "[" + ", ".join(quoted(value) if isinstance(value, str) else str(int(value)) for value in values) + "]"
+
+
+def quoted(value: str) -> str:
+    """A string in an expression."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def _is_lost(error: Exception) -> bool:
+    words = _words(error).lower()
+    return isinstance(error, grpc.RpcError) or any(word in words for word in LOST)
+
+
+def _words(error: Exception) -> str:
+    words = getattr(error, "message", None) or str(error) or type(error).__name__
+    return str(words).strip().splitlines()[0]

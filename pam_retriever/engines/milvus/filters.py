@@ -1,0 +1,94 @@
+"""The filter language in Milvus: an expression that lets no memory out that satisfies the filter.
+
+Milvus compares JSON otherwise than this library does, and version by version. So equality, ``$in``, ``$contains``
+and ``$exists`` ask an array of tags that are made here, ranges of numbers ask the JSON, what is negated asks nothing;
+and what comes back is checked once more (``matching.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pam_retriever.filters import Compiler, Kind, to_json
+
+MOST_TAGS = 4_000  # of one memory; Milvus holds 4,096 in an array
+MANY = "*"  # the one tag of a memory with more: it has to be looked at
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+EXACT = 2**53
+
+
+def tags_of(metadata: str) -> list[str]:
+    """What can be asked of metadata, as an array."""
+    entries: Mapping[str, Any] = json.loads(metadata)
+    tags = set()
+    for key, value in entries.items():
+        tags.add(_tag(key, "there"))
+        if isinstance(value, bool):
+            tags.add(_tag(key, "bool"))
+        tags.add(_tag(key, "is", _plain(value)))
+        for item in value if isinstance(value, list) else ():
+            tags.add(_tag(key, "holds", _plain(item)))
+    return sorted(tags) if len(tags) <= MOST_TAGS else [MANY]
+
+
+class MilvusCompiler(Compiler):
+    """Writes a filter for Milvus; an empty expression holds for all."""
+
+    true, false = "", "row < 0"
+
+    def join(self, terms: list[str], word: str) -> str:
+        if word == "OR" and "" in terms:
+            return ""
+        kept = [term for term in terms if term]
+        return super().join(kept, word.lower()) if kept or word == "OR" else ""
+
+    def negated(self, test: str) -> str:
+        del test  # what lets too many in would leave some out
+        return ""
+
+    def has(self, key: str) -> str:
+        return _any([_tag(key, "there")])
+
+    def is_none(self, key: str) -> str:
+        return _any([_tag(key, "is", None)])
+
+    def compares(self, key: str, kind: Kind, symbol: str, value: Any) -> str:
+        if symbol == "=":
+            return self.is_among(key, kind, [value])
+        if kind == "number" and NAME.fullmatch(key) and abs(value) < EXACT:
+            return f'(entries["{key}"] {symbol} {value!r} or {_any([_tag(key, "bool")])})'
+        return self.has(key)
+
+    def is_among(self, key: str, kind: Kind, values: list[Any]) -> str:
+        return _any([_tag(key, "is", _nested(value) if kind == "nested" else _plain(value)) for value in values])
+
+    def has_entry(self, key: str, kind: Kind, value: Any) -> str:
+        del kind
+        return _any([_tag(key, "holds", _plain(value))])
+
+    def has_part(self, key: str, value: str) -> str:
+        del value
+        return self.has(key)
+
+
+def _any(tags: list[str]) -> str:
+    return f"array_contains_any(tags, {json.dumps([*tags, MANY])})"
+
+
+def _plain(value: Any) -> Any:
+    """A value such that equal ones are the same: 1, 1.0 and True are."""
+    if isinstance(value, bool | int | float):
+        return repr(float(value)) if abs(value) < 1e300 else "huge"
+    return _nested(to_json(value)) if isinstance(value, list | dict) else [value]
+
+
+def _nested(stored: str) -> list[str]:
+    return ["nested", stored]
+
+
+def _tag(*parts: Any) -> str:
+    return hashlib.blake2b(to_json(parts).encode(), digest_size=12).hexdigest()

@@ -1,0 +1,180 @@
+"""Look-ups in Milvus behind the contract of a vector backend, and filters that Milvus narrows down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.channels import unit
+from pam_retriever.engines.matching import Matcher
+from pam_retriever.engines.milvus.calls import Calls
+from pam_retriever.engines.milvus.client import Connection
+from pam_retriever.engines.milvus.filters import MilvusCompiler
+from pam_retriever.errors import Interrupted
+from pam_retriever.selection import holds
+from pam_retriever.types import Bools, Float32, Int64
+
+MOST = 16_384  # hits of a search, Milvus's own limit
+LISTED = 1_000  # rows that are named in a search; more are scanned here
+EF_SEARCH = 128
+AT_ONCE = 256  # queries in a message
+
+
+class MilvusSelected:
+    """The memories that satisfy a filter; see ``selection.Selection``.
+
+    Args:
+        connection: to where they are.
+        collection: of the current generation.
+        where: the filter.
+    """
+
+    def __init__(self, connection: Connection, collection: str, where: Mapping[str, Any]) -> None:
+        self._connection, self._collection = connection, collection
+        self.matches = Matcher(where)
+        self.expression, _ = MilvusCompiler().compile(where)
+
+    @cached_property
+    def _rows(self) -> Int64:
+        found = self._connection.query(self._collection, self.expression or "row >= 0", ["row", "metadata"])
+        rows = np.array([one["row"] for one in found], np.int64)
+        return np.sort(rows[self.matches([one["metadata"] for one in found])])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Int64:
+        return self._rows
+
+    def holds(self, rows: Int64) -> Bools:
+        """Whether each of ``rows`` (n,) is among them."""
+        if "_rows" in self.__dict__:
+            return holds(self._rows, rows)
+        found = self._connection.query_in(self._collection, "row", np.unique(rows).tolist(), ["row", "metadata"])
+        held = np.array([one["row"] for one in found], np.int64)
+        return np.isin(rows, held[self.matches([one["metadata"] for one in found])])
+
+
+class MilvusKeys:
+    """Inner-product search over a vector field.
+
+    ``add``, ``remove`` and ``rebuild`` have nothing to do: the field is written with the memory.
+
+    Args:
+        calls: to where it is.
+        collection: gives its name.
+        field: "vector", compared by cosine, or "key", by inner product.
+        width: length of the vectors.
+    """
+
+    kind = "milvus"
+
+    def __init__(self, calls: Calls, collection: Callable[[], str], field: str, width: int) -> None:
+        self._calls, self._connection, self._collection = calls, calls.connection, collection
+        self._field, self._width = field, width
+
+    def __len__(self) -> int:
+        return self._calls.state.memories
+
+    def __repr__(self) -> str:
+        return f"MilvusKeys({self._field}, {self._width} wide)"
+
+    def rebuild(self, rows: Int64, keys: Float32) -> None:
+        """Nothing: see the class."""
+
+    def add(self, rows: Int64, keys: Float32) -> None:
+        """Nothing: see the class."""
+
+    def remove(self, rows: Int64) -> None:
+        """Nothing: see the class."""
+
+    def keys(self, rows: Int64) -> Float32:
+        """(n, width) the keys of ``rows``, all of which are stored."""
+        distinct, place = np.unique(rows, return_inverse=True)
+        found = self._connection.query_in(self._collection(), "row", distinct.tolist(), ["row", self._field])
+        if len(found) < len(distinct):
+            raise Interrupted(
+                f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."
+            )
+        found.sort(key=lambda one: int(one["row"]))
+        keys = np.array([one[self._field] for one in found], np.float32).reshape(len(found), self._width)
+        return (unit(keys) if self._field == "vector" else keys)[place]
+
+    def search(self, queries: Float32, k: int, allowed: Int64 | MilvusSelected | None = None) -> tuple[Float32, Int64]:
+        """The ``k`` best rows of each query; see ``backends.base``."""
+        k = min(k, len(self))
+        if not isinstance(allowed, MilvusSelected):
+            if k <= MOST and (allowed is None or 0 < len(allowed) <= LISTED):
+                listed = "" if allowed is None else f"row in {np.asarray(allowed).tolist()}"
+                return _filled([self._ask(queries, k, listed)] if k else [], len(queries), k)
+            return self._scan(queries, k, allowed)
+        most = min(4 * k, MOST)
+        while k <= most:
+            answers = [self._ask(queries, most, allowed.expression, allowed)]
+            if all(len(kept) >= k or asked < most for kept, asked in answers[0]):
+                return _filled(answers, len(queries), k)
+            if most == MOST:
+                break
+            most = min(4 * most, MOST)
+        return self._scan(queries, k, np.asarray(allowed))
+
+    def _ask(
+        self, queries: Float32, k: int, expression: str, selected: MilvusSelected | None = None
+    ) -> list[tuple[list[tuple[int, float]], int]]:
+        """For each query (row, score) of what passes, best first, and how many Milvus named."""
+        length = np.linalg.norm(queries, axis=1)
+        cosine = self._field == "vector"
+        asked = np.where(length[:, None] > 0, queries, 1).astype(np.float32) if cosine else queries
+        name, answers = self._collection(), []
+        for start in range(0, len(queries), AT_ONCE):
+            some = asked[start : start + AT_ONCE]
+            found = self._connection.run(
+                lambda client, some=some: client.search(  # type: ignore[misc]
+                    name,
+                    data=list(some),
+                    anns_field=self._field,
+                    limit=k,
+                    filter=expression,
+                    search_params={"params": {"ef": max(EF_SEARCH, 2 * k)}},
+                    output_fields=["row"] if selected is None else ["row", "metadata"],
+                )
+            )
+            for at, hits in enumerate(found, start=start):
+                kept = [True] * len(hits) if selected is None else selected.matches([_metadata(hit) for hit in hits])
+                factor = float(length[at]) if cosine else 1.0
+                passing = [
+                    (int(hit["row"]), factor * float(hit["distance"])) for hit, ok in zip(hits, kept, strict=True) if ok
+                ]
+                answers.append((passing, len(hits)))
+        return answers
+
+    def _scan(self, queries: Float32, k: int, allowed: Int64 | None) -> tuple[Float32, Int64]:
+        """Exactly, here: for more rows than Milvus names or takes."""
+        if allowed is None:
+            found = self._connection.query(self._collection(), "row >= 0", ["row"])
+            allowed = np.sort(np.array([one["row"] for one in found], np.int64))
+        if not len(allowed) or not k:
+            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+        scores: Float32 = queries @ self.keys(allowed).T
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, order, axis=1), allowed[order]
+
+
+def _metadata(hit: Any) -> str:
+    metadata: str = hit["entity"]["metadata"]
+    return metadata
+
+
+def _filled(answers: list[Any], count: int, k: int) -> tuple[Float32, Int64]:
+    """The answers as arrays, as wide as the longest of them."""
+    hits = [passing[:k] for answer in answers for passing, _ in answer] or [[]] * count
+    width = max(map(len, hits), default=0)
+    scores = np.full((count, width), -np.inf, np.float32)
+    rows = np.full((count, width), -1, np.int64)
+    for at, passing in enumerate(hits):
+        if passing:
+            rows[at, : len(passing)], scores[at, : len(passing)] = zip(*passing, strict=True)
+    return scores, rows

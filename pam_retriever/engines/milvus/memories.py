@@ -1,0 +1,243 @@
+"""The memories in Milvus: one collection a generation, each entity with all that belongs to a memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pymilvus import DataType
+
+from pam_retriever.channels import make_keys
+from pam_retriever.engines.milvus.calls import Calls
+from pam_retriever.engines.milvus.client import MAX_BYTES, text
+from pam_retriever.engines.milvus.filters import EXACT, MOST_TAGS, NAME, tags_of
+from pam_retriever.engines.milvus.keys import MilvusSelected
+from pam_retriever.engines.postings import Postings
+from pam_retriever.errors import Interrupted, InvalidInput
+from pam_retriever.storage.columns import from_json
+from pam_retriever.types import Float32, Int64, Record
+
+FIELDS = {
+    "id": text(),
+    "text": text(nullable=True),
+    "metadata": text(),  # as it was given
+    "entries": (DataType.JSON, {}),  # its numbers, for ranges
+    "tags": (DataType.ARRAY, {"element_type": DataType.VARCHAR, "max_capacity": MOST_TAGS + 1, "max_length": 64}),
+    "version": (DataType.INT64, {}),  # at which it was written
+}
+CONTENTS = ["row", "id", "text", "metadata"]
+
+
+class MilvusMemories:
+    """The memories of one index.
+
+    Args:
+        calls: to where they are.
+        dim: length of the vectors.
+    """
+
+    def __init__(self, calls: Calls, dim: int) -> None:
+        self._calls, self._connection, self._dim = calls, calls.connection, dim
+        self._postings = Postings(self)
+
+    def collection(self, generation: int | None = None) -> str:
+        """The name of the collection of a generation, of the current one if None."""
+        return f"{self._connection.prefix}_{self._calls.state.generation if generation is None else generation}"
+
+    def make(self, generation: int, width: int | None, index: Mapping[str, Any]) -> None:
+        """Makes the collection of a generation; its keys have ``width``, None before ``fit``."""
+        vectors = {"vector": {"dim": self._dim, "metric": "COSINE", **index}}
+        if width is not None:
+            vectors["key"] = {"dim": width, "metric": "IP", **index}
+        self._connection.create(self.collection(generation), "row", FIELDS, vectors)
+
+    def __len__(self) -> int:
+        return self._calls.state.memories
+
+    @property
+    def words_version(self) -> int:
+        """Changes with every memory that is written or removed."""
+        return self._calls.state.texts
+
+    @property
+    def last_row(self) -> int:
+        """The largest row that was ever stored."""
+        return self._calls.state.last_row
+
+    def count(self) -> int:
+        """How many there are, counted by Milvus."""
+        name = self.collection()
+        found = self._connection.run(lambda client: client.query(name, filter="", output_fields=["count(*)"]))
+        return int(found[0]["count(*)"])
+
+    def _all(self, fields: Sequence[str], expression: str = "row >= 0") -> list[dict[str, Any]]:
+        return self._connection.query(self.collection(), expression, fields)
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+        return np.sort(np.array([found["row"] for found in self._all(["row"])], np.int64))
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those ids that are stored."""
+        found = self._connection.query_in(self.collection(), "id", [id for id in ids if id], ["row", "id"])
+        return {one["id"]: one["row"] for one in found}
+
+    # ---- writing
+
+    def upsert(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str | None],
+        metadatas: Sequence[str],
+        vectors: Float32,
+        associations: Float32 | None,
+        observed: Sequence[bytes] | None = None,
+    ) -> Int64:
+        """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        assert observed is None, "no encoder makes vectors in an engine"
+        check_contents(ids, texts, metadatas)
+        state, known = self._calls.state, self.rows_of(ids)
+        last = max(state.last_row, *known.values(), 0)  # a call that failed may have stored some
+        rows = np.empty(len(ids), np.int64)
+        for place, id in enumerate(ids):
+            row = known.get(id)
+            if row is None:
+                row = last = last + 1
+            rows[place] = row
+        state.last_row, state.texts = last, state.version
+        state.memories += len(ids) - len(known)
+        entities = [
+            _entity(row, id, text, metadata, state.version)
+            for row, id, text, metadata in zip(rows.tolist(), ids, texts, metadatas, strict=True)
+        ]
+        self.put(
+            self.collection(), entities, vectors, None if associations is None else make_keys(vectors, associations)
+        )
+        return rows
+
+    def put(self, collection: str, entities: list[dict[str, Any]], vectors: Float32, keys: Float32 | None) -> None:
+        """Stores entities with their vectors and, after ``fit``, their keys."""
+        for at, entity in enumerate(entities):
+            entity["vector"] = vectors[at]
+            if keys is not None:
+                entity["key"] = keys[at]
+        self._connection.upsert(collection, entities)
+
+    def remove(self, rows: Int64) -> None:
+        """Removes memories by row; their steps count no more."""
+        state = self._calls.state
+        state.texts = state.logged_from = state.version
+        found = self._connection.query_in(self.collection(), "row", rows.tolist(), ["row"])
+        state.memories -= len(found)
+        for start in range(0, len(rows), 1_000):
+            self._connection.delete(self.collection(), f"row in {rows[start : start + 1_000].tolist()}")
+
+    # ---- reading
+
+    def records(self, ids: Sequence[str]) -> dict[str, Record]:
+        """id -> memory, of those that are stored."""
+        found = self._connection.query_in(self.collection(), "id", [id for id in ids if id], [*CONTENTS, "vector"])
+        return {one["id"]: _record(one) for one in found}
+
+    def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
+        """Records whose metadata satisfy a filter, in the order of adding."""
+        rows = np.asarray(self.rows_where(where))[:limit]
+        found = self._connection.query_in(self.collection(), "row", rows.tolist(), [*CONTENTS, "vector"])
+        return [_record(one) for one in sorted(found, key=lambda one: int(one["row"]))]
+
+    def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
+        """row -> (id, text, metadata as JSON).
+
+        Raises:
+            Interrupted: another process has removed some meanwhile.
+        """
+        distinct = np.unique(rows).tolist()
+        found = self._connection.query_in(self.collection(), "row", distinct, CONTENTS)
+        if len(found) < len(distinct):
+            raise Interrupted(
+                f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."
+            )
+        return {one["row"]: (one["id"], one["text"], one["metadata"]) for one in found}
+
+    def rows_where(self, where: Mapping[str, Any]) -> MilvusSelected:
+        """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
+        return MilvusSelected(self._connection, self.collection(), where)
+
+    def all_vectors(self, dim: int) -> tuple[Int64, Float32, None]:
+        """Every row and its vector."""
+        del dim
+        found = sorted(self._all(["row", "vector"]), key=lambda one: int(one["row"]))
+        return np.array([one["row"] for one in found], np.int64), _vectors(found, self._dim), None
+
+    def entities(self, collection: str, expression: str) -> tuple[list[dict[str, Any]], Float32]:
+        """Whole entities but for vectors and keys, and their vectors."""
+        found = self._connection.query(collection, expression, [*CONTENTS, "version", "vector"])
+        made = [_entity(one["row"], one["id"], one["text"], one["metadata"], one["version"]) for one in found]
+        return made, _vectors(found, self._dim)
+
+    # ---- words
+
+    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        """The rows whose "text" or "labels" hold a term, sorted, and how often each does; of ``most`` rows at most."""
+        return self._postings.places(term, column, most)
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """The rows that have a text, and its length in characters."""
+        return self._postings.lengths()
+
+    def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:
+        """Row, text and metadata of the memories that were written after a version."""
+        found = self._all(["row", "text", "metadata"], f"version > {version}")
+        return [(one["row"], one["text"], one["metadata"]) for one in found]
+
+    def metadatas(self, key: str) -> list[tuple[int, str, str]]:
+        """(row, id, metadata) of each memory that has a key."""
+        found = self._connection.query_in(
+            self.collection(), "row", np.asarray(self.rows_where({key: {"$exists": True}})).tolist(), CONTENTS
+        )
+        return [(one["row"], one["id"], one["metadata"]) for one in found]
+
+
+def check_contents(ids: Sequence[str], texts: Sequence[str | None], metadatas: Sequence[str]) -> None:
+    """Refuses what Milvus cannot hold.
+
+    Raises:
+        InvalidInput: a string of more than 65,535 bytes.
+    """
+    for name, values in (("ids", ids), ("texts", texts), ("metadatas", metadatas)):
+        for at, value in enumerate(values):
+            if value is not None and len(value.encode()) > MAX_BYTES:
+                raise InvalidInput(
+                    f"{name}[{at}] has {len(value.encode()):,} bytes.",
+                    f"at most {MAX_BYTES:,} in Milvus",
+                    "Shorten it.",
+                )
+
+
+def _entity(row: int, id: str, text: str | None, metadata: str, version: int) -> dict[str, Any]:
+    entries = {
+        key: value
+        for key, value in json.loads(metadata).items()
+        if NAME.fullmatch(key) and type(value) in (int, float) and abs(value) < EXACT
+    }
+    return {
+        "row": row,
+        "id": id,
+        "text": text,
+        "metadata": metadata,
+        "entries": entries,
+        "tags": tags_of(metadata),
+        "version": version,
+    }
+
+
+def _record(found: Mapping[str, Any]) -> Record:
+    id: str = found["id"]
+    metadata = from_json(found["metadata"], f"The metadata of {id!r}")
+    return Record(id, np.array(found["vector"], np.float32), found["text"], metadata)
+
+
+def _vectors(found: list[dict[str, Any]], dim: int) -> Float32:
+    return np.array([one["vector"] for one in found], np.float32).reshape(len(found), dim)

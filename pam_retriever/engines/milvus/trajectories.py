@@ -1,0 +1,220 @@
+"""The trajectories in Milvus: their steps as JSON, some hundred in an entity, and read into memory as a whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pymilvus import DataType
+
+from pam_retriever.engines.groups import grouped
+from pam_retriever.engines.milvus.calls import Calls
+from pam_retriever.engines.milvus.client import quoted, text
+from pam_retriever.engines.milvus.memories import MilvusMemories, check_contents
+from pam_retriever.engines.milvus.settings import POINT
+from pam_retriever.storage.trajectories import Step
+from pam_retriever.types import Bools, Evidence, Float32, Int64, Times
+
+CHUNK, MOST_CHUNKS = 500, 1 << 13  # steps in an entity, entities of a trajectory
+Steps = tuple[Int64, Int64, Int64, Float32]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Steps, ordered by trajectory and position, (S,) each; ``named`` are the trajectories, by number."""
+
+    named: dict[int, str]
+    rows: Int64
+    trajectories: Int64
+    positions: Int64
+    times: Times
+    salience: Float32
+    weighed: Bools  # whether the salience was given
+
+    def at(self, places: Any) -> Table:
+        """Some of the steps."""
+        columns = (self.rows, self.trajectories, self.positions, self.times, self.salience, self.weighed)
+        return Table(self.named, *(column[places] for column in columns))
+
+
+class MilvusTrajectories:
+    """The trajectories of one index.
+
+    Args:
+        calls: to where they are.
+        memories: of the same index.
+    """
+
+    def __init__(self, calls: Calls, memories: MilvusMemories) -> None:
+        self._calls, self._connection, self._memories = calls, calls.connection, memories
+        self._name = f"{self._connection.prefix}_trajectories"
+        fields = {
+            "id": text(),
+            "number": (DataType.INT64, {}),
+            "chunks": (DataType.INT64, {}),
+            "steps": (DataType.JSON, {}),
+        }
+        self._connection.create(self._name, "key", fields, {"point": POINT})
+        self._kept: tuple[int, Table] | None = None
+
+    def __len__(self) -> int:
+        return len(self._table().named)
+
+    def last_number(self) -> int:
+        """The highest number that a trajectory ever had; 0 before the first."""
+        return self._calls.state.last_trajectory
+
+    def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
+        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+
+        Returns:
+            Its number, and the number of the one that it replaces.
+        """
+        check_contents([id], [], [])
+        state = self._calls.state
+        found = self._connection.query_few(self._name, f"id == {quoted(id)}", ["number"])
+        replaced = sorted({one["number"] for one in found})
+        number = state.last_trajectory = max(state.last_trajectory, *replaced, 0) + 1
+        self._remove([number])  # what a call that failed has left
+        there = [(at, step) for at, step in enumerate(steps) if step]
+        chunks = [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)] or [[]]
+        self._connection.upsert(
+            self._name,
+            [
+                {
+                    "key": number * MOST_CHUNKS + at,
+                    "id": id,
+                    "number": number,
+                    "chunks": len(chunks),
+                    "steps": {"steps": [[at, step.row, step.timestamp, step.salience] for at, step in chunk]},
+                    "point": [1, 0],
+                }
+                for at, chunk in enumerate(chunks)
+            ],
+        )
+        if replaced:
+            self._remove(replaced)
+            state.logged_from = state.version
+        return number, replaced[-1] if replaced else None
+
+    def _remove(self, numbers: list[int]) -> None:
+        self._connection.delete(self._name, f"number in {numbers}")
+
+    def remove_short(self) -> None:
+        """Removes trajectories of which less than two steps are left."""
+        table, state = self._table(fresh=True), self._calls.state
+        numbers, counts = np.unique(table.trajectories, return_counts=True)
+        long = set(numbers[counts > 1].tolist())
+        short = [number for number in table.named if number not in long]
+        for start in range(0, len(short), 1_000):
+            self._remove(short[start : start + 1_000])
+        state.logged_from = state.version
+
+    # ---- reading
+
+    def _table(self, fresh: bool = False) -> Table:
+        """All steps of memories that are still there."""
+        version = self._calls.state.version
+        if self._kept is None or self._kept[0] != version or fresh:
+            self._kept = version, self._read("key >= 0")
+        return self._kept[1]
+
+    def _read(self, expression: str) -> Table:
+        chunks: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for found in self._connection.query(self._name, expression, ["key", "id", "number", "chunks", "steps"]):
+            chunks[found["number"]].append(found)
+        # a call that failed may have left a part, or the trajectory that it was about to replace
+        whole = {number: parts for number, parts in sorted(chunks.items()) if len(parts) == parts[0]["chunks"]}
+        newest = {parts[0]["id"]: number for number, parts in whole.items()}
+        named = {number: parts[0]["id"] for number, parts in whole.items() if newest[parts[0]["id"]] == number}
+        steps = [
+            (row, number, at, np.nan if time is None else time, 1 if weight is None else weight, weight is not None)
+            for number in named
+            for part in sorted(whole[number], key=lambda part: int(part["key"]))
+            for at, row, time, weight in part["steps"]["steps"]
+        ]
+        columns = zip(*steps, strict=True) if steps else [()] * 6
+        kinds = (np.int64, np.int64, np.int64, np.float64, np.float32, np.bool_)
+        table = Table(named, *(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
+        return table.at(np.isin(table.rows, self._memories.rows()))
+
+    def named(self) -> list[tuple[int, str]]:
+        """The number and the id of each trajectory."""
+        return list(self._table().named.items())
+
+    def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
+        """Trajectory, position, row, timestamp and salience of each step."""
+        table = self._table()
+        times = [None if np.isnan(time) else time for time in table.times.tolist()]
+        salience = [w if given else None for w, given in zip(table.salience.tolist(), table.weighed, strict=True)]
+        columns = table.trajectories.tolist(), table.positions.tolist(), table.rows.tolist(), times, salience
+        return list(zip(*columns, strict=True))
+
+    def experienced(self, without: Sequence[str] = ()) -> Steps:
+        """All steps in order, but those of the named trajectories; as ``Trajectories.experienced``."""
+        table = self._table()
+        left_out = [number for number, id in table.named.items() if id in set(without)]
+        return _steps(table.at(~np.isin(table.trajectories, left_out)))
+
+    def experienced_since(self, number: int) -> Steps:
+        """The steps of the trajectories numbered above ``number``; as ``experienced``."""
+        return _steps(self._read(f"number > {number}"))
+
+    def removed_since(self, version: int) -> tuple[Int64, Int64]:
+        """Nothing: after a removal all steps are read anew."""
+        del version
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def experienced_when(self) -> Times:
+        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        return self._table().times
+
+    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
+        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        stored = np.sort(self._table().rows)
+        often = np.searchsorted(stored, rows, side="right") - np.searchsorted(stored, rows, side="left")
+        return often, len(stored)
+
+    def newest_time(self) -> float | None:
+        """The latest timestamp of any step, or None."""
+        times = self._table().times
+        known = times[~np.isnan(times)]
+        return float(known.max()) if len(known) else None
+
+    def last_times(self, rows: Int64) -> Times:
+        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        table = self._table()
+        last = np.full(int(max(rows.max(initial=0), table.rows.max(initial=0))) + 1, np.nan)
+        known = ~np.isnan(table.times)
+        np.fmax.at(last, table.rows[known], table.times[known])
+        return last[rows]
+
+    def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
+        """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
+        return grouped(self._memories.metadatas(group_by), group_by, order_by)
+
+    def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+        """hit row -> the occasions on which it met one of ``cues``, nearest first."""
+        table = self._table()
+        ids = self._memories.contents(cues[np.isin(cues, table.rows)])
+        occasions = []
+        for at in np.flatnonzero(np.isin(table.rows, cues)).tolist():
+            row, number, position = (int(c[at]) for c in (table.rows, table.trajectories, table.positions))
+            first = np.searchsorted(table.trajectories, number)
+            last = np.searchsorted(table.trajectories, number, side="right")
+            for other in range(first, last):
+                offset = int(table.positions[other]) - position
+                if abs(offset) <= window and table.rows[other] != row:
+                    occasions.append((abs(offset), number, position, offset, int(table.rows[other]), ids[row][0]))
+        meetings: dict[int, list[Evidence]] = {}
+        for _, number, position, offset, hit, cue in sorted(occasions):
+            evidence = Evidence(table.named[number], cue, position, position + offset, offset)
+            meetings.setdefault(hit, []).append(evidence)
+        return meetings
+
+
+def _steps(table: Table) -> Steps:
+    return table.rows, table.trajectories, table.positions, table.salience

@@ -1,0 +1,67 @@
+"""The words of an index whose engine cannot count them: in memory, brought up to date when they are asked for."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.engines.words import WordCounter
+from pam_retriever.types import Int64
+
+
+class Postings:
+    """Which memories hold a term, and how often.
+
+    Args:
+        memories: have ``texts_since(version)``, ``rows()`` and ``words_version``.
+    """
+
+    def __init__(self, memories: Any) -> None:
+        self._memories = memories
+        self._count = WordCounter()
+        self._version = -1
+        self._table = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._table.execute("CREATE TABLE words (term TEXT, label INTEGER, row INTEGER, times INTEGER)")
+        self._table.execute("CREATE INDEX terms ON words (term, label, row)")
+        self._table.execute("CREATE INDEX rows ON words (row)")
+        self._table.execute("CREATE TABLE texts (row INTEGER PRIMARY KEY, length INTEGER)")
+
+    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        """As ``Memories.places``."""
+        self._follow()
+        return _columns(
+            self._table.execute(
+                "SELECT row, times FROM words WHERE term = ? AND label = ? ORDER BY row LIMIT ?",
+                [term, column == "labels", most],
+            )
+        )
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """As ``Memories.lengths``."""
+        self._follow()
+        return _columns(self._table.execute("SELECT row, length FROM texts ORDER BY row"))
+
+    def _follow(self) -> None:
+        version = self._memories.words_version
+        if version == self._version:
+            return
+        changed = self._memories.texts_since(self._version)
+        stored = set(self._memories.rows().tolist())
+        gone = [row for (row,) in self._table.execute("SELECT row FROM texts") if row not in stored]
+        stale = [(row,) for row in (*gone, *(row for row, _, _ in changed))]
+        self._table.execute("BEGIN")
+        self._table.executemany("DELETE FROM words WHERE row = ?", stale)
+        self._table.executemany("DELETE FROM texts WHERE row = ?", stale)
+        if changed:
+            self._table.executemany("INSERT INTO words VALUES (?, ?, ?, ?)", self._count(*zip(*changed, strict=True)))
+        lengths = [(row, len(text)) for row, text, _ in changed if text is not None]
+        self._table.executemany("INSERT INTO texts VALUES (?, ?)", lengths)
+        self._table.execute("COMMIT")
+        self._version = version
+
+
+def _columns(found: sqlite3.Cursor) -> tuple[Int64, Int64]:
+    table = np.array(found.fetchall(), np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
