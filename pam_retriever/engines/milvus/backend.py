@@ -73,12 +73,12 @@ class MilvusBackend:
         try:
             _check_version(connection.run(lambda client: str(client.get_server_version())), connection.place)
             calls = Calls(connection)
-            dim = _agreed(calls.settings.read("index"), dim, connection.place)
+            dim = _agreed(calls.settings.read("$index"), dim, connection.place)
             documents = MilvusDocuments(calls, dim)
-            if calls.settings.read("state") is None:
+            if calls.settings.read("$state") is None:
                 calls.make()
                 documents.memories.make(0, None, FLAT)
-                calls.settings.write("index", f"{FORMAT} {dim}")  # the last: from here on it is there
+                calls.settings.write("$index", f"{FORMAT} {dim}")  # the last: from here on it is there
         except BaseException:
             connection.close()
             raise

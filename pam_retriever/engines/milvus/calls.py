@@ -108,9 +108,9 @@ class Calls:
             time.sleep(PAUSE)
 
     def _read(self) -> MilvusState:
-        found = self.settings.read("state")
+        found = self.settings.read("$state")
         assert found is not None
         return MilvusState(**json.loads(found))
 
     def _write(self, state: MilvusState) -> None:
-        self.settings.write("state", json.dumps(asdict(state)))
+        self.settings.write("$state", json.dumps(asdict(state)))

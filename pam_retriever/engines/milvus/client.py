@@ -142,6 +142,7 @@ class Connection:
 
         def make(client: MilvusClient) -> None:
             if client.has_collection(collection):
+                client.load_collection(collection)
                 return
             schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
             schema.add_field(key, DataType.INT64, is_primary=True)
@@ -153,7 +154,9 @@ class Connection:
                 indexes.add_index(
                     name, index_type=vector["index"], metric_type=vector["metric"], params=vector["params"]
                 )
-            client.create_collection(collection, schema=schema, index_params=indexes, consistency_level="Strong")
+            client.create_collection(collection, schema=schema, consistency_level="Strong")
+            client.create_index(collection, indexes, sync=False)  # of nothing: there is nothing to wait for
+            client.load_collection(collection)
 
         self.run(make)
 

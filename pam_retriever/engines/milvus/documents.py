@@ -38,8 +38,8 @@ class Generation:
         self._memories = documents.memories
         self.replaces = documents.state.generation
         self.collection = self._memories.collection(number)
-        self._connection = documents.database.connection
-        self._connection.drop(self.collection)  # what a fit that was killed has left
+        self._milvus = documents.database.connection
+        self._milvus.drop(self.collection)  # what a fit that was killed has left
         index = FLAT if len(self._memories) <= FLAT_UP_TO else HNSW
         self._memories.make(number, width, index)
 
@@ -61,11 +61,11 @@ class Generation:
         """Ends the making of it: it is in use by now, or is dropped. The one before stays for calls that read it."""
         with suppress(EngineUnavailable):  # what stays is dropped by the next fit
             state = self._documents.state
-            for name in self._connection.collections():
+            for name in self._milvus.collections():
                 number = name.rpartition("_")[2]
                 if number.isdigit() and int(number) not in (state.generation, state.previous):
-                    self._connection.drop(name)
-                    self._documents.settings.remove(f"weights:predictor@{number}")
+                    self._milvus.drop(name)
+                    self._documents.settings.remove(f"$weights:predictor@{number}")
 
 
 class MilvusDocuments:

@@ -54,7 +54,7 @@ class MilvusCompiler(Compiler):
         return _any([_tag(key, "there")])
 
     def is_none(self, key: str) -> str:
-        return _any([_tag(key, "is", None)])
+        return _any([_tag(key, "is", _plain(None))])
 
     def compares(self, key: str, kind: Kind, symbol: str, value: Any) -> str:
         if symbol == "=":

@@ -33,13 +33,13 @@ class MilvusSelected:
     """
 
     def __init__(self, connection: Connection, collection: str, where: Mapping[str, Any]) -> None:
-        self._connection, self._collection = connection, collection
+        self._milvus, self._collection = connection, collection
         self.matches = Matcher(where)
         self.expression, _ = MilvusCompiler().compile(where)
 
     @cached_property
     def _rows(self) -> Int64:
-        found = self._connection.query(self._collection, self.expression or "row >= 0", ["row", "metadata"])
+        found = self._milvus.query(self._collection, self.expression or "row >= 0", ["row", "metadata"])
         rows = np.array([one["row"] for one in found], np.int64)
         return np.sort(rows[self.matches([one["metadata"] for one in found])])
 
@@ -53,7 +53,7 @@ class MilvusSelected:
         """Whether each of ``rows`` (n,) is among them."""
         if "_rows" in self.__dict__:
             return holds(self._rows, rows)
-        found = self._connection.query_in(self._collection, "row", np.unique(rows).tolist(), ["row", "metadata"])
+        found = self._milvus.query_in(self._collection, "row", np.unique(rows).tolist(), ["row", "metadata"])
         held = np.array([one["row"] for one in found], np.int64)
         return np.isin(rows, held[self.matches([one["metadata"] for one in found])])
 
@@ -73,7 +73,7 @@ class MilvusKeys:
     kind = "milvus"
 
     def __init__(self, calls: Calls, collection: Callable[[], str], field: str, width: int) -> None:
-        self._calls, self._connection, self._collection = calls, calls.connection, collection
+        self._calls, self._milvus, self._collection = calls, calls.connection, collection
         self._field, self._width = field, width
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class MilvusKeys:
     def keys(self, rows: Int64) -> Float32:
         """(n, width) the keys of ``rows``, all of which are stored."""
         distinct, place = np.unique(rows, return_inverse=True)
-        found = self._connection.query_in(self._collection(), "row", distinct.tolist(), ["row", self._field])
+        found = self._milvus.query_in(self._collection(), "row", distinct.tolist(), ["row", self._field])
         if len(found) < len(distinct):
             raise Interrupted(
                 f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."
@@ -131,7 +131,7 @@ class MilvusKeys:
         name, answers = self._collection(), []
         for start in range(0, len(queries), AT_ONCE):
             some = asked[start : start + AT_ONCE]
-            found = self._connection.run(
+            found = self._milvus.run(
                 lambda client, some=some: client.search(  # type: ignore[misc]
                     name,
                     data=list(some),
@@ -154,7 +154,7 @@ class MilvusKeys:
     def _scan(self, queries: Float32, k: int, allowed: Int64 | None) -> tuple[Float32, Int64]:
         """Exactly, here: for more rows than Milvus names or takes."""
         if allowed is None:
-            found = self._connection.query(self._collection(), "row >= 0", ["row"])
+            found = self._milvus.query(self._collection(), "row >= 0", ["row"])
             allowed = np.sort(np.array([one["row"] for one in found], np.int64))
         if not len(allowed) or not k:
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)

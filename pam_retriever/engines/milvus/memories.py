@@ -39,19 +39,19 @@ class MilvusMemories:
     """
 
     def __init__(self, calls: Calls, dim: int) -> None:
-        self._calls, self._connection, self._dim = calls, calls.connection, dim
+        self._calls, self._milvus, self._dim = calls, calls.connection, dim
         self._postings = Postings(self)
 
     def collection(self, generation: int | None = None) -> str:
         """The name of the collection of a generation, of the current one if None."""
-        return f"{self._connection.prefix}_{self._calls.state.generation if generation is None else generation}"
+        return f"{self._milvus.prefix}_{self._calls.state.generation if generation is None else generation}"
 
     def make(self, generation: int, width: int | None, index: Mapping[str, Any]) -> None:
         """Makes the collection of a generation; its keys have ``width``, None before ``fit``."""
         vectors = {"vector": {"dim": self._dim, "metric": "COSINE", **index}}
         if width is not None:
             vectors["key"] = {"dim": width, "metric": "IP", **index}
-        self._connection.create(self.collection(generation), "row", FIELDS, vectors)
+        self._milvus.create(self.collection(generation), "row", FIELDS, vectors)
 
     def __len__(self) -> int:
         return self._calls.state.memories
@@ -69,11 +69,11 @@ class MilvusMemories:
     def count(self) -> int:
         """How many there are, counted by Milvus."""
         name = self.collection()
-        found = self._connection.run(lambda client: client.query(name, filter="", output_fields=["count(*)"]))
+        found = self._milvus.run(lambda client: client.query(name, filter="", output_fields=["count(*)"]))
         return int(found[0]["count(*)"])
 
     def _all(self, fields: Sequence[str], expression: str = "row >= 0") -> list[dict[str, Any]]:
-        return self._connection.query(self.collection(), expression, fields)
+        return self._milvus.query(self.collection(), expression, fields)
 
     def rows(self) -> Int64:
         """All rows, sorted."""
@@ -81,7 +81,7 @@ class MilvusMemories:
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are stored."""
-        found = self._connection.query_in(self.collection(), "id", [id for id in ids if id], ["row", "id"])
+        found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], ["row", "id"])
         return {one["id"]: one["row"] for one in found}
 
     # ---- writing
@@ -123,28 +123,28 @@ class MilvusMemories:
             entity["vector"] = vectors[at]
             if keys is not None:
                 entity["key"] = keys[at]
-        self._connection.upsert(collection, entities)
+        self._milvus.upsert(collection, entities)
 
     def remove(self, rows: Int64) -> None:
         """Removes memories by row; their steps count no more."""
         state = self._calls.state
         state.texts = state.logged_from = state.version
-        found = self._connection.query_in(self.collection(), "row", rows.tolist(), ["row"])
+        found = self._milvus.query_in(self.collection(), "row", rows.tolist(), ["row"])
         state.memories -= len(found)
         for start in range(0, len(rows), 1_000):
-            self._connection.delete(self.collection(), f"row in {rows[start : start + 1_000].tolist()}")
+            self._milvus.delete(self.collection(), f"row in {rows[start : start + 1_000].tolist()}")
 
     # ---- reading
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         """id -> memory, of those that are stored."""
-        found = self._connection.query_in(self.collection(), "id", [id for id in ids if id], [*CONTENTS, "vector"])
+        found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], [*CONTENTS, "vector"])
         return {one["id"]: _record(one) for one in found}
 
     def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
         """Records whose metadata satisfy a filter, in the order of adding."""
         rows = np.asarray(self.rows_where(where))[:limit]
-        found = self._connection.query_in(self.collection(), "row", rows.tolist(), [*CONTENTS, "vector"])
+        found = self._milvus.query_in(self.collection(), "row", rows.tolist(), [*CONTENTS, "vector"])
         return [_record(one) for one in sorted(found, key=lambda one: int(one["row"]))]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
@@ -154,7 +154,7 @@ class MilvusMemories:
             Interrupted: another process has removed some meanwhile.
         """
         distinct = np.unique(rows).tolist()
-        found = self._connection.query_in(self.collection(), "row", distinct, CONTENTS)
+        found = self._milvus.query_in(self.collection(), "row", distinct, CONTENTS)
         if len(found) < len(distinct):
             raise Interrupted(
                 f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."
@@ -163,7 +163,7 @@ class MilvusMemories:
 
     def rows_where(self, where: Mapping[str, Any]) -> MilvusSelected:
         """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
-        return MilvusSelected(self._connection, self.collection(), where)
+        return MilvusSelected(self._milvus, self.collection(), where)
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32, None]:
         """Every row and its vector."""
@@ -173,7 +173,7 @@ class MilvusMemories:
 
     def entities(self, collection: str, expression: str) -> tuple[list[dict[str, Any]], Float32]:
         """Whole entities but for vectors and keys, and their vectors."""
-        found = self._connection.query(collection, expression, [*CONTENTS, "version", "vector"])
+        found = self._milvus.query(collection, expression, [*CONTENTS, "version", "vector"])
         made = [_entity(one["row"], one["id"], one["text"], one["metadata"], one["version"]) for one in found]
         return made, _vectors(found, self._dim)
 
@@ -194,7 +194,7 @@ class MilvusMemories:
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
         """(row, id, metadata) of each memory that has a key."""
-        found = self._connection.query_in(
+        found = self._milvus.query_in(
             self.collection(), "row", np.asarray(self.rows_where({key: {"$exists": True}})).tolist(), CONTENTS
         )
         return [(one["row"], one["id"], one["metadata"]) for one in found]

@@ -12,6 +12,7 @@ from pam_retriever.engines.milvus.client import Connection, quoted, text
 from pam_retriever.filters import to_json
 from pam_retriever.storage.columns import from_json
 
+OF_GENERATION = ("model", "forgotten")
 PART = 45_000  # characters, at most 4 bytes each where they are not ASCII
 POINT = {"dim": 2, "metric": "IP", "index": "FLAT", "params": {}}  # Milvus wants a vector in every collection
 
@@ -25,7 +26,7 @@ class MilvusSettings:
     """
 
     def __init__(self, connection: Connection, generation: Any) -> None:
-        self._connection, self._generation = connection, generation
+        self._milvus, self._generation = connection, generation
         self._name = f"{connection.prefix}_settings"
         fields = {"name": text(), "part": (DataType.INT64, {}), "parts": (DataType.INT64, {}), "value": text()}
         connection.create(self._name, "key", fields, {"point": POINT})
@@ -41,26 +42,26 @@ class MilvusSettings:
 
     def all(self) -> dict[str, Any]:
         """Every setting of the current generation."""
-        found = self._connection.query(self._name, "key >= 0", ["name"])
-        names = sorted({row["name"] for row in found if not row["name"].startswith(("state", "weights:"))})
-        keys = {name.partition("@")[0] for name in names}
-        return {key: self.get(key) for key in sorted(keys) if self.get(key) is not None}
+        found = self._milvus.query(self._name, "key >= 0", ["name"])
+        names = {row["name"] for row in found if not row["name"].startswith(("$", "model@", "forgotten@"))}
+        kept = {key: self.get(key) for key in sorted({*names, *OF_GENERATION})}
+        return {key: value for key, value in kept.items() if value is not None}
 
     def weights(self, name: str) -> bytes | None:
         """What ``set_weights`` kept, or None."""
-        found = self.read(f"weights:{name}@{self._generation()}")
+        found = self.read(f"$weights:{name}@{self._generation()}")
         return None if found is None else base64.b64decode(found)
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
         """Keeps weights; those of other generations stay."""
-        self.write(f"weights:{name}@{self._generation()}", base64.b64encode(safetensors).decode())
+        self.write(f"$weights:{name}@{self._generation()}", base64.b64encode(safetensors).decode())
 
     def _own(self, key: str) -> str:
-        return f"{key}@{self._generation()}" if key in ("model", "forgotten") else key
+        return f"{key}@{self._generation()}" if key in OF_GENERATION else key
 
     def read(self, name: str) -> str | None:
         """The string of that name, None if it is not there in full."""
-        rows = self._connection.query_few(self._name, f"name == {quoted(name)}", ["part", "parts", "value"])
+        rows = self._milvus.query_few(self._name, f"name == {quoted(name)}", ["part", "parts", "value"])
         rows.sort(key=lambda row: row["part"])
         return "".join(row["value"] for row in rows[: rows[0]["parts"]]) if rows else None
 
@@ -68,7 +69,7 @@ class MilvusSettings:
         """Keeps a string; one of up to 45,000 characters is replaced at once."""
         size = PART if value.isascii() else PART // 4
         parts = [value[at : at + size] for at in range(0, len(value), size)] or [""]
-        self._connection.upsert(
+        self._milvus.upsert(
             self._name,
             [
                 {"key": _key(name, at), "name": name, "part": at, "parts": len(parts), "value": part, "point": [1, 0]}
@@ -78,7 +79,7 @@ class MilvusSettings:
 
     def remove(self, name: str) -> None:
         """Forgets a string."""
-        self._connection.delete(self._name, f"name == {quoted(name)}")
+        self._milvus.delete(self._name, f"name == {quoted(name)}")
 
 
 def _key(name: str, part: int) -> int:

@@ -49,15 +49,15 @@ class MilvusTrajectories:
     """
 
     def __init__(self, calls: Calls, memories: MilvusMemories) -> None:
-        self._calls, self._connection, self._memories = calls, calls.connection, memories
-        self._name = f"{self._connection.prefix}_trajectories"
+        self._calls, self._milvus, self._memories = calls, calls.connection, memories
+        self._name = f"{self._milvus.prefix}_trajectories"
         fields = {
             "id": text(),
             "number": (DataType.INT64, {}),
             "chunks": (DataType.INT64, {}),
             "steps": (DataType.JSON, {}),
         }
-        self._connection.create(self._name, "key", fields, {"point": POINT})
+        self._milvus.create(self._name, "key", fields, {"point": POINT})
         self._kept: tuple[int, Table] | None = None
 
     def __len__(self) -> int:
@@ -75,13 +75,13 @@ class MilvusTrajectories:
         """
         check_contents([id], [], [])
         state = self._calls.state
-        found = self._connection.query_few(self._name, f"id == {quoted(id)}", ["number"])
+        found = self._milvus.query_few(self._name, f"id == {quoted(id)}", ["number"])
         replaced = sorted({one["number"] for one in found})
         number = state.last_trajectory = max(state.last_trajectory, *replaced, 0) + 1
         self._remove([number])  # what a call that failed has left
         there = [(at, step) for at, step in enumerate(steps) if step]
         chunks = [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)] or [[]]
-        self._connection.upsert(
+        self._milvus.upsert(
             self._name,
             [
                 {
@@ -101,7 +101,7 @@ class MilvusTrajectories:
         return number, replaced[-1] if replaced else None
 
     def _remove(self, numbers: list[int]) -> None:
-        self._connection.delete(self._name, f"number in {numbers}")
+        self._milvus.delete(self._name, f"number in {numbers}")
 
     def remove_short(self) -> None:
         """Removes trajectories of which less than two steps are left."""
@@ -124,7 +124,7 @@ class MilvusTrajectories:
 
     def _read(self, expression: str) -> Table:
         chunks: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for found in self._connection.query(self._name, expression, ["key", "id", "number", "chunks", "steps"]):
+        for found in self._milvus.query(self._name, expression, ["key", "id", "number", "chunks", "steps"]):
             chunks[found["number"]].append(found)
         # a call that failed may have left a part, or the trajectory that it was about to replace
         whole = {number: parts for number, parts in sorted(chunks.items()) if len(parts) == parts[0]["chunks"]}
