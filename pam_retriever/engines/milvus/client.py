@@ -123,6 +123,16 @@ class Connection:
         """The entities of which an expression holds, some thousand at most."""
         return list(self.run(lambda client: client.query(collection, filter=expression, output_fields=list(fields))))
 
+    def get(self, collection: str, keys: Sequence[int], fields: Sequence[str]) -> list[Row]:
+        """The entities that have one of the primary keys, in any order."""
+        found: list[Row] = []
+        for start in range(0, len(keys), AT_ONCE):
+            some = list(keys[start : start + AT_ONCE])
+            found += self.run(
+                lambda client, some=some: client.get(collection, ids=some, output_fields=list(fields))  # type: ignore[misc]
+            )
+        return found
+
     def query_in(self, collection: str, name: str, values: Sequence[Any], fields: Sequence[str]) -> list[Row]:
         """The entities that have one of ``values``."""
         found: list[Row] = []

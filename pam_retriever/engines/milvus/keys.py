@@ -53,7 +53,7 @@ class MilvusSelected:
         """Whether each of ``rows`` (n,) is among them."""
         if "_rows" in self.__dict__:
             return holds(self._rows, rows)
-        found = self._milvus.query_in(self._collection, "row", np.unique(rows).tolist(), ["row", "metadata"])
+        found = self._milvus.get(self._collection, np.unique(rows).tolist(), ["row", "metadata"])
         held = np.array([one["row"] for one in found], np.int64)
         return np.isin(rows, held[self.matches([one["metadata"] for one in found])])
 
@@ -94,7 +94,7 @@ class MilvusKeys:
     def keys(self, rows: Int64) -> Float32:
         """(n, width) the keys of ``rows``, all of which are stored."""
         distinct, place = np.unique(rows, return_inverse=True)
-        found = self._milvus.query_in(self._collection(), "row", distinct.tolist(), ["row", self._field])
+        found = self._milvus.get(self._collection(), distinct.tolist(), ["row", self._field])
         if len(found) < len(distinct):
             raise Interrupted(
                 f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."

@@ -129,7 +129,7 @@ class MilvusMemories:
         """Removes memories by row; their steps count no more."""
         state = self._calls.state
         state.texts = state.logged_from = state.version
-        found = self._milvus.query_in(self.collection(), "row", rows.tolist(), ["row"])
+        found = self._milvus.get(self.collection(), rows.tolist(), ["row"])
         state.memories -= len(found)
         for start in range(0, len(rows), 1_000):
             self._milvus.delete(self.collection(), f"row in {rows[start : start + 1_000].tolist()}")
@@ -144,7 +144,7 @@ class MilvusMemories:
     def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
         """Records whose metadata satisfy a filter, in the order of adding."""
         rows = np.asarray(self.rows_where(where))[:limit]
-        found = self._milvus.query_in(self.collection(), "row", rows.tolist(), [*CONTENTS, "vector"])
+        found = self._milvus.get(self.collection(), rows.tolist(), [*CONTENTS, "vector"])
         return [_record(one) for one in sorted(found, key=lambda one: int(one["row"]))]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
@@ -154,7 +154,7 @@ class MilvusMemories:
             Interrupted: another process has removed some meanwhile.
         """
         distinct = np.unique(rows).tolist()
-        found = self._milvus.query_in(self.collection(), "row", distinct, CONTENTS)
+        found = self._milvus.get(self.collection(), distinct, CONTENTS)
         if len(found) < len(distinct):
             raise Interrupted(
                 f"Another process removed memories in {self._calls.place} during this call.", "them", "Call again."
@@ -194,8 +194,8 @@ class MilvusMemories:
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
         """(row, id, metadata) of each memory that has a key."""
-        found = self._milvus.query_in(
-            self.collection(), "row", np.asarray(self.rows_where({key: {"$exists": True}})).tolist(), CONTENTS
+        found = self._milvus.get(
+            self.collection(), np.asarray(self.rows_where({key: {"$exists": True}})).tolist(), CONTENTS
         )
         return [(one["row"], one["id"], one["metadata"]) for one in found]
 

@@ -61,9 +61,12 @@ class MilvusSettings:
 
     def read(self, name: str) -> str | None:
         """The string of that name, None if it is not there in full."""
-        rows = self._milvus.query_few(self._name, f"name == {quoted(name)}", ["part", "parts", "value"])
-        rows.sort(key=lambda row: row["part"])
-        return "".join(row["value"] for row in rows[: rows[0]["parts"]]) if rows else None
+        fields = ["part", "parts", "value"]
+        rows = self._milvus.get(self._name, [_key(name, 0)], fields)
+        if not rows:
+            return None
+        rows += self._milvus.get(self._name, [_key(name, part) for part in range(1, rows[0]["parts"])], fields)
+        return "".join(row["value"] for row in sorted(rows, key=lambda row: int(row["part"])))
 
     def write(self, name: str, value: str) -> None:
         """Keeps a string; one of up to 45,000 characters is replaced at once."""

@@ -1,0 +1,202 @@
+"""The same operations on every backend and engine: each compared with a plain-Python model, and all with each other.
+
+    python -m benchmarks.scaling.operations --operations 20000
+
+Add, replace, delete, observe, search with filters, get, find, in, len, calls that must be refused, now and then a
+fit, and recall in every mode: by id and by noisy vector, with filters, hops and words. Each operation follows from
+the seed, so each backend is asked the same. The model is that of ``benchmarks.reliability.operations``; what the model
+cannot know, which is how recall ranks, is compared between the backends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pgserver
+import torch
+from tqdm import tqdm
+
+from benchmarks import report
+from benchmarks.reliability import operations as reliability
+from pam_retriever import Hit, MilvusBackend, PgVectorBackend, Record
+
+BACKENDS = ["exact", "faiss", "faiss:hnsw", "pgvector", "milvus"]
+WORLD = 5_000  # operations; after so many a new index begins
+WEIGHTS = {
+    "add": 22, "delete": 12, "observe": 10, "search": 15, "filtered": 10, "get": 6, "find": 5, "contains": 4,
+    "refused": 3, "recall": 2, "modes": 10, "fit": 0.12,
+}  # fmt: skip
+CLOSE = 1e-3  # between scores; the predictor is float32, and each engine adds up in its own order
+
+
+class Recorder:
+    """An index that keeps what its calls returned."""
+
+    def __init__(self, index: Any) -> None:
+        self._index, self.answers = index, []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._index, name)
+        if name not in ("search", "recall", "get", "find", "delete"):
+            return found
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            answer = found(*arguments, **options)
+            self.answers.append((name, plain(answer)))
+            return answer
+
+        return call
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+
+def plain(answer: Any) -> Any:
+    """What an answer says, without objects that hold memory."""
+    if not isinstance(answer, list):
+        return answer
+    return [
+        (one.id, one.score, one.text, repr(one.metadata), [(e.cue_id, e.offset) for e in one.evidence or ()])
+        if isinstance(one, Hit)
+        else (one.id, one.vector.tobytes(), one.text, repr(one.metadata))
+        if isinstance(one, Record)
+        else plain(one)
+        for one in answer
+    ]
+
+
+class World(reliability.World):
+    """One index in some backend, the model, and what the index answered."""
+
+    def __init__(self, backend: Any, seed: int) -> None:
+        super().__init__(backend, seed, None)
+        self.index = Recorder(self.index)
+
+    def modes(self, number: int) -> None:
+        """Recall in one of its modes; ranks are compared between the backends afterwards."""
+        if not self.vectors:
+            return
+        random = self.random
+        ids = list(self.vectors)
+        cue = ids[int(random.integers(len(ids)))]
+        query = cue if random.random() < 0.5 else self.vectors[cue] + 0.1 * random.standard_normal(reliability.DIM)
+        where = [None, {"parity": number % 2}, {"number": {"$gte": number - 300}}, {"parity": {"$ne": 1}}][number % 4]
+        options = [
+            {"mode": "association"},
+            {"mode": "association", "explain": True},
+            {"mode": "hybrid"},
+            {"mode": "specific"},
+            {"mode": "association", "hops": 2},
+            {"mode": "association", "min_score": 0.05, "k": None},
+            {"text": f"{cue} {number - 5}"},
+        ][int(random.integers(7))]
+        if "text" in options and isinstance(query, str):
+            query = self.vectors[cue]
+        if self.fitted or "text" in options:
+            self.index.recall(query, where=where, **{"k": 5, **options})
+
+
+def differences(expected: list[Any], found: list[Any]) -> dict[str, Any]:
+    """In how many answers two backends differ, and by how much scores do at most."""
+    wrong, furthest, first = 0, 0.0, None
+    for (name, right), (_, other) in zip(expected, found, strict=True):
+        ranked = isinstance(right, list) and any(isinstance(one[1], float) for one in right)
+        same = right == other
+        if ranked and not same:
+            gap, same = _compare(right, other)
+            furthest = max(furthest, gap)
+        if not same:
+            wrong += 1
+            first = first or f"{name}: {other!r} instead of {right!r}"[:600]
+    return {"answers": len(expected), "different": wrong, "largest_score_gap": furthest, "first": first}
+
+
+def _compare(right: list[Any], other: list[Any]) -> tuple[float, bool]:
+    """The largest gap between scores at a rank, and whether the hits are the same but for ties."""
+    if len(right) != len(other):
+        return 0.0, False
+    gap = max(abs(a[1] - b[1]) for a, b in zip(right, other, strict=True))
+    scores = {hit[0]: hit for hit in other}
+    last = right[-1][1]
+    for hit in right:
+        twin = scores.get(hit[0])
+        if twin is None and hit[1] > last + CLOSE:
+            return gap, False
+        if twin is not None and (abs(twin[1] - hit[1]) > CLOSE or twin[2:] != hit[2:]):
+            return gap, False
+    return gap, gap <= CLOSE
+
+
+def run(backend: str, operations: int, seed: int, make: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Runs the operations; returns what was done with the first difference to the model, and all answers."""
+    kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))
+    drawn = np.random.default_rng(seed).choice(len(kinds), operations, p=weights / weights.sum())
+    counts: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    answers: list[Any] = []
+    difference = None
+    for start in range(0, operations, WORLD):
+        world = World(make(backend), seed + start)
+        try:
+            for number in tqdm(range(start, min(start + WORLD, operations)), desc=backend, disable=None):
+                kind = kinds[drawn[number]]
+                began = time.perf_counter()
+                world.step(kind, number)
+                seconds[kind] += time.perf_counter() - began
+                counts[kind] += 1
+                if number % 500 == 0:
+                    world.compare(world.index._index)
+        except reliability.Difference as error:
+            difference = f"operation {number} of seed {seed}: {error}"
+            break
+        finally:
+            answers += world.index.answers
+            world.index.close()
+    milliseconds = {kind: round(1000 * seconds[kind] / counts[kind], 2) for kind in counts}
+    done = {"operations": sum(counts.values()), "difference_to_model": difference, "counts": dict(counts)}
+    return {**done, "milliseconds_each": milliseconds}, answers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--operations", type=int, default=20_000)
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
+    parser.add_argument("--seed", type=int, default=1)
+    parsed = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        server = pgserver.get_server(tempfile.mkdtemp(prefix="pam-operations-"), cleanup_mode="delete")
+        made = iter(range(10_000))
+
+        def make(name: str) -> Any:
+            if name == "pgvector":
+                return PgVectorBackend(server.get_uri(), schema=f"index_{next(made)}")
+            return MilvusBackend(Path(folder) / f"index_{next(made)}.db") if name == "milvus" else name
+
+        results: dict[str, Any] = {}
+        expected: list[Any] = []
+        for backend in parsed.backends:
+            results[backend], answers = run(backend, parsed.operations, parsed.seed, make)
+            expected = expected or answers
+            if results[backend]["difference_to_model"] is None:
+                results[backend]["compared_with"] = parsed.backends[0]
+                results[backend].update(differences(expected, answers))
+            print(backend, results[backend], flush=True)
+        server.cleanup()
+    path = report.write("scaling/operations", {"seed": parsed.seed, "close": CLOSE, "backends": results})
+    print(path)
+    sys.exit(any(one["difference_to_model"] or one["different"] for one in results.values()))
+
+
+if __name__ == "__main__":
+    main()
