@@ -1,0 +1,285 @@
+"""An index in Milvus Lite: as in memory, across processes that share a server, and clear errors."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from conftest import DIM, TINY, WINDOW, new_index
+from engine_servers import fresh_milvus, milvus_folder
+
+from pam_retriever import (
+    EngineUnavailable,
+    FitConfig,
+    IndexClosed,
+    IndexFormatError,
+    IndexLocked,
+    InvalidInput,
+    MilvusBackend,
+    MissingExtra,
+    PredictiveAssociativeIndex,
+    StorageError,
+    Trajectory,
+)
+from pam_retriever.engines.milvus import backend, calls, documents, filters, keys, trajectories
+
+
+@pytest.fixture(scope="module")
+def learned(planted):
+    """A fitted index in Milvus. Shared: tests must not change it."""
+    index = new_index(planted, backend=fresh_milvus())
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    yield index
+    index.close()
+
+
+def offsets(hits):
+    return [[(one.cue_id, one.offset, one.hop) for one in hit.evidence or ()] for hit in hits]
+
+
+def test_it_answers_as_an_index_in_memory_does(planted, learned, fitted):
+    for options in (
+        {},
+        {"mode": "hybrid"},
+        {"mode": "specific", "where": {"number": {"$gte": 20, "$lt": 150}}},
+        {"hops": 2, "where": {"parity": {"$ne": "odd"}}},
+        {"where": {"number": {"$lt": 100}}, "faithful": True, "explain": True},
+        {"min_score": 0.05, "k": None},
+    ):
+        k = {"k": 5, **options}
+        for asked in (planted.ids[:6], planted.vectors[:6] + 0.1):
+            for found, expected in zip(learned.recall(asked, **k), fitted.recall(asked, **k), strict=True):
+                assert [hit.id for hit in found] == [hit.id for hit in expected]
+                assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], abs=1e-4)
+                assert offsets(found) == offsets(expected)
+    words = {"text": "text of m007", "k": 5}
+    view = planted.vectors[0] + 0.1
+    assert [hit.id for hit in learned.recall(view, **words)] == [hit.id for hit in fitted.recall(view, **words)]
+    assert "200 memories, 20 trajectories, fitted with window 2, milvus" in repr(learned)
+
+
+def test_times_groups_and_long_trajectories(planted, monkeypatch):
+    monkeypatch.setattr(trajectories, "CHUNK", 3)
+    here, there = new_index(planted), new_index(planted, backend=fresh_milvus())
+    steps = planted.ids[:10]
+    for index in (here, there):
+        index.observe(Trajectory(ids=steps, id="t", timestamps=list(range(10)), salience=[1.0, 0.5] * 5))
+        index.observe(Trajectory(ids=steps[::-1], id="t", timestamps=list(range(5, 15))))
+        index.delete("m003")
+        index.fit(group_by="parity", order_by="number", window=WINDOW, config=TINY, progress=False)
+        index.prune(keep=150, half_life=5.0)
+    assert {record.id for record in here.find()} == {record.id for record in there.find()}
+    for options in ({"decay": 3.0}, {"explain": True}):
+        cue = here.find()[0].id
+        a, b = here.recall(cue, k=5, **options), there.recall(cue, k=5, **options)
+        assert [hit.id for hit in a] == [hit.id for hit in b]
+        assert [hit.score for hit in a] == pytest.approx([hit.score for hit in b], abs=1e-4)
+        assert offsets(a) == offsets(b)
+    there.close()
+
+
+def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monkeypatch):
+    monkeypatch.setattr(keys, "MOST", 40)  # searches that name too few end in a scan
+    asked = [fitted.get(["m010"])[0].vector]
+    for where in (
+        {"number": {"$in": list(range(0, 200, 13))}},
+        {"$not": {"number": {"$lt": 195}}},
+        {"parity": {"$contains": "od"}},
+        {"number": {"$gt": 198.5}},
+        {"missing": {"$exists": True}},
+    ):
+        for k in (3, 50, 200):
+            a, b = learned.search(asked, k, where)[0], fitted.search(asked, k, where)[0]
+            assert [hit.id for hit in a] == [hit.id for hit in b]
+    assert len(learned.search(asked[0], k=200)) == 200
+
+
+def test_metadata_with_very_many_entries_are_found(monkeypatch):
+    monkeypatch.setattr(filters, "MOST_TAGS", 3)
+    index = PredictiveAssociativeIndex(2, fresh_milvus())
+    index.add([[1, 0], [0, 1]], ["many", "few"], metadatas=[{"tags": list("abcdefgh")}, {"tags": ["z"]}])
+    assert [record.id for record in index.find({"tags": {"$contains": "h"}})] == ["many"]
+    assert [record.id for record in index.find({"tags": ["z"]})] == ["few"]
+    index.close()
+
+
+def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
+    index = new_index(planted, backend=fresh_milvus())
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    old = [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])]
+    fill = documents.Generation.fill
+
+    def fill_and_look(self, rows, vectors, predict):
+        fill(self, rows[:100], vectors[:100], predict)
+        assert [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])] == old  # half of it is there
+        index.add(-planted.vectors[:1], ["late"])
+        index.delete("m199")
+        fill(self, rows[100:], vectors[100:], predict)
+
+    monkeypatch.setattr(documents.Generation, "fill", fill_and_look)
+    index.fit(window=WINDOW, config=TINY, seed=5, progress=False)
+    assert len(index) == 200 and "m199" not in index
+    assert "m199" not in {hit.id for hit in index.recall("m198", k=99)}
+    row = index._bank.documents.memories.rows_of(["late"])["late"]
+    key = index._bank.associative.keys(np.array([row]))
+    np.testing.assert_allclose(key[:, DIM:], index._bank.predict(-planted.vectors[:1]), atol=1e-5)
+    monkeypatch.undo()
+    index.fit(window=WINDOW, config=TINY, seed=6, progress=False)
+    names = sorted(index._bank.documents.database.connection.collections())
+    assert len(names) == 4  # settings, trajectories, this generation, and the one before for calls that read it
+    index.close()
+
+
+def test_an_approximate_index_over_many(monkeypatch):
+    monkeypatch.setattr(documents, "FLAT_UP_TO", 100)
+    random = np.random.default_rng(2)
+    vectors = (random.standard_normal((20, 1, 8)) + 0.4 * random.standard_normal((20, 50, 8))).reshape(-1, 8)
+    ids = [str(n) for n in range(1000)]
+    exact, index = PredictiveAssociativeIndex(8, "exact"), PredictiveAssociativeIndex(8, fresh_milvus())
+    for one in (exact, index):
+        one.add(vectors, ids)
+        one.fit(
+            [ids[start : start + 50] for start in range(0, 1000, 50)],
+            config=FitConfig(hidden=8, passes=1),
+            progress=False,
+        )
+    asked = vectors[::20] + 0.05
+    agreeing = [
+        len({a.id for a in found} & {b.id for b in right}) / 10
+        for found, right in zip(index.search(asked), exact.search(asked), strict=True)
+    ]
+    assert np.mean(agreeing) > 0.95
+    index.close()
+
+
+# ---- several processes, over a server
+
+
+SERVER = """
+import sys
+from milvus_lite.adapter.grpc.server import run_server
+run_server(data_dir=sys.argv[1], host="127.0.0.1", port=int(sys.argv[2]))
+"""
+WRITER = """
+import sys
+from pam_retriever import FitConfig, MilvusBackend, PredictiveAssociativeIndex
+with PredictiveAssociativeIndex(backend=MilvusBackend(sys.argv[1], prefix="shared")) as index:
+    index.add([[9.0] * 16], ["other"], ["another text"], [{"number": 1000}])
+    index.delete("m000")
+    index.observe(["other", "m050", "m051"])
+    index.fit(window=2, config=FitConfig(hidden=64, passes=20), seed=3, progress=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Milvus Lite as a server in a process of its own, as Milvus Standalone is."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", SERVER, str(milvus_folder() / "served.db"), str(port)])
+    for _ in range(600):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            break
+        time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait()
+
+
+def test_what_another_process_wrote_is_in_the_next_answer(planted, server):
+    index = new_index(planted, backend=MilvusBackend(server, prefix="shared"))
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    before = [hit.score for hit in index.recall("m050")]
+    subprocess.run([sys.executable, "-W", "ignore", "-c", WRITER, server], check=True, timeout=120)
+    assert len(index) == 200 and "m000" not in index
+    assert index.find({"number": 1000})[0].text == "another text"
+    assert "other" in {hit.id for hit in index.recall("m050")} | {hit.id for hit in index.recall("m051")}
+    assert {hit.id for hit in index.recall("m001", k=99, faithful=True)} == planted.associates("m001") - {"m000"}
+    assert [hit.score for hit in index.recall("m050")] != before
+    fresh = PredictiveAssociativeIndex(backend=MilvusBackend(server, prefix="shared"))
+    assert fresh.recall("m007")[0].score == pytest.approx(index.recall("m007")[0].score)
+    index.close()
+    fresh.close()
+
+
+def test_one_process_writes_at_a_time(planted, server, monkeypatch):
+    monkeypatch.setattr(calls, "LEASE", 1.0)
+    first = new_index(planted, backend=MilvusBackend(server, prefix="locked"))
+    second = PredictiveAssociativeIndex(backend=MilvusBackend(server, prefix="locked"))
+    with first._bank.documents.transaction():
+        assert len(second) == 200
+        refused = []
+
+        def add():
+            try:
+                second.add(planted.vectors[:1], ["x"])
+            except IndexLocked as error:
+                refused.append(error)
+
+        monkeypatch.setattr(calls, "LEASE", 0.3)
+        monkeypatch.setattr(calls.time, "time", lambda: 0.0)  # the lease does not run out
+        thread = threading.Thread(target=add)
+        thread.start()
+        thread.join()
+        monkeypatch.undo()
+        assert "another process" in str(refused[0])
+    second.add(planted.vectors[:1], ["x"])
+    assert "x" in first
+    monkeypatch.setattr(calls, "LEASE", 0.2)
+    first._bank.documents.database._take_over()  # and then it dies
+    second.add(planted.vectors[:1], ["y"])
+    assert len(first) == 202
+    first.close()
+    second.close()
+
+
+# ---- clear errors
+
+
+def test_arguments_and_servers_that_are_not_there(tmp_path, monkeypatch):
+    for uri in ("", "somewhere", "memories.sqlite"):
+        with pytest.raises(InvalidInput, match=r"ends in \.db"):
+            MilvusBackend(uri)
+    with pytest.raises(InvalidInput, match="prefix"):
+        MilvusBackend("x.db", prefix="no spaces")
+    with pytest.raises(EngineUnavailable, match="cannot be reached"):
+        PredictiveAssociativeIndex(2, MilvusBackend("http://127.0.0.1:1", patience=0.3))
+    with pytest.raises(EngineUnavailable, match="cannot be reached"):
+        PredictiveAssociativeIndex(2, MilvusBackend(tmp_path / "none" / "x.db"))
+    monkeypatch.setattr(backend, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pam-retriever\[milvus\]"):
+        MilvusBackend("x.db")
+
+
+def test_another_dimension_a_newer_format_and_an_old_server_are_refused(monkeypatch):
+    engine = fresh_milvus()
+    with pytest.raises(InvalidInput, match="There is no index"):
+        PredictiveAssociativeIndex(backend=engine)
+    PredictiveAssociativeIndex(4, engine).close()
+    with pytest.raises(InvalidInput, match="Expected 4, its dimension"):
+        PredictiveAssociativeIndex(5, engine)
+    monkeypatch.setattr(backend, "FORMAT", 0)
+    with pytest.raises(IndexFormatError, match="Upgrade"):
+        PredictiveAssociativeIndex(4, engine)
+    monkeypatch.setattr(backend, "LEAST", (99, 0))
+    with pytest.raises(StorageError, match=r"Expected 99\.0 or later"):
+        PredictiveAssociativeIndex(4, engine)
+    with pytest.raises(InvalidInput, match="at most 16,000"):
+        PredictiveAssociativeIndex(20_000, engine)
+
+
+def test_what_milvus_cannot_hold_is_refused_and_nothing_is_stored():
+    index = PredictiveAssociativeIndex(2, fresh_milvus())
+    with pytest.raises(InvalidInput, match=r"texts\[1\] has 70,000 bytes"):
+        index.add([[1, 2], [1, 3]], ["a", "b"], ["short", "x" * 70_000])
+    assert len(index) == 0
+    index.close()
+    with pytest.raises(IndexClosed):
+        len(index)
