@@ -15,7 +15,7 @@ from pam_retriever.config import FitConfig
 from pam_retriever.errors import IndexClosed, NotFitted
 from pam_retriever.familiarity import rarity
 from pam_retriever.fitted import check_fitted, describe, read_fitted
-from pam_retriever.forgetting import SLACK, least
+from pam_retriever.forgetting import SLACK, to_forget
 from pam_retriever.jepa.store import Space, read_space, write_space
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
@@ -276,7 +276,7 @@ class Bank:
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
         """Forgets all but the ``keep`` strongest memories (see ``forgetting``); returns how many are gone."""
         documents = self.documents
-        stored, gone = least(documents, keep, half_life, self.window)
+        stored, gone = to_forget(documents, keep, half_life, self.window)
         if not len(gone):
             return 0
         with documents.transaction():

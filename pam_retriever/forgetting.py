@@ -128,7 +128,7 @@ def weakest(strength: Float32, keep: int) -> Int64:
     return np.sort(np.argsort(strength, kind="stable")[: max(len(strength) - keep, 0)])
 
 
-def least(
+def to_forget(
     documents: Documents, keep: int, half_life: float | Literal["auto"] | None, window: int
 ) -> tuple[Int64, Int64]:
     """All rows, sorted, and those of all but the ``keep`` strongest memories."""

@@ -13,7 +13,7 @@ from pam_retriever.config import FitConfig
 from pam_retriever.engines.export import copy_of
 from pam_retriever.errors import Interrupted
 from pam_retriever.fitted import describe, read_learnt
-from pam_retriever.forgetting import least
+from pam_retriever.forgetting import to_forget
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
@@ -197,7 +197,7 @@ class EngineBank(Bank):
     def _forget(self, keep: int, half_life: float | Literal["auto"] | None) -> int:
         store = self._engine
         with store.reading():
-            _, gone = least(store, keep, half_life, self.window)
+            _, gone = to_forget(store, keep, half_life, self.window)
         if not len(gone):
             return 0
         with store.transaction():
