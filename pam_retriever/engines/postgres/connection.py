@@ -26,7 +26,7 @@ EF_SEARCH = 200  # pgvector's own 40 finds too little of a pool of candidates
 SETTINGS = """
 SELECT set_config('search_path', quote_ident(%s) || ', ' || current_setting('search_path'), false),
     set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false),
-    set_config('hnsw.ef_search', %s, false), set_config('synchronous_commit',
+    set_config('hnsw.ef_search', %s, false), set_config('jit', 'off', false), set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,
         false)
 """
