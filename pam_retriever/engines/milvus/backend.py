@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 FORMAT = 1
-LEAST = (2, 4)  # array_contains_any, several vectors in an entity, nullable fields come with 2.5
+LEAST = (2, 5)  # nullable fields, array_contains_any, several vectors in an entity
 MAX_DIM = 16_000  # Milvus holds 32,768 numbers, and a key [p ; f(p) ; e(p)] is two vectors and a code
 
 
