@@ -220,13 +220,13 @@ def test_a_commit_whose_answer_is_lost_happens_once(planted, monkeypatch, commit
     database, lost = index._bank.documents.database, []
     commit = database._commit
 
-    def lose(call, number):
+    def lose(call):
         if not lost:
-            lost.append(number)
+            lost.append(call.state.version)
             if committed:
                 call.connection.execute("COMMIT")
             call.connection.close()
-        commit(call, number)
+        commit(call)
 
     monkeypatch.setattr(database, "_commit", lose)
     assert index.delete(["m005", "m100", "nobody"]) == 2

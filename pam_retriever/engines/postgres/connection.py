@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -63,6 +64,7 @@ class Connections:
         self._mutex = threading.Lock()
         self._local = threading.local()
         self._closed = False
+        self._me = uuid.uuid4()
         self.place = _place(dsn, namespace)
 
     def check_writable(self) -> None:
@@ -112,13 +114,16 @@ class Connections:
                 f"UPDATE state SET {', '.join(f'{name} = %s' for name in NAMES)}",
                 [getattr(call.state, name) for name in NAMES],
             )
-            number = self.fetch("SELECT pg_current_xact_id()::text")[0][0]
+            self.fetch(
+                "INSERT INTO writers VALUES (%s, %s) ON CONFLICT (process) DO UPDATE SET version = excluded.version",
+                [self._me, call.state.version],
+            )
         except BaseException:
             self._local.call = None
             self._end(call, "ROLLBACK")
             raise
         self._local.call = None
-        self._commit(call, number)
+        self._commit(call)
 
     def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Runs one statement inside the call of this thread, or in one of its own; returns all rows."""
@@ -240,23 +245,26 @@ class Connections:
             raise interrupted(self.place) from error
         call.connection = fresh.connection
 
-    def _commit(self, call: _Call, number: str) -> None:
-        """Commits; where the answer is lost, asks what became of the transaction of that number."""
+    def _commit(self, call: _Call) -> None:
+        """Commits; where the answer is lost, asks what became of it."""
         try:
             with explained(self.place):
                 call.connection.execute("COMMIT")
         except EngineUnavailable as error:
-            if not self._retried(lambda: self._was_committed(number)):
+            if not self._retried(lambda: self._was_committed(call.state.version)):
                 raise interrupted(self.place) from error
         self._give_back(call.connection)
 
-    def _was_committed(self, number: str) -> bool:
-        with self.connect() as connection:
-            while True:
-                status = connection.execute("SELECT pg_xact_status(%s::xid8)", [number]).fetchall()[0][0]
-                if status != "in progress":  # else the server has not noticed yet that its client is gone
-                    return bool(status == "committed")
-                time.sleep(FIRST_PAUSE)
+    def _was_committed(self, version: int) -> bool:
+        """Whether this process has written that version.
+
+        PostgreSQL's own number of a transaction does not say it: after a crash it may be another's.
+        """
+        with self.connect() as connection, connection.transaction():
+            # waits for the transaction itself, which a server that has not noticed that its client is gone still ends
+            connection.execute("SELECT 1 FROM state FOR UPDATE")
+            found = connection.execute("SELECT version FROM writers WHERE process = %s", [self._me]).fetchall()
+        return bool(found and found[0][0] == version)
 
     def _retried(self, attempt: Callable[[], T]) -> T:
         """What ``attempt`` returns, tried again for as long as there is patience with a server that is away."""

@@ -101,7 +101,8 @@ class PostgresDocuments:
         self.database.fetch("UPDATE generations SET replaced = true WHERE number = %s", [state.generation])
         state.generation, state.model = generation.number, state.version
         # whoever has not called since then reads all steps anew
-        self.database.fetch("DELETE FROM removals WHERE version < %s", [state.version - KEPT_REMOVALS])
+        for table in ("removals", "writers"):
+            self.database.fetch(f"DELETE FROM {table} WHERE version < %s", [state.version - KEPT_REMOVALS])
         state.logged_from = max(state.logged_from, state.version - KEPT_REMOVALS)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from pam_retriever.engines.postgres.vectors import adapt_vectors
 from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 
 FORMAT = 1
-LEAST_POSTGRES = 130000  # pg_current_xact_id
+LEAST_POSTGRES = 130000  # the oldest that pgvector 0.5 is tested with
 LEAST_PGVECTOR = (0, 5, 0)  # HNSW
 MAKING = 7_240_219_301  # the lock of whoever makes tables
 
@@ -60,6 +60,8 @@ CREATE TABLE steps (
     # tables of keys: "keys_<number>"; of those that were replaced the last one is kept, for calls that still read it
     "CREATE TABLE generations (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
     "replaced bool NOT NULL DEFAULT false)",
+    # the last version that each process wrote: whether a commit whose answer was lost has happened
+    "CREATE TABLE writers (process uuid PRIMARY KEY, version bigint NOT NULL)",
     "CREATE TABLE settings (key text PRIMARY KEY, value text NOT NULL)",
     "CREATE TABLE weights (name text PRIMARY KEY, safetensors bytea NOT NULL)",
     NUMBER_OF,
