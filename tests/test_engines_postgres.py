@@ -378,3 +378,24 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed():
     result = engine_kills.run(kills=1, seed=0, between=(0.5, 0.6))
     assert result["acknowledged_calls"] > 10
     assert result["errors"] == result["differences"] == []
+
+
+def test_a_server_that_stays_away_during_a_commit_says_that_the_call_may_be_stored(planted, monkeypatch):
+    index = new_index(planted, backend=fresh_postgres(patience=0.2))
+    database = index._bank.documents.database
+    commit, dsn = database._commit, database._dsn
+
+    def lose(call):
+        call.connection.execute("COMMIT")
+        call.connection.close()
+        database._dsn = "postgresql://postgres@localhost:1/none"
+        commit(call)
+
+    monkeypatch.setattr(database, "_commit", lose)
+    with pytest.raises(EngineUnavailable, match="wholly or not at all"):
+        index.add(planted.vectors[:1], ["x"])
+    monkeypatch.undo()
+    database._dsn = dsn
+    index.add(planted.vectors[:1], ["x"])
+    assert len(index) == 201
+    index.close()

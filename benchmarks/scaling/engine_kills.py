@@ -86,7 +86,7 @@ def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dic
     """Kills the server so many times under load; returns what was acknowledged and what differs."""
     random = np.random.default_rng(seed)
     with pgserver.get_server(tempfile.mkdtemp(prefix="pam-kills-"), cleanup_mode="delete") as server:
-        engine = PgVectorBackend(server.get_uri())
+        engine = PgVectorBackend(server.get_uri(), patience=300)  # on a busy machine it is seldom up for long
         PredictiveAssociativeIndex(DIM, backend=engine).close()
         writers = [Writer(number, engine, seed) for number in range(WRITERS)]
         for writer in writers:

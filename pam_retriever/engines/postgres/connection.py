@@ -251,7 +251,15 @@ class Connections:
             with explained(self.place):
                 call.connection.execute("COMMIT")
         except EngineUnavailable as error:
-            if not self._retried(lambda: self._was_committed(call.state.version)):
+            try:
+                committed = self._retried(lambda: self._was_committed(call.state.version))
+            except EngineUnavailable as still:
+                raise EngineUnavailable(
+                    f"{self.place} was lost during a commit and stays away ({still.got}).",
+                    "a server that says whether the call was stored; it was wholly or not at all",
+                    "Call again: what is there already is replaced by the same.",
+                ) from error
+            if not committed:
                 raise interrupted(self.place) from error
         self._give_back(call.connection)
 
