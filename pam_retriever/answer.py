@@ -11,18 +11,43 @@ import numpy as np
 from pam_retriever.bank import Bank
 from pam_retriever.belief import believe
 from pam_retriever.channels import MODES, Channels
-from pam_retriever.errors import UnknownId
-from pam_retriever.forgetting import Decay, faded, fading
+from pam_retriever.errors import EmptyIndex, UnknownId
+from pam_retriever.forgetting import Decay, faded, fading, read_now
 from pam_retriever.fusion import Fused, fuse
 from pam_retriever.hops import Hops, by_confidence, follow
 from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues, trusted_cues
-from pam_retriever.storage.documents import from_json
+from pam_retriever.request import Request
+from pam_retriever.storage.columns import from_json
 from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
 
 
+def answer(bank: Bank, request: Request) -> list[list[Hit]]:
+    """The hits of each query of a ``recall``. Nobody may write meanwhile.
+
+    Raises:
+        EmptyIndex, InvalidInput, UnknownId: of what the request asks for in this bank.
+    """
+    asked = request.queries(bank)
+    if not len(bank.similar):
+        raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
+    believing = request.believing and bank.trust is not None
+    asking = Asking(
+        bank,
+        None if believing else request.channels,
+        request.where,
+        request.min_score,
+        request.faithful,
+        complete=request.mode != "hybrid",
+        intersect=request.mode == "specific",
+        texts=request.texts,
+        decay=None if request.decay is None else Decay(request.decay, read_now(bank.documents, request.now)),
+    )
+    return asking.answer(asked, request.k, request.way, request.explain)
+
+
 class Asking:
-    """One call of ``recall``, its settings checked; see there for what they mean.
+    """What a question may be answered with, and how; see ``recall`` for the settings.
 
     Args:
         bank: what is asked.
@@ -51,7 +76,7 @@ class Asking:
         self._bank, self._channels, self._texts = bank, channels, texts
         self._min_score, self._faithful = min_score, faithful
         self._complete, self._intersect, self._decay = complete, intersect, decay
-        self._allowed = None if where is None else bank.documents.rows_where(where)
+        self._allowed = None if where is None else bank.documents.memories.rows_where(where)
         associative = bank.associative if channels is None or channels.association else None
         self._backend = bank.similar if associative is None else associative
         self._by_confidence = False  # a step of several counts by how sure it is
@@ -82,7 +107,7 @@ class Asking:
         """The queries, each an id or a row of (Q, d): completed so far as the mode asks for, and as they are."""
         bank = self._bank
         if isinstance(asked, list):
-            known = bank.documents.rows_of(asked)
+            known = bank.documents.memories.rows_of(asked)
             unknown = [id for id in asked if id not in known]
             if unknown:
                 raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Pass vectors instead.")
@@ -150,13 +175,13 @@ class Asking:
 
     def _fade(self, rows: Int64) -> Float32:
         assert self._decay
-        times = self._bank.documents.last_times(rows)
+        times = self._bank.documents.trajectories.last_times(rows)
         return fading(times, self._decay.now, self._decay.half_life)
 
     def to_hits(self, cues: Cues, found: list[Found], explain: bool) -> list[list[Hit]]:
         """What was found, with its contents and, to explain it, its evidence."""
         rows = [answer.rows for answer in found] + [a.paths[a.paths >= 0] for a in found if a.paths is not None]
-        contents = self._bank.documents.contents(np.concatenate(rows))
+        contents = self._bank.documents.memories.contents(np.concatenate(rows))
         hits = []
         for at, answer in enumerate(found):
             count = len(answer.rows)
@@ -183,10 +208,11 @@ class Asking:
     def _occasions(self, cue: Int64, ends: list[int], paths: list[list[int]]) -> list[tuple[Evidence, ...]]:
         """For each hit, where the two ends of each step of its path were experienced together."""
         documents, window = self._bank.documents, self._bank.window
-        direct = documents.meetings(cue, window)
+        direct = documents.trajectories.meetings(cue, window)
         # one look-up for each memory that some path goes through
         onward = {
-            row: documents.meetings(np.array([row]), window) for row in sorted({r for path in paths for r in path})
+            row: documents.trajectories.meetings(np.array([row]), window)
+            for row in sorted({r for path in paths for r in path})
         }
         proofs = []
         for end, path in zip(ends, paths, strict=True):

@@ -12,24 +12,21 @@ from pam_retriever.backends import Backend, make_backend
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
-from pam_retriever.cooccurrence import Experience
-from pam_retriever.errors import IndexClosed, IndexFormatError, InvalidInput, NotFitted
+from pam_retriever.errors import IndexClosed, NotFitted
 from pam_retriever.familiarity import rarity
-from pam_retriever.forgetting import SLACK, Steps, adapted_half_life, strengths, weakest
+from pam_retriever.fitted import check_fitted, read_fitted
+from pam_retriever.forgetting import SLACK, to_forget
 from pam_retriever.jepa.store import Space, read_space, write_space
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot, weights
-from pam_retriever.storage.documents import Documents, Step
+from pam_retriever.storage.documents import Documents
+from pam_retriever.storing import Added, link, store
 from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
-from pam_retriever.trust import read_trust
 from pam_retriever.types import Float32, Int64, Trust
-
-Added = list[tuple[Int64, Float32, Float32 | None]]  # rows, vectors, f and e of them
-Told = tuple[int, int | None, Int64, Float32]  # a trajectory's number, that of the one it replaces, rows, salience
 
 
 class Bank:
@@ -77,23 +74,20 @@ class Bank:
         self.window = 5
         self.space = read_space(documents, space, self.dim)
         self.calibration: Any = None
-        model = documents.setting("model")
-        if source is not None:
-            check_backend(str(manifest["backend"]))
+        model = documents.settings.get("model")
         if model is not None and source is not None:
-            self.predictor, self.window = weights.read_predictor(source, model, self.dim), int(model["window"])
-            self.trust = _read_trust(model.get("trust"))
+            self.predictor, self.window, self.trust = read_fitted(source, model, self.dim)
         if folder is not None:
             # weights of a fit that was killed before it was committed
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
-        rows, vectors, predicted = documents.all_vectors(self.dim)
+        rows, vectors, predicted = documents.memories.all_vectors(self.dim)
         check_fitted(len(rows), self.predictor is not None, predicted is not None)
         self.similar = self._build(rows, make_keys(vectors, None))
         self.associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
         if self.predictor is not None and self.associative is None:
             width = self.dim + self.predictor.config.width
             self.associative = make_backend(str(manifest["backend"]), width)
-        self.links = Links(*documents.experienced())
+        self.links = Links(*documents.trajectories.experienced())
 
     @property
     def documents(self) -> Documents:
@@ -111,7 +105,7 @@ class Bank:
         """Where the index is, in words."""
         if self.folder is not None:
             return f"at {str(self.folder)!r}"
-        return f"read-only, at {str(self._source)!r}" if self.documents.read_only else "in memory"
+        return f"read-only, at {str(self._source)!r}" if self.documents.database.read_only else "in memory"
 
     @property
     def closed(self) -> bool:
@@ -137,13 +131,14 @@ class Bank:
         """Stores checked memories, replacing those whose id is there."""
         predicted = self._predict(vectors)
         with self.documents.transaction():
-            rows = self.documents.upsert(ids, texts, metadatas, vectors, predicted, observed)
+            rows = self.documents.memories.upsert(ids, texts, metadatas, vectors, predicted, observed)
         self._index([(rows, vectors, predicted)])
 
     def delete(self, ids: list[str]) -> int:
         """Forgets memories; returns how many were there."""
         with self.documents.transaction():
-            rows = self.documents.delete(ids)
+            rows = np.array(sorted(self.documents.memories.rows_of(ids).values()), np.int64)
+            self.documents.memories.remove(rows)
             self._mark_forgotten(rows)
         self._note(rows)
         self.similar.remove(rows)
@@ -155,28 +150,43 @@ class Bank:
     def observe(self, episodes: list[Episode]) -> None:
         """Stores checked episodes and their new states."""
         with self.documents.transaction():
-            added, told = self._store(episodes, self.predictor)
+            added, told = store(self.documents, episodes, self._predict)
         self._index(added)
-        self._link(told)
+        link(self.links, told)
+
+    def note(self, key: str) -> Any:
+        """What ``set_note`` kept, or None."""
+        return self.documents.settings.get(f"note:{key}")
+
+    def set_note(self, key: str, value: Any) -> None:
+        """Keeps something small with the index."""
+        with self.documents.transaction():
+            self.documents.settings.set(f"note:{key}", value)
+
+    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
+        """How many memories to keep, for ``keep_within_capacity``; None for all."""
+        bound = None if memories is None else {"memories": memories, "half_life": half_life}
+        with self.documents.transaction():
+            self.documents.settings.set("capacity", bound)
 
     @property
     def learnt_to(self) -> int:
         """The highest number of a trajectory that the predictor has learnt; 0 for none."""
-        model = self.documents.setting("model") or {}
+        model = self.documents.settings.get("model") or {}
         return int(model.get("learnt_to", 0))
 
     def predictor_to_continue(self, config: FitConfig, window: int) -> Predictor | None:
         """The predictor, if a training with these settings may go on from it."""
-        model = self.documents.setting("model") or {}
+        model = self.documents.settings.get("model") or {}
         same = model.get("recipe") == asdict(config) and model.get("window") == window
-        return self.predictor if same and not self.documents.setting("forgotten") else None
+        return self.predictor if same and not self.documents.settings.get("forgotten") else None
 
     def begin_switchover(self, learnt_to: int) -> Switchover:
         """The memories of now; from here on, changes are noted for ``adopt``. Nobody may write meanwhile.
 
         ``learnt_to`` is the highest number that a trajectory had when the training began.
         """
-        rows, vectors, _ = self.documents.all_vectors(self.dim)
+        rows, vectors, _ = self.documents.memories.all_vectors(self.dim)
         begun = Switchover(rows, vectors, learnt_to)
         self._switchovers.append(begun)
         return begun
@@ -203,23 +213,23 @@ class Bank:
         model = self._write_weights(predictor)
         with documents.transaction():
             # trajectories that came during the training were not learnt
-            told_meanwhile = documents.last_trajectory() != switchover.learnt_to
-            documents.set_associations(switchover.rows, switchover.predicted)
-            added, told = self._store(episodes, predictor)
+            told_meanwhile = documents.trajectories.last_number() != switchover.learnt_to
+            documents.memories.set_associations(switchover.rows, switchover.predicted)
+            added, told = store(documents, episodes, lambda vectors: predict(predictor, vectors))
             switchover.changed.update(row for rows, _, _ in added for row in rows.tolist())
-            rows, vectors = documents.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
+            rows, vectors = documents.memories.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
             predicted = predict(predictor, vectors)
-            documents.set_associations(rows, predicted)
+            documents.memories.set_associations(rows, predicted)
             learnt = {
                 "trust": None if trust is None else asdict(trust),
-                "learnt_to": switchover.learnt_to if told_meanwhile else documents.last_trajectory(),
+                "learnt_to": switchover.learnt_to if told_meanwhile else documents.trajectories.last_number(),
                 "recipe": None if recipe is None else asdict(recipe),
             }
-            documents.set_setting("model", {**model, "window": window, **learnt})
-            documents.set_setting("forgotten", False)
+            documents.settings.set("model", {**model, "window": window, **learnt})
+            documents.settings.set("forgotten", False)
         self.associative = switchover.catch_up(rows, vectors, predicted)
         self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
-        self._link(told)
+        link(self.links, told)
         for new_rows, new_vectors, _ in added:
             self._note(new_rows)
             self.similar.add(new_rows, unit(new_vectors))
@@ -247,15 +257,15 @@ class Bank:
         predicted = None if predictor is None else predict(predictor, vectors)
         similar = self._build(rows, make_keys(vectors, None))
         associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
-        model, trust = documents.setting("model"), self.trust
+        model, trust = documents.settings.get("model"), self.trust
         if predictor is not None and predictor is not self.predictor:
             model, trust = {**self._write_weights(predictor), "trust": None, "learnt_to": 0}, None
         with documents.transaction():
-            documents.set_vectors(rows, vectors)
+            documents.memories.set_vectors(rows, vectors)
             if predicted is not None:
-                documents.set_associations(rows, predicted)
+                documents.memories.set_associations(rows, predicted)
             if model is not None:
-                documents.set_setting("model", {**model, "window": window, "recipe": None})
+                documents.settings.set("model", {**model, "window": window, "recipe": None})
             write_space(documents, space)
         self.space, self.predictor, self.trust, self.window = space, predictor, trust, window
         self.calibration = None
@@ -265,21 +275,15 @@ class Bank:
 
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
         """Forgets all but the ``keep`` strongest memories (see ``forgetting``); returns how many are gone."""
-        documents, stored = self.documents, self.documents.rows()
-        if len(stored) <= keep:
+        documents = self.documents
+        stored, gone = to_forget(documents, keep, half_life, self.window)
+        if not len(gone):
             return 0
-        rows, trajectories, positions, salience = documents.experienced()
-        experience = Experience(np.searchsorted(stored, rows), trajectories, positions)
-        steps = Steps(experience, documents.experienced_when(), salience)
-        if half_life == "auto":
-            half_life = adapted_half_life(steps, len(stored), keep, self.window)
-        now = documents.newest_time() or 0.0
-        gone = stored[weakest(strengths(steps, len(stored), now, half_life), keep)]
         with documents.transaction():
             documents.forget(gone)
             self._mark_forgotten(gone)
         self._note(gone)
-        self.links = Links(*documents.experienced())  # short trajectories went too
+        self.links = Links(*documents.trajectories.experienced())  # short trajectories went too
         kept = np.setdiff1d(stored, gone, assume_unique=True)
         for backend in filter(None, [self.similar, self.associative]):
             if shrink:
@@ -292,7 +296,7 @@ class Bank:
 
     def keep_within_capacity(self) -> None:
         """Forgets the weakest memories once the index has outgrown its capacity, if it has one."""
-        bound = self.documents.setting("capacity")
+        bound = self.documents.settings.get("capacity")
         if bound is not None and len(self.similar) > SLACK * bound["memories"]:
             self.forget(bound["memories"], bound["half_life"], shrink=False)
 
@@ -305,49 +309,7 @@ class Bank:
         assert self.associative is not None and self.trust is not None
         return Knowledge(self.similar, self.associative, self.links, self.window, self.trust)
 
-    def _store(self, episodes: list[Episode], predictor: Predictor | None) -> tuple[Added, list[Told]]:
-        """Writes episodes inside a transaction; returns their new states, and their steps."""
-        added: Added = []
-        told: list[Told] = []
-        for episode in episodes:
-            length = len(episode.ids)
-            if episode.vectors is not None:
-                predicted = None if predictor is None else predict(predictor, episode.vectors)
-                rows = self.documents.upsert(episode.ids, [None] * length, ["{}"] * length, episode.vectors, predicted)
-                added.append((rows, episode.vectors, predicted))
-            known = self.documents.rows_of(list(set(episode.ids)))
-            times = episode.timestamps or (None,) * length
-            salience = episode.salience or (None,) * length
-            # an id that was deleted while fit was training leaves its position empty
-            steps = [
-                Step(known[id], time, weight) if id in known else None
-                for id, time, weight in zip(episode.ids, times, salience, strict=True)
-            ]
-            number, replaced = self.documents.put_trajectory(episode.id, steps)
-            told.append(
-                (
-                    number,
-                    replaced,
-                    np.array([step.row if step else -1 for step in steps], np.int64),
-                    np.array([1 if weight is None else weight for weight in salience], np.float32),
-                )
-            )
-        return added, told
-
-    def _link(self, told: list[Told]) -> None:
-        if not told:
-            return
-        numbers, replaced, rows, salience = zip(*told, strict=True)
-        lengths = [len(steps) for steps in rows]
-        self.links.append(
-            np.concatenate(rows),
-            np.repeat(numbers, lengths),
-            np.concatenate([np.arange(length) for length in lengths]),
-            np.concatenate(salience),
-            [number for number in replaced if number is not None],
-        )
-
-    def _index(self, added: Added) -> None:
+    def _index(self, added: list[Added]) -> None:
         for rows, vectors, predicted in added:
             self._note(rows)
             self.similar.add(rows, unit(vectors))
@@ -357,13 +319,13 @@ class Bank:
     def _mark_forgotten(self, rows: Int64) -> None:
         """Inside a transaction: what the predictor learnt of these memories is to go as well."""
         if self.links.experienced(rows).any():
-            self.documents.set_setting("forgotten", True)
+            self.documents.settings.set("forgotten", True)
 
     def _write_weights(self, predictor: Predictor) -> dict[str, Any]:
         """Puts the weights on the disk, where the index is on one; returns what the setting "model" has to say."""
         model, packed = weights.pack_predictor(predictor)
         if self.folder is not None:
-            self.documents.check_there()
+            self.documents.database.check_there()
             weights.write_weights(self.folder, model, packed)
         return model
 
@@ -383,7 +345,7 @@ class Bank:
 
     def unfamiliar(self, rows: Int64) -> Float32:
         """(n,) how little of an old acquaintance each memory is, from 1 (met at most once) to 0 (pam.tex 3.8)."""
-        counts, steps = self.documents.experienced_often(rows)
+        counts, steps = self.documents.trajectories.experienced_often(rows)
         return rarity(counts, steps, self.window)
 
     def _predict(self, vectors: Float32) -> Float32 | None:
@@ -393,43 +355,3 @@ class Bank:
         backend = make_backend(str(self.manifest["backend"]), keys.shape[1])
         backend.rebuild(rows, np.ascontiguousarray(keys))
         return backend
-
-
-def _read_trust(stored: Any) -> Trust | None:
-    """Trust as it was stored.
-
-    Raises:
-        IndexFormatError: it is damaged.
-    """
-    try:
-        return read_trust(stored)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise IndexFormatError(
-            f"The index describes its trust in the predictor wrongly ({error!r}).", "what fit stored", "Restore it."
-        ) from error
-
-
-def check_backend(name: str) -> None:
-    """Refuses a manifest with an unknown backend.
-
-    Raises:
-        IndexFormatError: it has.
-    """
-    try:
-        make_backend(name, 1)
-    except InvalidInput as error:
-        raise IndexFormatError(f"The manifest has backend={name!r}.", error.expected, "Restore it.") from error
-
-
-def check_fitted(memories: int, weights: bool, associations: bool) -> None:
-    """Association vectors come with the weights that made them.
-
-    Raises:
-        IndexFormatError: one is there without the other.
-    """
-    if memories and weights != associations:
-        raise IndexFormatError(
-            f"The index has {'no ' * (not weights)}weights and {'no ' * (not associations)}association vectors.",
-            "both or neither",
-            "Restore the folder from a copy, or run pam-retriever repair on it.",
-        )

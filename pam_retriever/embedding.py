@@ -61,6 +61,11 @@ class Embedder:
         return int(np.shape(self.documents(["dimension"]))[1])
 
 
+def read_embedder(model: Any) -> Embedder | None:
+    """The embedder of an index that may have none."""
+    return None if model is None else Embedder(model)
+
+
 def embed_texts(
     embedder: Embedder | None, texts: Sequence[str | None] | None, dim: int, used_before: str | None
 ) -> Float32:

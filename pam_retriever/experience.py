@@ -21,7 +21,7 @@ def check_known(documents: Documents, episodes: list[Episode]) -> dict[str, int]
         UnknownId: an episode names a memory that is neither stored nor given with a vector.
     """
     ids = list(dict.fromkeys(id for episode in episodes for id in episode.ids))
-    known = documents.rows_of(ids)
+    known = documents.memories.rows_of(ids)
     given = {id for episode in episodes if episode.vectors is not None for id in episode.ids}
     unknown = [id for id in ids if id not in known and id not in given]
     if unknown:
@@ -44,9 +44,11 @@ def gather(
         stored trajectory of the same id.
     """
     known = check_known(documents, episodes)
-    stored, vectors, _ = documents.all_vectors(dim)
+    stored, vectors, _ = documents.memories.all_vectors(dim)
     place = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
-    rows, trajectory, position, salience = documents.experienced(without=[episode.id for episode in episodes])
+    rows, trajectory, position, salience = documents.trajectories.experienced(
+        without=[episode.id for episode in episodes]
+    )
     parts = [(np.searchsorted(stored, rows), trajectory, position, salience)]
     for episode in episodes:
         for id in episode.ids:
@@ -72,7 +74,7 @@ def read_groups(documents: Documents, group_by: str, order_by: str | None) -> li
         InvalidInput: no group of two, or values that cannot be sorted against each other.
     """
     episodes = []
-    for (_, value), members in groupby(documents.groups(group_by, order_by), key=_group):
+    for (_, value), members in groupby(documents.trajectories.groups(group_by, order_by), key=_group):
         found = list(members)
         kinds = {"text" if kind == "text" else "number" for _, _, _, kind, _ in found}
         bad = [id for _, id, _, kind, _ in found if kind not in ("integer", "real", "text")]

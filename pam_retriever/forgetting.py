@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.errors import InvalidInput
 from pam_retriever.recall import Found
+from pam_retriever.storage.documents import Documents
 from pam_retriever.types import Float32, Int64, Times
+from pam_retriever.validation import check_finite
 
 SLACK = 1.1  # a bounded index may outgrow its capacity by this before it forgets
 FIRST_POOL = 4  # times k: how many hits the first look-up of a faded recall has
@@ -122,3 +126,35 @@ def adapted_half_life(steps: Steps, memories: int, keep: int, window: int) -> fl
 def weakest(strength: Float32, keep: int) -> Int64:
     """Places of all but the ``keep`` strongest; of equals the first, which are the oldest, go first."""
     return np.sort(np.argsort(strength, kind="stable")[: max(len(strength) - keep, 0)])
+
+
+def to_forget(
+    documents: Documents, keep: int, half_life: float | Literal["auto"] | None, window: int
+) -> tuple[Int64, Int64]:
+    """All rows, sorted, and those of all but the ``keep`` strongest memories."""
+    stored = documents.memories.rows()
+    if len(stored) <= keep:
+        return stored, stored[:0]
+    rows, trajectories, positions, salience = documents.trajectories.experienced()
+    experience = Experience(np.searchsorted(stored, rows), trajectories, positions)
+    steps = Steps(experience, documents.trajectories.experienced_when(), salience)
+    if half_life == "auto":
+        half_life = adapted_half_life(steps, len(stored), keep, window)
+    now = documents.trajectories.newest_time() or 0.0
+    return stored, stored[weakest(strengths(steps, len(stored), now, half_life), keep)]
+
+
+def read_now(documents: Documents, now: float | None) -> float:
+    """The time from which ages are counted: the newest in the index if none is given.
+
+    Raises:
+        InvalidInput: the index has no timestamps, or it is no number.
+    """
+    newest = documents.trajectories.newest_time()
+    if newest is None:
+        raise InvalidInput(
+            "Got decay for an index without timestamps.",
+            "trajectories with timestamps",
+            "Pass Trajectory(timestamps=...), or fit(group_by=, order_by=) with a number to order by.",
+        )
+    return newest if now is None else check_finite("now", now)

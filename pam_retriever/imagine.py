@@ -99,8 +99,8 @@ def imagine(bank: Bank, asked: list[str] | Float32, k: int, complete: bool) -> l
 def calibrate(bank: Bank) -> Calibration:
     """Fits the line on associations that were experienced."""
     assert bank.associative
-    stored = bank.documents.rows()
-    rows, trajectories, positions, _ = bank.documents.experienced()
+    stored = bank.documents.memories.rows()
+    rows, trajectories, positions, _ = bank.documents.trajectories.experienced()
     graph = associate(Experience(np.searchsorted(stored, rows), trajectories, positions), len(stored), bank.window)
     degree = np.diff(graph.indptr)
     anchors = np.flatnonzero(degree)

@@ -1,4 +1,4 @@
-"""PredictiveAssociativeIndex: the wiring of storage, training, backends and recall."""
+"""PredictiveAssociativeIndex: what can be asked of an index, and which calls may run beside each other."""
 
 from __future__ import annotations
 
@@ -12,45 +12,31 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from pam_retriever.answer import Asking
-from pam_retriever.backends import make_backend
+from pam_retriever.adding import add
+from pam_retriever.answer import answer
 from pam_retriever.bank import Bank
-from pam_retriever.channels import MODES, Channels, Mode
+from pam_retriever.channels import Channels, Mode
 from pam_retriever.config import FitConfig, read_config
-from pam_retriever.embedding import Embedder, embed_texts, read_question
-from pam_retriever.errors import EmptyIndex, InvalidInput, NotFitted, UnknownId
-from pam_retriever.experience import check_known, gather, read_groups
-from pam_retriever.forgetting import Decay
-from pam_retriever.fusion import FUSED
-from pam_retriever.hops import BEAM, FAN_OUT, Hops
+from pam_retriever.embedding import Embedder, read_embedder
+from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.experience import check_known
+from pam_retriever.forgetting import read_now
+from pam_retriever.hops import BEAM, FAN_OUT
 from pam_retriever.imagine import imagine
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import Observations, ObservationsLike
 from pam_retriever.jepa.outward import OutwardPredictor
-from pam_retriever.jepa.store import Space, is_observed, no_encoder
-from pam_retriever.limits import MAX_DIM, MAX_HOPS, MAX_WINDOW
+from pam_retriever.learning import learn
+from pam_retriever.limits import MAX_WINDOW
+from pam_retriever.opening import load_bank, new_bank, open_bank
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
-from pam_retriever.reencoding import encode_anew
-from pam_retriever.storage import snapshot
-from pam_retriever.storage.documents import Documents
-from pam_retriever.storage.manifest import new_manifest, read_manifest
+from pam_retriever.reencoding import reencode
+from pam_retriever.request import read_request
 from pam_retriever.surprise import surprise
-from pam_retriever.training import train
 from pam_retriever.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.types import FitReport, Metadata, Record
-from pam_retriever.validation import (
-    check_count,
-    check_finite,
-    check_half_life,
-    check_id,
-    check_ids,
-    check_metadatas,
-    check_positive,
-    check_texts,
-    check_vectors,
-    read_query,
-)
+from pam_retriever.validation import check_count, check_half_life, check_id, check_positive, read_query
 
 Query = str | npt.ArrayLike | ObservationsLike | Observations
 
@@ -92,15 +78,14 @@ class PredictiveAssociativeIndex:
         encoder: CompositeEncoder | None = None,
     ) -> None:
         self._lock, self._learning = ReadWriteLock(), threading.Lock()
-        self._embedder = None if embedder is None else Embedder(embedder)
-        space = None if encoder is None else Space.of(encoder)
-        self._bank = Bank(Documents(), _new_manifest(_read_dim(dim, space, self._embedder), backend), space=space)
+        self._embedder = read_embedder(embedder)
+        self._bank = new_bank(dim, backend, self._embedder, encoder)
 
     @classmethod
-    def _of(cls, bank: Bank, embedder: Any) -> PredictiveAssociativeIndex:
+    def _of(cls, bank: Bank, embedder: Embedder | None) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
-        index._lock, index._learning, index._bank = ReadWriteLock(), threading.Lock(), bank
-        index._embedder = None if embedder is None else Embedder(embedder)
+        index._lock, index._learning = ReadWriteLock(), threading.Lock()
+        index._bank, index._embedder = bank, embedder
         return index
 
     # ---- where the index is kept
@@ -137,26 +122,8 @@ class PredictiveAssociativeIndex:
             IndexLocked: another index has it open for writing; the message says which process.
             StorageError: the folder cannot be written to, or the disk is full.
         """
-        folder = Path(path)
-        space = None if encoder is None else Space.of(encoder)
-        if read_only or (folder.is_dir() and any(folder.iterdir())):
-            manifest = read_manifest(folder)
-            if dim is not None and dim != manifest["dim"]:
-                raise InvalidInput(
-                    f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
-                )
-        else:
-            if dim is None and embedder is None and space is None:
-                raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
-            made = _read_dim(dim, space, None if embedder is None else Embedder(embedder))
-            snapshot.create_folder(folder, _new_manifest(made, backend))
-        if read_only:
-            bank = snapshot.view(folder, lambda documents, found: Bank(documents, found, source=folder, space=space))
-            return cls._of(bank, embedder)
-        home = snapshot.Home(folder)
-        with home.closed_on_error():
-            bank = Bank(home.documents, home.manifest, folder, source=folder, home=home, space=space)
-            return cls._of(bank, embedder)
+        made = read_embedder(embedder)
+        return cls._of(open_bank(Path(path), dim, backend, made, encoder, read_only), made)
 
     @classmethod
     def load(
@@ -174,10 +141,8 @@ class PredictiveAssociativeIndex:
             InvalidInput: the encoder is missing, or built otherwise.
             IndexFormatError: no index there, a damaged one, or one from a newer version.
         """
-        folder = Path(path)
-        space = None if encoder is None else Space.of(encoder)
-        bank = snapshot.load(folder, lambda documents, found: Bank(documents, found, source=folder, space=space))
-        return cls._of(bank, embedder)
+        made = read_embedder(embedder)
+        return cls._of(load_bank(Path(path), encoder), made)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
@@ -222,13 +187,13 @@ class PredictiveAssociativeIndex:
             key: name of the note; one that is there is replaced.
             value: what JSON can hold.
         """
-        with self._lock, self._bank.documents.transaction():
-            self._bank.documents.set_setting(f"note:{key}", value)
+        with self._lock:
+            self._bank.set_note(key, value)
 
     def note(self, key: str) -> Any:
         """What ``set_note`` kept under ``key``, or None."""
         with self._lock.shared():
-            return self._bank.documents.setting(f"note:{key}")
+            return self._bank.note(key)
 
     # ---- memories
 
@@ -256,11 +221,11 @@ class PredictiveAssociativeIndex:
 
     def __len__(self) -> int:
         with self._lock.shared():
-            return len(self._bank.documents)
+            return len(self._bank.documents.memories)
 
     def __contains__(self, id: object) -> bool:
         with self._lock.shared():
-            return isinstance(id, str) and id in self._bank.documents.rows_of([id])
+            return isinstance(id, str) and id in self._bank.documents.memories.rows_of([id])
 
     def __repr__(self) -> str:
         with self._lock.shared():
@@ -271,7 +236,7 @@ class PredictiveAssociativeIndex:
             senses = f" of {', '.join(bank.space.encoder.modalities)}" if bank.space else ""
             return (
                 f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
-                f"{bank.documents.count_trajectories():,} trajectories, {fitted}, "
+                f"{len(bank.documents.trajectories):,} trajectories, {fitted}, "
                 f"{bank.manifest['backend']} ({bank.similar.kind}), {bank.place})"
             )
 
@@ -298,42 +263,7 @@ class PredictiveAssociativeIndex:
         Raises:
             InvalidInput: nothing was stored.
         """
-        if is_observed(vectors):
-            return self._add_observed(vectors, ids, texts, metadatas)
-        embedded = vectors is None
-        given: Any = vectors
-        if vectors is None:
-            given = embed_texts(self._embedder, texts, self.dim, self.note("embedder"))
-        checked = check_vectors(given, self.dim, "add")
-        names = check_ids(ids, len(checked))
-        contents = check_texts(texts, len(checked)), check_metadatas(metadatas, len(checked))
-        with self._lock:
-            self._bank.add(names, *contents, checked)
-            if embedded and self._embedder is not None and self.note("embedder") != self._embedder.name:
-                self.set_note("embedder", self._embedder.name)
-            self._bank.keep_within_capacity()
-        return names
-
-    def _add_observed(
-        self,
-        observed: Any,
-        ids: Sequence[str] | None,
-        texts: Sequence[str | None] | None,
-        metadatas: Sequence[Metadata | None] | None,
-    ) -> list[str]:
-        space = self._bank.space
-        if space is None:
-            raise no_encoder("add")
-        read = space.read(observed, "add")
-        names = check_ids(ids, len(read))
-        contents = check_texts(texts, len(read)), check_metadatas(metadatas, len(read))
-        vectors = space.encoder.encode(read)
-        with self._lock:
-            if self._bank.space is not space and self._bank.space is not None:  # it moved meanwhile
-                vectors = self._bank.space.encoder.encode(read)
-            self._bank.add(names, *contents, check_vectors(vectors, self.dim, "the encoder's states"), read.pack())
-            self._bank.keep_within_capacity()
-        return names
+        return add(self._bank, self._lock, self._embedder, vectors, ids, texts, metadatas)
 
     def reencode(
         self,
@@ -367,39 +297,9 @@ class PredictiveAssociativeIndex:
             InvalidInput: another dimension or other modalities, or, not in the background, memories that were
                 added as vectors.
         """
-        old = self._bank.space
-        if old is None:
-            raise no_encoder("reencode")
-        self._bank.documents.check_writable()
-        space = Space.of(encoder, outward or old.outward)
-        if encoder.dim != self.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
-            raise InvalidInput(
-                f"Got an encoder of {list(encoder.modalities)} with dim={encoder.dim}.",
-                f"{list(old.encoder.modalities)}, as built for this index, with dim={self.dim}",
-                "Train a copy of index.encoder.",
-            )
-        if predictor is not None and predictor.config.dim != self.dim:
-            raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{self.dim}", "Match the encoder.")
-        inward = None if predictor is None else copy.deepcopy(predictor).cpu().eval()
-        tau = None if window is None else check_count("window", window, MAX_WINDOW)
-        done: Future[int] = Future()
-
-        def run() -> None:
-            with self._learning:
-                try:
-                    kept = inward or self._bank.predictor
-                    done.set_result(
-                        encode_anew(self._bank, self._lock, space, kept, tau or self._bank.window, progress)
-                    )
-                except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
-                    done.set_exception(error)
-
-        if background:
-            threading.Thread(target=run, name="reencode").start()
-        else:
-            run()
-            done.result()
-        return done
+        return reencode(
+            self._bank, self._lock, self._learning, encoder, predictor, outward, window, background, progress
+        )
 
     def delete(self, ids: str | Sequence[str]) -> int:
         """Forgets memories and their places in trajectories; unknown ids are ignored.
@@ -424,7 +324,7 @@ class PredictiveAssociativeIndex:
         if isinstance(ids, str):
             raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
         with self._lock.shared():
-            records = self._bank.documents.records(ids)
+            records = self._bank.documents.memories.records(ids)
         unknown = [id for id in ids if id not in records]
         if unknown and not missing_ok:
             raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Use missing_ok=True.")
@@ -440,7 +340,7 @@ class PredictiveAssociativeIndex:
         if limit is not None:
             check_count("limit", limit)
         with self._lock.shared():
-            return self._bank.documents.find(where or {}, limit)
+            return self._bank.documents.memories.find(where or {}, limit)
 
     # ---- experience
 
@@ -512,41 +412,19 @@ class PredictiveAssociativeIndex:
             raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
         episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
         with self._learning:
-            with self._lock.shared():
-                self._bank.documents.check_writable()
-                if group_by is not None:
-                    episodes = read_groups(self._bank.documents, group_by, order_by)
-                learnt_to = self._bank.documents.last_trajectory()
-                vectors, experience, fresh = gather(self._bank.documents, episodes, self.dim, self._bank.learnt_to)
-                start = self._bank.predictor_to_continue(settings, window) if fresh.any() and not fresh.all() else None
-            if not len(experience):
-                raise InvalidInput(
-                    "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
-                )
-            predictor, report = train(
-                vectors,
-                experience,
+            return learn(
+                self._bank,
+                self._lock,
+                episodes,
                 window,
-                settings if start is None else settings.to_continue(),
+                settings,
+                group_by=group_by,
+                order_by=order_by,
                 device=device,
                 seed=seed,
                 time_budget=time_budget,
                 progress=progress,
-                start=start,
-                fresh=None if start is None else fresh,
-                trust=None if start is None else self._bank.trust,
             )
-            with self._lock.shared():
-                switchover = self._bank.begin_switchover(learnt_to)
-            try:
-                self._bank.prepare(switchover, predictor)
-                with self._lock:
-                    self._bank.adopt(switchover, predictor, report.trust, window, episodes, settings)
-                    self._bank.keep_within_capacity()
-            finally:
-                with self._lock.shared():
-                    self._bank.end_switchover(switchover)
-            return report
 
     # ---- forgetting
 
@@ -570,7 +448,7 @@ class PredictiveAssociativeIndex:
         keep, half_life = check_count("keep", keep), check_half_life(half_life)
         with self._lock:
             if isinstance(half_life, float):
-                self._read_now(None)
+                read_now(self._bank.documents, None)
             return self._bank.forget(keep, half_life, shrink=True)
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:
@@ -585,11 +463,10 @@ class PredictiveAssociativeIndex:
         Raises:
             InvalidInput: of the arguments.
         """
-        bound = None
         if memories is not None:
-            bound = {"memories": check_count("memories", memories), "half_life": check_half_life(half_life)}
-        with self._lock, self._bank.documents.transaction():
-            self._bank.documents.set_setting("capacity", bound)
+            memories, half_life = check_count("memories", memories), check_half_life(half_life)
+        with self._lock:
+            self._bank.set_capacity(memories, half_life)
 
     # ---- recall
 
@@ -678,57 +555,29 @@ class PredictiveAssociativeIndex:
             InvalidInput, UnknownId: of the arguments.
             NotFitted: association was asked for before ``fit``.
         """
-        mode = mode or ("association" if text is None else "hybrid")
-        if mode not in MODES:
-            raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
-        space = self._bank.space
-        asked, texts, batch = read_question(
-            self._encode(query, space), text, mode, self._embedder, self.dim, self.note("embedder")
+        request = read_request(
+            self._bank,
+            self._embedder,
+            self.note("embedder"),
+            query,
+            k,
+            mode,
+            hops,
+            channels,
+            text=text,
+            fan_out=fan_out,
+            beam=beam,
+            snap=snap,
+            min_score=min_score,
+            where=where,
+            decay=decay,
+            now=now,
+            faithful=faithful,
+            explain=explain,
         )
-        weights = self._read_channels(mode, channels, fused=texts is not None)
-        way = Hops(
-            check_count("hops", hops, MAX_HOPS), check_count("fan_out", fan_out), check_count("beam", beam), snap
-        )
-        _check_way(way, k, weights, faithful, words=texts is not None)
-        if min_score is not None:
-            min_score = check_finite("min_score", min_score)
-        if k is not None:
-            k = check_count("k", k)
-        elif min_score is None:
-            raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
-        if decay is not None:
-            decay = check_positive("decay", decay)
-        elif now is not None:
-            raise InvalidInput(f"Got now={now!r} without decay.", "both", "Pass decay=..., a half-life.")
         with self._lock.shared():
-            if is_observed(query) and self._bank.space is not space:  # it moved meanwhile
-                asked, _ = read_query(self._encode(query, self._bank.space), self.dim)
-            if not len(self._bank.similar):
-                raise EmptyIndex("The index is empty.", "at least one memory", "Call add() first.")
-            believing = mode == "association" and channels is None and self._bank.trust is not None
-            asking = Asking(
-                self._bank,
-                None if believing else weights,
-                where,
-                min_score,
-                faithful,
-                complete=mode != "hybrid",
-                intersect=mode == "specific",
-                texts=texts,
-                decay=None if decay is None else Decay(decay, self._read_now(now)),
-            )
-            hits = asking.answer(asked, k, way, explain)
-        return hits if batch else hits[0]
-
-    def _encode(self, query: Any, space: Space | None) -> Any:
-        """A query as ids or vectors, with observations encoded."""
-        if not is_observed(query):
-            return query
-        if space is None:
-            raise no_encoder("the query")
-        one = isinstance(query, Mapping)
-        states = space.encoder.encode(space.read([query] if one else query, "the query"))
-        return states[0] if one else states
+            hits = answer(self._bank, request)
+        return hits if request.batch else hits[0]
 
     def imagine(self, query: Query, k: int = 5, complete: bool = True) -> Any:
         """Where the associates of a query should lie, whether or not a memory is there (pam.tex 1, 3).
@@ -775,60 +624,3 @@ class PredictiveAssociativeIndex:
         with self._lock.shared():
             check_known(self._bank.documents, [episode])
             return surprise(self._bank, episode)
-
-    def _read_now(self, now: float | None) -> float:
-        newest = self._bank.documents.newest_time()
-        if newest is None:
-            raise InvalidInput(
-                "Got decay for an index without timestamps.",
-                "trajectories with timestamps",
-                "Pass Trajectory(timestamps=...), or fit(group_by=, order_by=) with a number to order by.",
-            )
-        return newest if now is None else check_finite("now", now)
-
-    def _read_channels(self, mode: str, channels: Channels | None, fused: bool) -> Channels:
-        if fused and channels is None:
-            return FUSED if self.is_fitted else Channels(similarity=1)
-        weights = channels or MODES[mode]
-        if weights.association and not self.is_fitted:
-            raise NotFitted(
-                "Association was asked of an index that was never fitted.",
-                "a fitted index",
-                "Call fit(trajectories) first; search() works without.",
-            )
-        return weights
-
-
-def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -> Any:
-    if space is None:
-        if dim is None and embedder is None:
-            raise InvalidInput("There is neither dim nor embedder.", "one of them", "Pass dim=...")
-        return embedder.dim() if dim is None and embedder is not None else dim
-    if dim not in (None, space.encoder.dim):
-        raise InvalidInput(f"Got dim={dim} with an encoder.", f"{space.encoder.dim}, its dimension", "Leave dim out.")
-    return space.encoder.dim
-
-
-def _check_way(way: Hops, k: int | None, weights: Channels, faithful: bool, words: bool) -> None:
-    """Refuses what cannot be done in several hops, or with a text.
-
-    Raises:
-        InvalidInput: for that.
-    """
-    if words and (k is None or way.count > 1):
-        raise InvalidInput(
-            f"Got k={k} and hops={way.count} with a text in mode 'hybrid'.", "a k, and hops=1", "Use another mode."
-        )
-    if way.count == 1:
-        return
-    if k is None:
-        raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
-    if not weights.association:
-        raise InvalidInput(f"Got hops={way.count} without association.", "hops=1", "Use mode='association'.")
-    if faithful and not way.snap:
-        raise InvalidInput("Got faithful=True with snap=False.", "one of them", "A predicted point met nobody.")
-
-
-def _new_manifest(dim: int, backend: str) -> dict[str, Any]:
-    make_backend(backend, 1)  # refuses an unknown name
-    return new_manifest(check_count("dim", dim, MAX_DIM), backend)

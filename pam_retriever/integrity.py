@@ -13,6 +13,7 @@ from pam_retriever.backends import make_backend
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
+from pam_retriever.storage.damage import damaged
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.files import check_file
 from pam_retriever.storage.lock import WriterLock
@@ -112,17 +113,17 @@ def _findings(folder: Path) -> Iterator[str]:
 
 def _contents(folder: Path, manifest: dict[str, Any], documents: Documents) -> Iterator[str]:
     """What is wrong inside a database that can be opened."""
-    documents.check_structure()
-    wrong = [line for _, line in documents.damaged()]
+    documents.database.check_structure()
+    wrong = [line for _, line in damaged(documents.database)]
     yield from wrong[:NAMED]
     if len(wrong) > NAMED:
         yield f"and {len(wrong) - NAMED:,} more memories"
-    documents.find({}, None)  # metadata that are no JSON
+    documents.memories.find({}, None)  # metadata that are no JSON
     for name in ENCODERS:
-        if documents.setting(name) is not None and documents.weights(name) is None:
+        if documents.settings.get(name) is not None and documents.settings.weights(name) is None:
             yield f"the weights of the {name} are missing"
-    rows, vectors, associations = documents.all_vectors(int(manifest["dim"]))
-    model = documents.setting("model")
+    rows, vectors, associations = documents.memories.all_vectors(int(manifest["dim"]))
+    model = documents.settings.get("model")
     if model is None:
         if associations is not None:
             yield "there are association vectors, but no weights that made them"
@@ -166,29 +167,29 @@ def _rebuild(folder: Path) -> Iterator[str]:
         except BaseException:
             kept.rename(database)
             raise
-        if documents.count_trajectories():
+        if len(documents.trajectories):
             yield "trajectories have no checksum of their own: compare them with a copy if there is one"
         yield from (f"lost: {line}" for line in lost)
         yield from words
-        yield f"kept {len(documents):,} memories and {documents.count_trajectories():,} trajectories"
+        yield f"kept {len(documents.memories):,} memories and {len(documents.trajectories):,} trajectories"
         yield f"the damaged database is kept as {kept.name}"
     documents.close()
 
 
 def _refit(folder: Path, documents: Documents, dim: int) -> tuple[Predictor | None, list[str]]:
     """Association vectors from vectors and weights; without weights the index is not fitted."""
-    model = documents.setting("model")
+    model = documents.settings.get("model")
     if model is None:
         return None, []
     try:
         predictor = read_predictor(folder, model, dim)
     except PAMError as error:
         with documents.transaction():
-            documents.fetch("DELETE FROM settings WHERE key = 'model'")
+            documents.settings.remove("model")
         return None, [f"lost: the weights ({error.got}) They cannot be rebuilt: call fit() again."]
-    rows, vectors, _ = documents.all_vectors(dim)
+    rows, vectors, _ = documents.memories.all_vectors(dim)
     with documents.transaction():
-        documents.set_associations(rows, predict(predictor, vectors))
+        documents.memories.set_associations(rows, predict(predictor, vectors))
     return predictor, ["association vectors computed anew from vectors and weights"]
 
 

@@ -112,7 +112,7 @@ class Lexicon:
     def _posting(self, term: str, column: str) -> Postings:
         posting = self._postings.get((term, column))
         if posting is None:
-            posting = Postings(*self._documents.places(term, column, MOST_OCCURRENCES))
+            posting = Postings(*self._documents.memories.places(term, column, MOST_OCCURRENCES))
             if posting.counts.sum() >= MOST_OCCURRENCES:
                 posting = Postings(np.empty(0, np.int64), np.empty(0, np.int64))
             self._postings[term, column] = posting
@@ -123,11 +123,11 @@ class Lexicon:
         return float(np.log1p((self._count - df + 0.5) / (df + 0.5)))
 
     def _follow_changes(self) -> None:
-        version = self._documents.words_version
+        version = self._documents.memories.words_version
         if version == self._words_version:
             return
-        rows, lengths = self._documents.lengths()
-        self._lengths = np.zeros(self._documents.last_row + 1, np.float32)
+        rows, lengths = self._documents.memories.lengths()
+        self._lengths = np.zeros(self._documents.memories.last_row + 1, np.float32)
         self._lengths[rows] = lengths.astype(np.float32)
         self._count, self._mean = len(rows), max(float(lengths.mean()), 1.0) if len(rows) else 1.0
         self._postings = {}

@@ -5,6 +5,10 @@ Until all are, every cue and every new memory is encoded by the old one; then on
 
 from __future__ import annotations
 
+import copy
+import threading
+from concurrent.futures import Future
+
 import numpy as np
 from tqdm.auto import tqdm
 
@@ -12,13 +16,66 @@ from pam_retriever.bank import Bank
 from pam_retriever.errors import InvalidInput
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import unpack
-from pam_retriever.jepa.store import Space
+from pam_retriever.jepa.outward import OutwardPredictor
+from pam_retriever.jepa.store import Space, no_encoder
+from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.types import Float32, Int64
-from pam_retriever.validation import check_vectors
+from pam_retriever.validation import check_count, check_vectors
 
 CHUNK = 512  # memories at a time, so that the lock is never held for long
+
+
+def reencode(
+    bank: Bank,
+    lock: ReadWriteLock,
+    learning: threading.Lock,
+    encoder: CompositeEncoder,
+    predictor: Predictor | None,
+    outward: OutwardPredictor | None,
+    window: int | None,
+    background: bool,
+    progress: bool | None,
+) -> Future[int]:
+    """Checks the arguments, and encodes all memories anew; see ``PredictiveAssociativeIndex.reencode``."""
+    space = _read_space(bank, encoder, outward)
+    if predictor is not None and predictor.config.dim != bank.dim:
+        raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{bank.dim}", "Match the encoder.")
+    inward = None if predictor is None else copy.deepcopy(predictor).cpu().eval()
+    tau = None if window is None else check_count("window", window, MAX_WINDOW)
+    done: Future[int] = Future()
+
+    def run() -> None:
+        with learning:
+            try:
+                kept = inward or bank.predictor
+                done.set_result(encode_anew(bank, lock, space, kept, tau or bank.window, progress))
+            except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
+                done.set_exception(error)
+
+    if background:
+        threading.Thread(target=run, name="reencode").start()
+    else:
+        run()
+        done.result()
+    return done
+
+
+def _read_space(bank: Bank, encoder: CompositeEncoder, outward: OutwardPredictor | None) -> Space:
+    """A copy of the new encoder, which has to be built as the old one was."""
+    old = bank.space
+    if old is None:
+        raise no_encoder("reencode")
+    bank.documents.database.check_writable()
+    space = Space.of(encoder, outward or old.outward)
+    if encoder.dim != bank.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
+        raise InvalidInput(
+            f"Got an encoder of {list(encoder.modalities)} with dim={encoder.dim}.",
+            f"{list(old.encoder.modalities)}, as built for this index, with dim={bank.dim}",
+            "Train a copy of index.encoder.",
+        )
+    return space
 
 
 def encode_anew(
@@ -48,7 +105,7 @@ def encode_anew(
                 bar.update(len(rows[part]))
         with lock:
             _check_observed(bank)
-            now, _, _ = bank.documents.all_vectors(bank.dim)
+            now, _, _ = bank.documents.memories.all_vectors(bank.dim)
             place = np.searchsorted(rows, now)
             known = np.isin(now, rows) & ~np.isin(now, np.fromiter(begun.changed, np.int64))
             switched = np.empty((len(now), bank.dim), np.float32)
@@ -67,7 +124,7 @@ def encode_anew(
 def _encode_rows(bank: Bank, lock: ReadWriteLock, encoder: CompositeEncoder, rows: Int64) -> Float32:
     """(n, d); zeros for rows that were deleted meanwhile."""
     with lock.shared():
-        blobs = bank.documents.observations(rows)
+        blobs = bank.documents.memories.observations(rows)
     vectors = np.zeros((len(rows), bank.dim), np.float32)
     if blobs:
         there = np.isin(rows, list(blobs))
@@ -76,7 +133,7 @@ def _encode_rows(bank: Bank, lock: ReadWriteLock, encoder: CompositeEncoder, row
 
 
 def _check_observed(bank: Bank) -> None:
-    missing = bank.documents.rows_without_observations()
+    missing = bank.documents.memories.rows_without_observations()
     if missing:
         raise InvalidInput(
             f"{len(missing)} memories were added as vectors, the first of them {[id for _, id in missing[:5]]}.",

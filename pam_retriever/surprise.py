@@ -20,7 +20,7 @@ def surprise(bank: Bank, episode: Episode) -> list[float]:
     if episode.vectors is not None:
         keys = make_keys(episode.vectors, bank.predict(episode.vectors))
     else:
-        known = bank.documents.rows_of(list(set(episode.ids)))
+        known = bank.documents.memories.rows_of(list(set(episode.ids)))
         keys = bank.associative.keys(np.array([known[id] for id in episode.ids], np.int64))
     return [float(error) for error in prediction_error(keys, bank.dim, bank.window, usual_score(bank))]
 
@@ -28,7 +28,7 @@ def surprise(bank: Bank, episode: Episode) -> list[float]:
 def usual_score(bank: Bank) -> float:
     """The mean score of two memories that were experienced one after the other; 0 if there are none."""
     assert bank.associative
-    rows, trajectories, _, _ = bank.documents.experienced()
+    rows, trajectories, _, _ = bank.documents.trajectories.experienced()
     pairs = np.flatnonzero((trajectories[1:] == trajectories[:-1]) & (rows[1:] != rows[:-1]))
     if not len(pairs):
         return 0.0

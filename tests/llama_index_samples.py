@@ -1,6 +1,9 @@
 """What the LlamaIndex tests are made of: nodes, and stores in memory, durable and over an index."""
 
+from contextlib import closing
+
 import numpy as np
+import pytest
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import (
     FilterOperator,
@@ -56,7 +59,20 @@ def experienced(count=12, dim=16):
     return [make_node(f"n{at}", vector.tolist(), session=at // 2, at=at % 2) for at, vector in enumerate(vectors)]
 
 
-def fitted_pairs():
+@pytest.fixture(params=STORES)
+def store(request, tmp_path):
+    with closing(STORES[request.param](tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def filled(store):
+    store.add(films())
+    return store
+
+
+@pytest.fixture(scope="module")
+def fitted():
     store = PAMVectorStore()
     store.add(experienced())
     store.fit(group_by="session", order_by="at", config=TINY, progress=False)

@@ -27,7 +27,7 @@ from pam_retriever import (
 )
 from pam_retriever.cli import main
 from pam_retriever.integrity import check, repair
-from pam_retriever.storage import documents, faults
+from pam_retriever.storage import columns, faults
 
 SMALL = FitConfig(hidden=8, passes=1)
 GOLDEN = Path(__file__).parent / "golden"
@@ -313,8 +313,8 @@ def test_association_vectors_that_are_not_f_are_noticed_and_rebuilt(saved):
     with PredictiveAssociativeIndex.open(saved) as index:
         expected = [(hit.id, round(hit.score, 4)) for hit in index.recall("m0")]
         with index._bank.documents.transaction():
-            _, _, associations = index._bank.documents.all_vectors(3)
-            index._bank.documents.set_associations(np.array([2]), np.ones_like(associations[:1]))
+            _, _, associations = index._bank.documents.memories.all_vectors(3)
+            index._bank.documents.memories.set_associations(np.array([2]), np.ones_like(associations[:1]))
     assert "1 association vectors are not f" in check(saved)[0]
     repair(saved)
     with PredictiveAssociativeIndex.open(saved) as index:
@@ -435,10 +435,10 @@ def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkey
     everything = {hit.id for hit in index.recall("m000", k=500)} | {"m000"}
     assert everything == (set(planted.ids) | {"new"}) - {"m150"}
     for id in ("new", "m007", "m050"):
-        own = index._bank.documents.rows_of([id])[id]
+        own = index._bank.documents.memories.rows_of([id])[id]
         keys = index._bank.associative.keys(np.array([own]))[0]
         np.testing.assert_allclose(keys[DIM:], index._bank._predict(index.get([id])[0].vector[None])[0], atol=1e-5)
-        stored = index._bank.documents.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
+        stored = index._bank.documents.database.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
         np.testing.assert_allclose(np.frombuffer(stored, "<f4"), keys[DIM:], atol=1e-5)
     assert index._bank._switchovers == []
 
@@ -477,6 +477,6 @@ def test_readers_are_let_in_together_and_a_writer_alone():
 
 
 def test_a_memory_keeps_one_checksum_whoever_writes_it():
-    assert documents.checksum("a", None, "{}", b"\0\0\0\0") == documents.checksum("a", None, "{}", b"\0\0\0\0")
-    parts = {documents.checksum(*p) for p in (("a", "b", "{}", b"1"), ("ab", "", "{}", b"1"), ("a", None, "b{}", b"1"))}
+    assert columns.checksum("a", None, "{}", b"\0\0\0\0") == columns.checksum("a", None, "{}", b"\0\0\0\0")
+    parts = {columns.checksum(*p) for p in (("a", "b", "{}", b"1"), ("ab", "", "{}", b"1"), ("a", None, "b{}", b"1"))}
     assert len(parts) == 3

@@ -144,7 +144,7 @@ def test_what_is_pruned_is_gone_everywhere_and_the_rest_as_it_was(planted, backe
     with pytest.raises(UnknownId):
         index.recall("m000")
     assert len(index._bank.similar) == len(index._bank.associative) == 40
-    assert index._bank.documents.count_trajectories() == 3
+    assert len(index._bank.documents.trajectories) == 3
     after = sum(path.stat().st_size for path in Path(tmp_path / "index").iterdir())
     assert before - after > 160 * 2000  # at least their texts
     index.close()

@@ -42,7 +42,7 @@ def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[st
 
 
 def rows_of(index: PredictiveAssociativeIndex, id: str) -> np.ndarray:
-    return np.array(list(index._bank.documents.rows_of([id]).values()))
+    return np.array(list(index._bank.documents.memories.rows_of([id]).values()))
 
 
 def test_hops_reach_what_the_cue_never_met(chain):

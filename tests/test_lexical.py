@@ -99,7 +99,7 @@ def test_the_words_follow_every_change():
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"])  # now without a text
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"], ["a kettle once more"])
     assert rows("kettl") == [4]
-    index._bank.documents._connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    index._bank.documents.database._connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
 
 
 def test_neighbours_follow_every_change():
@@ -120,12 +120,12 @@ def test_a_failed_call_leaves_the_words_as_they_were():
 
     def fail_at_the_end():
         with documents.transaction():
-            documents.upsert(["a"], ["kettle"], ["{}"], np.ones((1, 2), np.float32), None)
-            documents.set_setting("something", object())
+            documents.memories.upsert(["a"], ["kettle"], ["{}"], np.ones((1, 2), np.float32), None)
+            documents.settings.set("something", object())
 
     with pytest.raises(TypeError):
         fail_at_the_end()
-    assert not len(documents.places("kettl", "text", 10)[0])
+    assert not len(documents.memories.places("kettl", "text", 10)[0])
 
 
 def test_labels_are_the_strings_of_the_metadata_in_any_script():

@@ -9,27 +9,10 @@ import pytest
 pytest.importorskip("llama_index.core")
 
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as QueryMode
-from llama_index_samples import STORES, ask, experienced, films, fitted_pairs, ids_of, make_node
+from llama_index_samples import ask, experienced, filled, films, fitted, ids_of, make_node, store
 
 from llama_index_pam import PAMVectorStore
 from pam_retriever import IndexFormatError, InvalidInput, PredictiveAssociativeIndex
-
-
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    with closing(STORES[request.param](tmp_path)) as made:
-        yield made
-
-
-@pytest.fixture
-def filled(store):
-    store.add(films())
-    return store
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    return fitted_pairs()
 
 
 @pytest.mark.parametrize("fs", [None, fsspec.filesystem("file")])

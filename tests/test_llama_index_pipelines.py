@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from contextlib import closing
 
 import pytest
 
@@ -13,16 +12,9 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import Document, TextNode
 from llama_index.core.vector_stores import VectorStoreQuery
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as QueryMode
-from llama_index_samples import STORES, TINY, films, ids_of, where
+from llama_index_samples import TINY, films, ids_of, store, where
 
 from llama_index_pam import PAMVectorStore
-
-
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    with closing(STORES[request.param](tmp_path)) as made:
-        yield made
-
 
 # ---- LlamaIndex around it
 

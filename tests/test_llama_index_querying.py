@@ -1,7 +1,5 @@
 """PAMVectorStore answers LlamaIndex's queries, by similarity, variety and association."""
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 
@@ -9,28 +7,10 @@ pytest.importorskip("llama_index.core")
 
 from llama_index.core.vector_stores import FilterOperator, SimpleVectorStore, VectorStoreQuery
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as QueryMode
-from llama_index_samples import STORES, TINY, ask, films, fitted_pairs, make_node, where
+from llama_index_samples import TINY, ask, filled, films, fitted, make_node, store, where
 
 from llama_index_pam import PAMVectorStore
 from pam_retriever import InvalidInput, NotFitted
-
-
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    with closing(STORES[request.param](tmp_path)) as made:
-        yield made
-
-
-@pytest.fixture
-def filled(store):
-    store.add(films())
-    return store
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    return fitted_pairs()
-
 
 # ---- adding and querying
 

@@ -18,23 +18,10 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.vector_stores import FilterOperator, MetadataFilters, VectorStoreQuery
-from llama_index_samples import STORES, ask, films, ids_of, make_node, where
+from llama_index_samples import ask, filled, films, ids_of, make_node, store, where
 
 from llama_index_pam import PAMVectorStore
 from pam_retriever import InvalidInput, MissingExtra
-
-
-@pytest.fixture(params=STORES)
-def store(request, tmp_path):
-    with closing(STORES[request.param](tmp_path)) as made:
-        yield made
-
-
-@pytest.fixture
-def filled(store):
-    store.add(films())
-    return store
-
 
 # ---- nodes come back as they were
 

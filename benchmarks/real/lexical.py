@@ -33,7 +33,7 @@ def fts5_own_ranking(documents: Documents) -> Ask:
 
     def ask(text: str, n: int) -> np.ndarray:
         words = " OR ".join(f'"{term}"' for term in lexicon.terms(text))
-        found = documents._connection.execute(
+        found = documents.database._connection.execute(
             "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?", [f"text : ({words})", n]
         )
         return np.array([row for (row,) in found], np.int64) - 1
@@ -57,7 +57,7 @@ def store(texts: list[str]) -> Documents:
     documents = Documents()
     with documents.transaction():
         vectors = np.ones((len(texts), 1), np.float32)
-        documents.upsert([str(at) for at in range(len(texts))], texts, ["{}"] * len(texts), vectors, None)
+        documents.memories.upsert([str(at) for at in range(len(texts))], texts, ["{}"] * len(texts), vectors, None)
     return documents
 
 

@@ -42,7 +42,7 @@ def build(
         index.observe(names[trajectory].tolist())
     predictor, fitted = train(world.states, experience_of(world), WINDOW, config, seed=seed, held_out=held_out)
     bank = index._bank
-    switchover = bank.begin_switchover(bank.documents.last_trajectory())
+    switchover = bank.begin_switchover(bank.documents.trajectories.last_number())
     bank.prepare(switchover, predictor)
     bank.adopt(switchover, predictor, fitted.trust, WINDOW, [])
     bank.end_switchover(switchover)

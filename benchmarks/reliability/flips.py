@@ -81,7 +81,7 @@ def make_killed(folder: Path, settled: bool) -> None:
         index = PredictiveAssociativeIndex.open(folder, dim=DIM)
         fill(index)
         if settled:
-            index._bank.documents.settle()
+            index._bank.documents.database.settle()
         os._exit(0)
     os.waitpid(child, 0)
     (folder / "writer.lock").unlink()

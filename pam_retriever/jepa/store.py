@@ -70,11 +70,11 @@ def no_encoder(where: str) -> InvalidInput:
 
 def write_space(documents: Documents, space: Space) -> None:
     """Writes it, inside a transaction."""
-    documents.set_setting("encoder", space.encoder.to_json())
-    documents.set_weights("encoder", _pack(space.encoder))
+    documents.settings.set("encoder", space.encoder.to_json())
+    documents.settings.set_weights("encoder", _pack(space.encoder))
     if space.outward is not None:
-        documents.set_setting("outward", space.outward.to_json())
-        documents.set_weights("outward", _pack(space.outward))
+        documents.settings.set("outward", space.outward.to_json())
+        documents.settings.set_weights("outward", _pack(space.outward))
 
 
 def read_space(documents: Documents, given: Space | None, dim: int) -> Space | None:
@@ -85,10 +85,10 @@ def read_space(documents: Documents, given: Space | None, dim: int) -> Space | N
             otherwise than the saved one.
         IndexFormatError: the weights are damaged.
     """
-    config = documents.setting("encoder")
+    config = documents.settings.get("encoder")
     if config is None:
         if given is not None:
-            if len(documents):
+            if len(documents.memories):
                 raise InvalidInput(
                     "Got an encoder for an index of vectors.",
                     "none",
@@ -109,12 +109,12 @@ def read_space(documents: Documents, given: Space | None, dim: int) -> Space | N
             f"{ {key: config.get(key) for key in changed} }",
             "Build it as it was built for the index.",
         )
-    _fill(encoder, documents.weights("encoder"), "encoder")
-    kept = documents.setting("outward")
+    _fill(encoder, documents.settings.weights("encoder"), "encoder")
+    kept = documents.settings.get("outward")
     outward = None
     if kept is not None:
         outward = _rebuild_outward(kept, dim)
-        _fill(outward, documents.weights("outward"), "outward predictor")
+        _fill(outward, documents.settings.weights("outward"), "outward predictor")
     return Space(_frozen(encoder), None if outward is None else _frozen(outward))
 
 

@@ -36,7 +36,7 @@ class Database:
     """
 
     def __init__(self, path: Path | None, schema: Sequence[str], mode: Mode = "create") -> None:
-        self._path, self._schema, self._mode, self.read_only = path, schema, mode, mode == "read"
+        self.path, self._schema, self._mode, self.read_only = path, schema, mode, mode == "read"
         # Python shares prepared statements between threads, so a statement runs to its end before the next
         self._mutex = threading.RLock()
         self._inode: tuple[int, int] | None = None
@@ -55,9 +55,9 @@ class Database:
         self.fetch("PRAGMA trusted_schema = OFF")  # a file's own triggers and views run nothing
         self.fetch("PRAGMA cell_size_check = ON")
         self.fetch("PRAGMA foreign_keys = ON")
-        if self._path is not None:
-            with explained(self._path):
-                self._inode = _inode(self._path)
+        if self.path is not None:
+            with explained(self.path):
+                self._inode = _inode(self.path)
             if self.read_only:
                 self._begin_snapshot()
             else:
@@ -85,7 +85,7 @@ class Database:
         expected.close()
         if not same:
             raise IndexFormatError(
-                f"{self._path or 'The database'} has other tables than an index.",
+                f"{self.path or 'The database'} has other tables than an index.",
                 "a database that this version of the library wrote",
                 "Restore it from a copy.",
             )
@@ -100,7 +100,7 @@ class Database:
         found += [f"a step or vector without its memory in {row[0]}" for row in self.fetch("PRAGMA foreign_key_check")]
         if found:
             raise IndexFormatError(
-                f"{self._path or 'The database'} is damaged ({found[0]}).",
+                f"{self.path or 'The database'} is damaged ({found[0]}).",
                 "the database that was written",
                 "Restore the folder from a copy, or run pam-retriever repair on it.",
             )
@@ -109,17 +109,17 @@ class Database:
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Runs one statement; returns all of its rows."""
-        with self._mutex, explained(self._path):
+        with self._mutex, explained(self.path):
             return self._connection.execute(sql, parameters).fetchall()
 
     def insert(self, sql: str, parameters: Sequence[Any]) -> int:
         """Runs one INSERT; returns the number of its row."""
-        with self._mutex, explained(self._path):
+        with self._mutex, explained(self.path):
             return int(self._connection.execute(sql, parameters).lastrowid or 0)
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Runs one statement for each row of parameters."""
-        with self._mutex, explained(self._path):
+        with self._mutex, explained(self.path):
             self._connection.executemany(sql, rows)
 
     @contextmanager
@@ -147,7 +147,7 @@ class Database:
         """Raises ReadOnlyIndex for a database that was opened to read."""
         if self.read_only:
             raise ReadOnlyIndex(
-                f"The index at {self._path and self._path.parent} was opened with read_only=True.",
+                f"The index at {self.path and self.path.parent} was opened with read_only=True.",
                 "an index that may be changed",
                 "open() it without read_only, or load() a copy into memory.",
             )
@@ -162,15 +162,15 @@ class Database:
         Raises:
             StorageError: that happened.
         """
-        if self._path is None:
+        if self.path is None:
             return
         try:
-            same = _inode(self._path) == self._inode
+            same = _inode(self.path) == self._inode
         except FileNotFoundError:
             same = False
         if not same:
             raise StorageError(
-                f"{self._path} was removed, moved or replaced while it was open.",
+                f"{self.path} was removed, moved or replaced while it was open.",
                 "the file that was opened",
                 "Restore it and open the index again, or save() this one to another folder.",
             )
@@ -208,7 +208,7 @@ class Database:
     def settle(self) -> bool:
         """Moves all that was committed into the file itself; False if a reader still needs the journal."""
         self.fetch("PRAGMA busy_timeout = 0")  # readers may stay as long as they like
-        return self._path is not None and self.fetch("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0
+        return self.path is not None and self.fetch("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0
 
     def close(self) -> None:
         with self._mutex:

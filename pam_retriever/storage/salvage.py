@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pam_retriever.storage.documents import Documents, checksum
+from pam_retriever.storage.columns import checksum
+from pam_retriever.storage.documents import Documents
 
 MEMORIES = (
     "SELECT row, id, text, metadata, checksum, vector FROM memories JOIN vectors USING (row) "
@@ -71,8 +72,10 @@ def _copy_memories(source: sqlite3.Connection, documents: Documents, dim: int | 
             dim = len(vector) // 4
             seen.add(name)
             values = [row, name, words, stored, expected]
-            documents.fetch("INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)", values)
-            documents.fetch("INSERT INTO vectors (row, vector) VALUES (?, ?)", [row, vector])
+            documents.database.fetch(
+                "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)", values
+            )
+            documents.database.fetch("INSERT INTO vectors (row, vector) VALUES (?, ?)", [row, vector])
         else:
             lost.append(f"memory {id!r} (row {row}): it is not what was stored")
     return dim
@@ -82,19 +85,21 @@ def _copy_trajectories(source: sqlite3.Connection, documents: Documents, lost: l
     last = _last(source, "trajectories")
     for number, id in _rows(source, TRAJECTORIES, last, lost):
         try:
-            documents.fetch("INSERT INTO trajectories (trajectory, id) VALUES (?, ?)", [number, str(id, "utf-8")])
+            documents.database.fetch(
+                "INSERT INTO trajectories (trajectory, id) VALUES (?, ?)", [number, str(id, "utf-8")]
+            )
         except (sqlite3.IntegrityError, TypeError, ValueError):
             lost.append(f"trajectory {id!r}: it is not what was stored")
     for step in _rows(source, STEPS, last, lost):
         try:
-            documents.fetch("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", step)
+            documents.database.fetch("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", step)
         except (sqlite3.IntegrityError, sqlite3.InterfaceError):
             lost.append(f"step {step[1]} of trajectory number {step[0]}: its memory or trajectory is lost")
 
 
 def _copy_setting(documents: Documents, key: Any, value: Any, lost: list[str]) -> None:
     try:
-        documents.set_setting(str(key, "utf-8"), json.loads(value))
+        documents.settings.set(str(key, "utf-8"), json.loads(value))
     except (TypeError, ValueError, RecursionError):
         lost.append(f"the setting {key!r}")
 
@@ -104,7 +109,7 @@ def _copy_observations(source: sqlite3.Connection, documents: Documents, lost: l
         try:
             whole = zlib.crc32(observed) == expected
             if whole:
-                documents.fetch("INSERT INTO observations VALUES (?, ?, ?)", [row, observed, expected])
+                documents.database.fetch("INSERT INTO observations VALUES (?, ?, ?)", [row, observed, expected])
         except (sqlite3.IntegrityError, TypeError):
             whole = False
         if not whole:
@@ -115,12 +120,12 @@ def _copy_weights(source: sqlite3.Connection, documents: Documents, lost: list[s
     for name, packed, expected in _rows(source, WEIGHTS, 1, lost):
         try:
             if zlib.crc32(packed) == expected:
-                documents.set_weights(str(name, "utf-8"), packed)
+                documents.settings.set_weights(str(name, "utf-8"), packed)
         except (TypeError, ValueError):
             continue  # missed below
     for name in ENCODERS:
-        if documents.setting(name) is not None and documents.weights(name) is None:
-            documents.fetch("DELETE FROM settings WHERE key = ?", [name])
+        if documents.settings.get(name) is not None and documents.settings.weights(name) is None:
+            documents.settings.remove(name)
             lost.append(f"the weights of the {name}: the index is now without")
 
 

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.predictor import Predictor
+from pam_retriever.storage.damage import check_everything
 from pam_retriever.storage.database import finish_copy, takes_no_journal
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.faults import explained
@@ -65,8 +66,7 @@ class Home:
         documents = Documents(path, "write")
         with documents.closed_on_error():
             if sha256 is None:  # its last writer was killed
-                documents.check_structure()
-                documents.check_records()
+                check_everything(documents.database)
         return documents
 
     @contextmanager
@@ -82,8 +82,8 @@ class Home:
     def close(self) -> None:
         """Closes the database, and gives its file a checksum again."""
         try:
-            self.documents.check_there()
-            settled = self.documents.settle()
+            self.documents.database.check_there()
+            settled = self.documents.database.settle()
             self.documents.close()
             if settled:
                 path = self.folder / str(self.manifest["database"])
@@ -177,8 +177,7 @@ def _read_copy(folder: Path, manifest: dict[str, Any]) -> Documents:
     documents = Documents.read_copy(path, settled=sha256 is not None or takes_no_journal(path))
     with documents.closed_on_error():
         if sha256 is None:
-            documents.check_structure()
-            documents.check_records()
+            check_everything(documents.database)
     return documents
 
 
@@ -186,14 +185,13 @@ def _view(folder: Path, manifest: dict[str, Any]) -> Documents:
     path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
     if takes_no_journal(path):
         documents = _read_copy(folder, manifest)
-        documents.forbid_writing()
+        documents.database.forbid_writing()
         return documents
     check_file(path, sha256)
     documents = Documents(path, "read")
     with documents.closed_on_error():
         if sha256 is None:
-            documents.check_structure()
-            documents.check_records()
+            check_everything(documents.database)
     return documents
 
 
@@ -245,7 +243,7 @@ def write_files(
     """Writes the files of an index, the manifest last; returns the names of the others."""
     copy = folder / f"{manifest['database']}.new"
     try:
-        documents.copy_to(copy)
+        documents.database.copy_to(copy)
         finish_copy(copy)
         digest = checksum_of(copy)
         name = f"memories-{digest[:12]}.sqlite"

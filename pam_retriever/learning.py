@@ -1,0 +1,79 @@
+"""One ``fit``: what was experienced is gathered, the predictor trained, and the index switched over to it."""
+
+from __future__ import annotations
+
+from pam_retriever.bank import Bank
+from pam_retriever.config import FitConfig
+from pam_retriever.errors import InvalidInput
+from pam_retriever.experience import gather, read_groups
+from pam_retriever.predictor import Predictor
+from pam_retriever.readwrite import ReadWriteLock
+from pam_retriever.training import train
+from pam_retriever.trajectories import Episode
+from pam_retriever.types import FitReport, Trust
+
+
+def learn(
+    bank: Bank,
+    lock: ReadWriteLock,
+    episodes: list[Episode],
+    window: int,
+    config: FitConfig,
+    *,
+    group_by: str | None,
+    order_by: str | None,
+    device: str,
+    seed: int,
+    time_budget: float | None,
+    progress: bool | None,
+) -> FitReport:
+    """Learns from given and stored episodes; see ``PredictiveAssociativeIndex.fit``. One at a time."""
+    with lock.shared():
+        bank.documents.database.check_writable()
+        if group_by is not None:
+            episodes = read_groups(bank.documents, group_by, order_by)
+        learnt_to = bank.documents.trajectories.last_number()
+        vectors, experience, fresh = gather(bank.documents, episodes, bank.dim, bank.learnt_to)
+        start = bank.predictor_to_continue(config, window) if fresh.any() and not fresh.all() else None
+    if not len(experience):
+        raise InvalidInput(
+            "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
+        )
+    predictor, report = train(
+        vectors,
+        experience,
+        window,
+        config if start is None else config.to_continue(),
+        device=device,
+        seed=seed,
+        time_budget=time_budget,
+        progress=progress,
+        start=start,
+        fresh=None if start is None else fresh,
+        trust=None if start is None else bank.trust,
+    )
+    switch_over(bank, lock, predictor, report.trust, window, episodes, config, learnt_to)
+    return report
+
+
+def switch_over(
+    bank: Bank,
+    lock: ReadWriteLock,
+    predictor: Predictor,
+    trust: Trust | None,
+    window: int,
+    episodes: list[Episode],
+    config: FitConfig,
+    learnt_to: int,
+) -> None:
+    """Has the bank take over what was learnt. It answers meanwhile, but for the last moment."""
+    with lock.shared():
+        switchover = bank.begin_switchover(learnt_to)
+    try:
+        bank.prepare(switchover, predictor)
+        with lock:
+            bank.adopt(switchover, predictor, trust, window, episodes, config)
+            bank.keep_within_capacity()
+    finally:
+        with lock.shared():
+            bank.end_switchover(switchover)

@@ -1,0 +1,62 @@
+"""What a column holds: vectors as bytes, metadata as JSON, and a checksum over both."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.filters import to_json
+from pam_retriever.types import Float32
+
+
+def checksum(id: str, text: str | None, metadata: str, vector: bytes) -> int:
+    """CRC-32 of a memory; the lengths of its parts are in it, so that none can borrow from the next."""
+    contents = to_json([id, text, metadata])
+    return zlib.crc32(vector, zlib.crc32(contents.encode()))
+
+
+def from_json(text: str, what: str) -> Any:
+    """What is stored as JSON.
+
+    Raises:
+        IndexFormatError: it is damaged.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise IndexFormatError(
+            f"{what} is damaged ({error}).", "JSON", "Run pam-retriever check on the folder."
+        ) from error
+
+
+def to_blobs(vectors: Float32) -> list[bytes]:
+    """The rows as little-endian bytes; slicing one buffer is faster than a call a row."""
+    buffer = np.ascontiguousarray(vectors, "<f4").tobytes()
+    size = 4 * vectors.shape[1]
+    return [buffer[at : at + size] for at in range(0, len(buffer), size)]
+
+
+def from_blobs(blobs: list[bytes], dim: int) -> Float32:
+    """The rows (n, dim) of vectors.
+
+    Raises:
+        IndexFormatError: one has another length or no direction.
+    """
+    if not all(isinstance(blob, bytes) and len(blob) == 4 * dim for blob in blobs):
+        raise IndexFormatError(
+            "The database holds a vector of another length than the index.",
+            f"{dim} float32 numbers in each",
+            "Run pam-retriever check on the folder.",
+        )
+    array: Float32 = np.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dim).astype(np.float32, copy=False)
+    if not np.isfinite(array).all() or not array.any(axis=1).all():
+        raise IndexFormatError(
+            "The database holds a vector that is all zeros, NaN or infinite.",
+            "vectors with a direction",
+            "Run pam-retriever check on the folder.",
+        )
+    return array
