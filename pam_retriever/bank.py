@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pam_retriever.backends import Backend, make_backend
+from pam_retriever.backends import Backend, make_backend, share
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
@@ -82,11 +82,11 @@ class Bank:
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
         rows, vectors, predicted = documents.memories.all_vectors(self.dim)
         check_fitted(len(rows), self.predictor is not None, predicted is not None)
-        self.similar = self._build(rows, make_keys(vectors, None))
         self.associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
+        self.similar = share(self.associative, self.dim) or self._build(rows, make_keys(vectors, None))
         if self.predictor is not None and self.associative is None:
             width = self.dim + self.predictor.config.width
-            self.associative = make_backend(str(manifest["backend"]), width)
+            self.associative = make_backend(str(manifest["backend"]), width, folder)
         self.links = Links(*documents.trajectories.experienced())
 
     @property
@@ -228,6 +228,7 @@ class Bank:
             documents.settings.set("model", {**model, "window": window, **learnt})
             documents.settings.set("forgotten", False)
         self.associative = switchover.catch_up(rows, vectors, predicted)
+        self.similar = share(self.associative, self.dim, self.similar) or self.similar
         self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
         link(self.links, told)
         for new_rows, new_vectors, _ in added:
@@ -255,8 +256,8 @@ class Bank:
         """
         documents = self.documents
         predicted = None if predictor is None else predict(predictor, vectors)
-        similar = self._build(rows, make_keys(vectors, None))
         associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
+        similar = share(associative, self.dim) or self._build(rows, make_keys(vectors, None))
         model, trust = documents.settings.get("model"), self.trust
         if predictor is not None and predictor is not self.predictor:
             model, trust = {**self._write_weights(predictor), "trust": None, "learnt_to": 0}, None
@@ -352,6 +353,6 @@ class Bank:
         return None if self.predictor is None else predict(self.predictor, vectors)
 
     def _build(self, rows: Int64, keys: Float32) -> Backend:
-        backend = make_backend(str(self.manifest["backend"]), keys.shape[1])
+        backend = make_backend(str(self.manifest["backend"]), keys.shape[1], self.folder)
         backend.rebuild(rows, np.ascontiguousarray(keys))
         return backend

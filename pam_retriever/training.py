@@ -77,11 +77,11 @@ def train(
     config = config.resolve(steps=len(experience), memories=len(vectors))
     assert config.hidden
     place = choose_device(device)
-    half = _uses_bfloat16(config, place)
+    half = uses_bfloat16(config, place)
     random = np.random.default_rng(seed)
     states = torch.tensor(vectors)
     generator = torch.Generator().manual_seed(seed)
-    model = _new_model(vectors.shape[1], config, generator) if start is None else widen(start, config.hidden, generator)
+    model = new_model(vectors.shape[1], config, generator) if start is None else widen(start, config.hidden, generator)
     if start is None and config.whiten:
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
@@ -89,8 +89,8 @@ def train(
     objective = make_objective(experience, weighed, window, config, noise, random, fresh)
     joint = objective if isinstance(objective, JointObjective) else None
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
-    kept = _Kept(joint, associations, config, held_out, random, trust)
-    loop = _Loop(model, objective, config, states, time_budget, half)
+    kept = Kept(joint, associations, config, held_out, random, trust)
+    loop = Loop(model, objective, config, states, time_budget, half)
     loop.run(random, progress, lambda: kept.release(model, vectors))
     model = model.cpu().eval()
     return model, FitReport(
@@ -110,7 +110,7 @@ def train(
     )
 
 
-class _Loop:
+class Loop:
     """Steps until the passes or the time are over.
 
     Attributes:
@@ -158,17 +158,17 @@ class _Loop:
                     if probation and done >= PROBATION_ENDS:
                         probation = False
                         after_probation()
-                    loss_of_pass += self._learn(batch, done)
+                    loss_of_pass += self.learn(batch, done)
                     self.step += 1
                     bar.update()
                 if self.step > first_step:
                     self.losses.append(float(loss_of_pass) / (self.step - first_step))
                     bar.set_postfix(loss=f"{self.losses[-1]:.4f}")
-                    _check_finite(self.losses)
+                    check_finite(self.losses)
         self.seconds = time.perf_counter() - started
         self.finished = len(self.losses) >= last_pass and done < 1.0
 
-    def _learn(self, batch: Int64, done: float) -> Tensor:
+    def learn(self, batch: Int64, done: float) -> Tensor:
         """One step, at the rate and temperature of a training that is ``done`` from 0 to 1; returns its loss."""
         config = self._config
         rate = _cosine(config.learning_rate, config.final_learning_rate, done)
@@ -186,7 +186,7 @@ class _Loop:
         return loss.detach()
 
 
-class _Kept:
+class Kept:
     """The memories that are kept from the training for a while, and what is learnt from that.
 
     Half of those on probation are what others predict, half are left out altogether: the two ways for
@@ -240,7 +240,7 @@ class _Kept:
         return fit_regime(vectors, keys, self._associations, cues, asked, self._random)
 
 
-def _new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:
+def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:
     assert config.hidden
     code = config.code if config.objective == "joint" else 0
     return Predictor(PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code), generator)
@@ -275,7 +275,7 @@ def choose_device(device: str) -> torch.device:
     return place
 
 
-def _uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
+def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
     if config.precision != "auto":
         return config.precision == "bfloat16"
     if place.type == "cuda":
@@ -288,7 +288,7 @@ def _cosine(start: float, end: float, done: float) -> float:
     return end + (start - end) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _check_finite(losses: list[float]) -> None:
+def check_finite(losses: list[float]) -> None:
     if not math.isfinite(losses[-1]):
         raise TrainingDiverged(
             f"The loss became {losses[-1]} in pass {len(losses)}.",

@@ -137,7 +137,7 @@ def inverted(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, what: str
     refined = faiss.IndexRefine(backend._index, full)
     points = []
     for share in SHARES:
-        backend.probed_share = share
+        backend.probed = max(4, int(share * backend.choice.cells))
         coarse = faiss.SearchParametersIVF(nprobe=backend._probed())
         fine = faiss.IndexRefineSearchParameters(k_factor=(times * K + more) / K, base_index_params=coarse)
         engines: dict[str, Search] = {

@@ -25,10 +25,11 @@ log = logging.getLogger(__name__)
 
 HNSW_BUILD, HNSW_SEARCH = 100, 128
 IVF_PROBED_SHARE = 0.15
+PROBED = 2.5  # times the square root of the cells of a compressed index, which has more of them (docs/scaling.md)
 SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
 DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
-TRAINED_ON, SAMPLED = 64, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
-CLUSTERING_ROUNDS = 6  # more move no recall that was measured (docs/scaling.md)
+TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
+CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
 AT_ONCE = 100_000  # keys that are moved at once
 # how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
 CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (4, 64)}
@@ -45,9 +46,10 @@ class FaissBackend:
         folder: for the full keys of a compressed index; None for a temporary file.
 
     Attributes:
+        width: length of a key.
         kind: "flat", "hnsw" or "ivf": what it is now.
         choice: the same with its code, and why.
-        probed_share: of IVF's cells, looked through for a query; more find more and take longer.
+        probed: how many of IVF's cells are looked through for a query; more find more and take longer. None: by size.
 
     Raises:
         InvalidInput: for any other kind.
@@ -55,8 +57,8 @@ class FaissBackend:
 
     def __init__(self, width: int, kind: str = "auto", folder: Path | None = None) -> None:
         self._wanted, self._wanted_code = read_kind(kind)
-        self._width, self._folder = width, folder
-        self.probed_share = IVF_PROBED_SHARE
+        self.width, self._folder = width, folder
+        self.probed: int | None = None
         self._index: Any
         self._places: Places
         self._full: KeyFile | None
@@ -68,7 +70,7 @@ class FaissBackend:
 
     def __repr__(self) -> str:
         code = f", {self.choice.code}" if self.choice.code else ""
-        return f"FaissBackend({len(self):,} rows of {self._width}, {self.kind}{code}: {self.choice.reason})"
+        return f"FaissBackend({len(self):,} rows of {self.width}, {self.kind}{code}: {self.choice.reason})"
 
     @property
     def kind(self) -> str:
@@ -81,11 +83,10 @@ class FaissBackend:
         if self.kind == "hnsw":
             graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
         codes = self._index.ntotal * (self._code_size() + (8 if self.kind == "ivf" else 0))
-        return codes + graph + 4 * self.choice.cells * self._width + self._places.bytes
+        return codes + graph + 4 * self.choice.cells * self.width + self._places.bytes
 
     def _code_size(self) -> int:
-        inner = self._index.storage if self.kind == "hnsw" else self._index
-        return int(inner.code_size)
+        return int((self._index.storage if self.kind == "hnsw" else self._index).sa_code_size())
 
     def rebuild(self, rows: Int64, keys: Float32) -> None:
         self.prepare(len(rows), keys)
@@ -106,7 +107,7 @@ class FaissBackend:
             return
         self.remove(rows)
         after = len(self) + len(rows)
-        wanted = choose(self._wanted, self._wanted_code, after, self._width)
+        wanted = choose(self._wanted, self._wanted_code, after, self.width)
         outgrown = (self.choice.code or self.kind == "ivf") and after > 4 * self._trained_for
         if (wanted.kind, wanted.code) != (self.kind, self.choice.code) or outgrown:
             self._rebuild_with(rows, np.ascontiguousarray(keys, np.float32))
@@ -124,7 +125,7 @@ class FaissBackend:
             return
         self._places.empty(places)
         if self._places.dead > DEAD_SHARE * len(self._places.rows):
-            self._rebuild_with(np.empty(0, np.int64), np.empty((0, self._width), np.float32))
+            self._rebuild_with(np.empty(0, np.int64), np.empty((0, self.width), np.float32))
 
     def keys(self, rows: Int64) -> Float32:
         return self._keys_at(self._places.of(rows))
@@ -156,10 +157,10 @@ class FaissBackend:
         """The ``k`` best of the candidates (Q, n) by the full keys."""
         assert self._full is not None
         scores = np.empty(places.shape, np.float32)
-        some = max(1, RANKED_AT_ONCE // (places.shape[1] * self._width))
+        some = max(1, RANKED_AT_ONCE // (places.shape[1] * self.width))
         for at in range(0, len(queries), some):
             part = slice(at, at + some)
-            keys = self._full[np.maximum(places[part], 0)]  # (q, n, width)
+            keys = self._full[places[part]]  # (q, n, width); place -1 is corrected below
             scores[part] = np.matmul(keys, queries[part, :, None])[..., 0]
         scores[places < 0] = -np.inf
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
@@ -179,8 +180,8 @@ class FaissBackend:
     def _flat_keys(self) -> Float32:
         """(n, width) the keys where FAISS keeps them, not copied."""
         count = int(self._index.ntotal)
-        keys: Float32 = faiss.rev_swig_ptr(self._index.get_xb(), count * self._width)
-        return keys.reshape(count, self._width)
+        keys: Float32 = faiss.rev_swig_ptr(self._index.get_xb(), count * self.width)
+        return keys.reshape(count, self.width)
 
     def _keys_at(self, places: Int64) -> Float32:
         keys: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
@@ -203,17 +204,17 @@ class FaissBackend:
 
     def _probed(self) -> int:
         cells = self.choice.cells
-        return max(4, int(cells * self.probed_share))
+        return self.probed or max(4, int(PROBED * cells**0.5 if self.choice.code else IVF_PROBED_SHARE * cells))
 
     def _reset(self, size: int) -> None:
         """An empty index of the kind that fits ``size`` rows."""
-        choice = choose(self._wanted, self._wanted_code, size, self._width)
+        choice = choose(self._wanted, self._wanted_code, size, self.width)
         if (choice.kind, choice.code) != (self.kind, self.choice.code):
-            log.info("%s keys of %s: %s, because %s", f"{size:,}", self._width, choice.factory, choice.reason)
+            log.info("%s keys of %s: %s, because %s", f"{size:,}", self.width, choice.factory, choice.reason)
         self.choice, self._trained_for = choice, size
         self._places = Places()
-        self._index = faiss.index_factory(self._width, choice.factory, faiss.METRIC_INNER_PRODUCT)
-        self._full = KeyFile(self._width, self._folder) if choice.code else None
+        self._index = faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT)
+        self._full = KeyFile(self.width, self._folder) if choice.code else None
         if self.kind == "hnsw":
             self._index.hnsw.efConstruction = HNSW_BUILD
         elif self.kind == "ivf" and not choice.code:
@@ -237,7 +238,7 @@ class FaissBackend:
             kept: Float32 = index.reconstruct_batch(places) if full is None else full[places]
             return kept
 
-        most = sample_size(choose(self._wanted, self._wanted_code, size, self._width))
+        most = sample_size(choose(self._wanted, self._wanted_code, size, self.width))
         few = stored[:: max(1, len(stored) // most)]
         self.prepare(size, np.concatenate([old_keys(few), keys[: max(most - len(few), 0)]]) if len(few) else keys)
         for part in parts(len(stored)):
