@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from pam_retriever.imagine import imagine
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import Observations, ObservationsLike
 from pam_retriever.jepa.outward import OutwardPredictor
-from pam_retriever.learning import learn
+from pam_retriever.learning import BUFFER, learn, learn_in_parts
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.opening import load_bank, new_bank, open_bank
 from pam_retriever.predictor import Predictor
@@ -374,6 +374,8 @@ class PredictiveAssociativeIndex:
         device: str = "auto",
         seed: int = 0,
         time_budget: float | None = None,
+        buffer: int | None = None,
+        checkpoint: str | Path | None = None,
         progress: bool | None = None,
     ) -> FitReport:
         """Learns from all trajectories: those given here and those stored before.
@@ -386,9 +388,13 @@ class PredictiveAssociativeIndex:
         new. It begins afresh if nothing is new, if another ``window`` or recipe is asked for, or if a memory that
         was experienced has been deleted since: the new weights are then made without it.
 
+        More experience than memory holds is learnt part by part: ``buffer``, ``checkpoint``, or an iterator
+        (``read_parquet``, a generator) asks for that. Then trajectories are stored as they come and stay stored if the
+        fit fails, and training reads them from there (docs/scaling.md).
+
         Args:
-            trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
-                None learns from what is stored.
+            trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects; a collection of
+                these, or an iterator over them. None learns from what is stored.
             window: tau; memories at most this many positions apart are associates.
             config: "fast", "best" (more passes), "paper" (the published recipe), or a ``FitConfig``.
             group_by: metadata key; memories that share its value are a trajectory.
@@ -396,6 +402,10 @@ class PredictiveAssociativeIndex:
             device: "auto" takes CUDA if there is one.
             seed: the same seed gives the same index on the same machine.
             time_budget: seconds that training may take.
+            buffer: how many states training holds in memory at once, at most.
+            checkpoint: a file in which the state of the training is kept meanwhile. If it is there, the training goes
+                on from it; call ``fit`` again with the same settings after a kill, without the trajectories that
+                are stored. It is gone when the fit is done.
             progress: show a progress bar; None shows it on a terminal.
 
         Returns:
@@ -410,6 +420,23 @@ class PredictiveAssociativeIndex:
             check_positive("time_budget", time_budget)
         if trajectories is not None and group_by is not None:
             raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
+        if buffer is not None or checkpoint is not None or isinstance(trajectories, Iterator):
+            if group_by is not None:
+                raise InvalidInput("Got group_by with buffer or checkpoint.", "trajectories", "Leave one of them out.")
+            with self._learning:
+                return learn_in_parts(
+                    self._bank,
+                    self._lock,
+                    trajectories,
+                    window,
+                    settings,
+                    buffer=BUFFER if buffer is None else check_count("buffer", buffer),
+                    checkpoint=None if checkpoint is None else Path(checkpoint),
+                    device=device,
+                    seed=seed,
+                    time_budget=time_budget,
+                    progress=progress,
+                )
         episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
         with self._learning:
             return learn(

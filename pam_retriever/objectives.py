@@ -79,6 +79,8 @@ class JointObjective:
     Attributes:
         targets_only: (M,) memories that are what others predict, and never a cue themselves.
         hidden: (M,) memories that are left out altogether.
+        bank_size: how many memories the batches stand for; M unless they are a part of the bank.
+        associations: of the experience.
     """
 
     coverage = 1.0
@@ -93,9 +95,10 @@ class JointObjective:
         fresh: Bools | None = None,
     ) -> None:
         assert config.batch_size
-        self._experience, self._associations, self._config = experience, associations, config
+        self._experience, self.associations, self._config = experience, associations, config
         self._generator = generator
         memories = len(associations.indptr) - 1
+        self.bank_size = memories
         self._lookup = np.full(memories, -1, np.int64)
         self._met = np.diff(associations.indptr) > 0
         self.targets_only = np.zeros(memories, bool)
@@ -127,12 +130,12 @@ class JointObjective:
         place = states.device
         batch = batch[~self.hidden[batch]]
         own = np.flatnonzero(~self.targets_only[batch])  # (A,) the cues among the batch
-        rows, columns, entry = within(self._associations, batch, self._lookup)
+        rows, columns, entry = within(self.associations, batch, self._lookup)
         cue = np.full(len(batch), -1, np.int64)
         cue[own] = np.arange(len(own))
         asked = cue[rows] >= 0
         rows, columns, entry = cue[rows[asked]], columns[asked], entry[asked]
-        weights = self._associations.weights[entry]
+        weights = self.associations.weights[entry]
 
         def tensor(array: Bools | Int64 | Float32) -> Tensor:
             return torch.from_numpy(array).to(place)
@@ -142,13 +145,13 @@ class JointObjective:
         # what was never experienced cannot have been met, so that it was not says nothing
         scores = (f @ F.normalize(x, dim=-1).T).masked_fill(tensor(~self._met[batch]), -1e9)  # (A, B)
         loss = self._config.forward_weight * multi_positive_info_nce(
-            scores, tensor(rows), tensor(columns), tensor(weights), temperature, len(states), tensor(own)
+            scores, tensor(rows), tensor(columns), tensor(weights), temperature, self.bank_size, tensor(own)
         )
         if self._config.code:
             both = cue[columns] >= 0
-            rows, columns, salience = rows[both], cue[columns[both]], self._associations.salience[entry[both]]
+            rows, columns, salience = rows[both], cue[columns[both]], self.associations.salience[entry[both]]
             loss = loss + multi_positive_info_nce(
-                code @ code.T, tensor(rows), tensor(columns), tensor(salience), temperature, len(states)
+                code @ code.T, tensor(rows), tensor(columns), tensor(salience), temperature, self.bank_size
             )
         return loss
 

@@ -9,7 +9,7 @@ import numpy as np
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage.documents import Documents
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
 
 BLOCKS = 16  # of neighbouring trajectories make a part, so that it is a sample of the bank, read in few strokes
 
@@ -41,9 +41,11 @@ class StoredExperience:
 
     Attributes:
         steps: of one pass.
+        nothing_new: all trajectories are old.
         bank: how many memories there are.
         last_number: the highest number of a trajectory.
         trajectories: how many there are.
+        experienced: how many memories they hold.
     """
 
     def __init__(
@@ -53,19 +55,17 @@ class StoredExperience:
         with lock.shared():
             numbers, lengths = documents.trajectories.lengths()
             self.bank, self._last_row = len(documents.memories), documents.memories.last_row
+            self.experienced = documents.trajectories.memories()
             self.last_number = documents.trajectories.last_number()
         self.trajectories = len(numbers)
-        ends = np.cumsum(lengths)
-        whole = len(numbers) and ends[-1] <= size
-        # a block is as many neighbours as fit; all at once where they do
-        block = np.zeros(len(numbers), np.int64) if whole else ends // max(size // BLOCKS, 1)
         old = numbers <= learnt_to
-        starts = np.flatnonzero(np.diff(block, prepend=-1) | np.diff(old, prepend=~old[:1]))
-        stops = np.append(starts[1:], len(numbers)) - 1
-        self._spans = np.stack([numbers[starts], numbers[stops]], axis=1)  # (blocks, 2) first and last number
-        self._lengths = np.add.reduceat(lengths, starts) if len(starts) else np.empty(0, np.int64)
+        starts = _block_starts(lengths, old, size)
+        last = np.append(starts[1:], len(numbers))[: len(starts)] - 1
+        self._spans = np.stack([numbers[starts], numbers[last]], axis=1)  # (blocks, 2) first and last number
+        self._lengths = np.add.reduceat(lengths, starts) if len(starts) else lengths
         self._old, self._size = old[starts], size
         new = int(self._lengths[~self._old].sum())
+        self.nothing_new = not new
         self.steps = new + min(new, int(self._lengths[self._old].sum()))
 
     def passed(self, random: np.random.Generator) -> list[Int64]:
@@ -87,3 +87,11 @@ class StoredExperience:
         kept = np.isin(rows, stored)  # a memory may be deleted meanwhile
         states = np.searchsorted(stored, rows[kept])
         return Part(stored, vectors, Experience(states, trajectory[kept], position[kept], salience[kept]))
+
+
+def _block_starts(lengths: Int64, old: Bools, size: int) -> Int64:
+    """Where the blocks begin: as many neighbours as fit into a 16th of a part, or all if they fit into one."""
+    ends = np.cumsum(lengths)
+    whole = not len(ends) or ends[-1] <= size
+    block = np.zeros(len(lengths), np.int64) if whole else ends // max(size // BLOCKS, 1)
+    return np.flatnonzero((np.diff(block, prepend=-1) != 0) | np.diff(old, prepend=~old[:1]))

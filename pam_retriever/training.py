@@ -118,6 +118,9 @@ class Loop:
         step: how many were made.
         seconds: that they took.
         finished: all passes were made, before the time was over.
+        objective: what is learnt.
+        states: (M, d) of whom.
+        optimizer: of the model.
     """
 
     def __init__(
@@ -129,9 +132,9 @@ class Loop:
         time_budget: float | None,
         half: bool,
     ) -> None:
-        self._model, self._objective, self._config, self._states = model, objective, config, states
+        self._model, self.objective, self._config, self.states = model, objective, config, states
         self._time_budget, self._half = time_budget, half
-        self._optimizer = torch.optim.AdamW(
+        self.optimizer = torch.optim.AdamW(
             model.parameters(),
             lr=config.learning_rate,
             betas=(0.9, config.beta2),
@@ -144,13 +147,13 @@ class Loop:
     def run(self, random: np.random.Generator, progress: bool | None, after_probation: Callable[[], None]) -> None:
         """Trains the model; ``after_probation`` is called once a third is done."""
         assert self._config.passes
-        total = self._config.passes * self._objective.steps
+        total = self._config.passes * self.objective.steps
         last_pass = self._config.stop_after or self._config.passes
         done, started, probation = 0.0, time.perf_counter(), True
         with tqdm(total=total, desc="fit", unit="step", disable=None if progress is None else not progress) as bar:
             while len(self.losses) < last_pass and done < 1.0:
-                loss_of_pass, first_step = torch.zeros((), device=self._states.device), self.step
-                for batch in self._objective.batches(random):
+                loss_of_pass, first_step = torch.zeros((), device=self.states.device), self.step
+                for batch in self.objective.batches(random):
                     spent = time.perf_counter() - started
                     done = max(self.step / total, spent / self._time_budget if self._time_budget else 0.0)
                     if done >= 1.0:
@@ -174,15 +177,15 @@ class Loop:
         rate = _cosine(config.learning_rate, config.final_learning_rate, done)
         if done < config.warmup:
             rate *= max(done / config.warmup, 0.01)
-        for group in self._optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
         temperature = _cosine(config.temperature, config.final_temperature, done)
-        with torch.autocast(self._states.device.type, torch.bfloat16, enabled=self._half):
-            loss = self._objective.loss(self._model, self._states, batch, temperature)
-        self._optimizer.zero_grad()
+        with torch.autocast(self.states.device.type, torch.bfloat16, enabled=self._half):
+            loss = self.objective.loss(self._model, self.states, batch, temperature)
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.gradient_clip)
-        self._optimizer.step()
+        self.optimizer.step()
         return loss.detach()
 
 
@@ -191,6 +194,9 @@ class Kept:
 
     Half of those on probation are what others predict, half are left out altogether: the two ways for
     a cue to be new.
+
+    Attributes:
+        unlearnt: what the channels know of cues that were not learnt, as far as it is known.
     """
 
     def __init__(
@@ -208,7 +214,7 @@ class Kept:
         if held_out is not None:
             self._held_out[held_out] = True
         self._learnt = np.flatnonzero(met & ~self._held_out)
-        self._unlearnt: Regime = UNTESTED if trust is None else trust.unlearnt
+        self.unlearnt: Regime = UNTESTED if trust is None else trust.unlearnt
         self._probation = np.empty(0, np.int64)
         if objective is None:
             return
@@ -224,14 +230,19 @@ class Kept:
         if self._objective is None or not len(self._probation):
             return
         asked = ~(self._objective.hidden | self._objective.targets_only)
-        self._unlearnt = self._fit(model, vectors, self._probation, asked)
+        self.unlearnt = self._fit(model, vectors, self._probation, asked)
         self._objective.hidden[:] = False
         self._objective.targets_only[:] = self._held_out
         self._probation = np.empty(0, np.int64)
 
+    def end(self, unlearnt: Regime | None) -> None:
+        """Ends the probation with what was found before an interruption."""
+        self.unlearnt = self.unlearnt if unlearnt is None else unlearnt
+        self._probation = np.empty(0, np.int64)
+
     def trust(self, model: Predictor, vectors: Float32) -> Trust:
         """What recall may trust in, after the training."""
-        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self._unlearnt)
+        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self.unlearnt)
 
     def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
         def keys(places: Int64) -> Float32:

@@ -37,6 +37,11 @@ class Trajectories:
         count: int = self._database.fetch("SELECT count(*) FROM trajectories")[0][0]
         return count
 
+    def memories(self) -> int:
+        """How many memories were experienced."""
+        count: int = self._database.fetch("SELECT count(DISTINCT row) FROM steps")[0][0]
+        return count
+
     def last_number(self) -> int:
         """The highest number that a trajectory ever had; 0 before the first."""
         found = self._database.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
