@@ -15,7 +15,7 @@ FLOW = [
     {"filters", "config", "channels", "cooccurrence", "links"},
     {"validation", "objectives", "trust", "familiarity"},
     {"salience"},
-    {"trajectories", "training", "backends", "storage", "embedding"},
+    {"trajectories", "training", "backends", "storage", "embedding", "parquet"},
     {"experience", "recall", "switchover", "lexical", "jepa", "storing", "fitted", "parts", "checkpoint"},
     {"belief", "fusion", "hops", "forgetting", "streamed"},
     {"bank"},
