@@ -7,13 +7,14 @@ from pathlib import Path
 
 from pam_retriever.bank import Bank
 from pam_retriever.config import FitConfig
+from pam_retriever.distributed import first_process, in_shards
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.parts import StoredExperience
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.streamed import train_in_parts
-from pam_retriever.training import train
+from pam_retriever.training import predict, train
 from pam_retriever.trajectories import Episode, TrajectoryLike, read_in_batches
 from pam_retriever.types import FitReport, Trust
 
@@ -37,7 +38,8 @@ def learn(
 ) -> FitReport:
     """Learns from given and stored episodes; see ``PredictiveAssociativeIndex.fit``. One at a time."""
     with lock.shared():
-        bank.documents.database.check_writable()
+        if first_process():
+            bank.documents.database.check_writable()
         if group_by is not None:
             episodes = read_groups(bank.documents, group_by, order_by)
         learnt_to = bank.documents.trajectories.last_number()
@@ -80,7 +82,8 @@ def learn_in_parts(
 ) -> FitReport:
     """As ``learn``, but no more than ``buffer`` steps are in memory: trajectories are stored as they come."""
     with lock.shared():
-        bank.documents.database.check_writable()
+        if first_process():
+            bank.documents.database.check_writable()
     for episodes in read_in_batches(trajectories or (), bank.dim, STORED_AT_ONCE):
         with lock:
             check_known(bank.documents, episodes)
@@ -124,6 +127,9 @@ def switch_over(
     with lock.shared():
         switchover = bank.begin_switchover(learnt_to)
     try:
+        if not first_process() and bank.documents.database.read_only:
+            in_shards(lambda vectors: predict(predictor, vectors), switchover.vectors)  # the first writes them
+            return
         bank.prepare(switchover, predictor)
         with lock:
             bank.adopt(switchover, predictor, trust, window, episodes, config)

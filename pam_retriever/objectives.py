@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
 from pam_retriever.losses import info_nce, multi_positive_info_nce
+from pam_retriever.distributed import Together
 from pam_retriever.predictor import Predictor
 from pam_retriever.ranges import concatenated
 from pam_retriever.types import Bools, Float32, Int64
@@ -32,7 +33,7 @@ class Objective(Protocol):
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         """One pass."""
 
-    def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         """The loss of ``batch``, with all M memories as ``states`` (M, d)."""
 
 
@@ -53,7 +54,7 @@ class InfoNCEObjective:
         for step in range(self.steps):  # the last, smaller batch is left to the next shuffle
             yield self._pairs[order[step * self._batch_size : (step + 1) * self._batch_size]]
 
-    def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         pairs = torch.from_numpy(batch).to(states.device)  # (B, 2)
         return info_nce(model(states[pairs[:, 0]]), states[pairs[:, 1]], temperature)
 
@@ -126,7 +127,7 @@ class JointObjective:
             if len(chosen):
                 yield np.unique(np.concatenate([self._states[start:stop] for start, stop in chosen]))
 
-    def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         place = states.device
         batch = batch[~self.hidden[batch]]
         own = np.flatnonzero(~self.targets_only[batch])  # (A,) the cues among the batch

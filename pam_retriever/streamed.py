@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 from pam_retriever.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import associate
+from pam_retriever.distributed import first_process
 from pam_retriever.errors import InvalidInput
 from pam_retriever.objectives import JointObjective
 from pam_retriever.parts import Part, StoredExperience
@@ -28,6 +29,7 @@ from pam_retriever.training import (
     Kept,
     Loop,
     check_finite,
+    check_processes,
     choose_device,
     new_model,
     uses_bfloat16,
@@ -77,6 +79,7 @@ def train_in_parts(
     """
     if config.objective != "joint":
         raise InvalidInput("Got a fit in parts with objective='info_nce'.", "objective='joint'", "Use config='fast'.")
+    check_processes(time_budget)
     if not source.steps:
         raise InvalidInput("There are no trajectories to learn from.", "at least one", "Pass trajectories.")
     return _Training(source, dim, window, config, device, seed, time_budget, start, trust, checkpoint).run(progress)
@@ -176,7 +179,7 @@ class _Training:
                 state.part += 1
                 bar.update()
                 bar.set_postfix(loss=f"{state.losses[-1][0] / max(state.losses[-1][1], 1):.4f}")
-                if self._file is not None and time.perf_counter() - saved >= CHECKPOINT_EVERY:
+                if self._file is not None and first_process() and time.perf_counter() - saved >= CHECKPOINT_EVERY:
                     write_checkpoint(self._file, state, self._model, self._loop.optimizer)
                     saved = time.perf_counter()
         return self._report()

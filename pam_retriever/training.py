@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from pam_retriever.channels import make_keys
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, associate
+from pam_retriever.distributed import Together, processes
 from pam_retriever.errors import InvalidInput, TrainingDiverged
 from pam_retriever.objectives import JointObjective, MakeObjective, Objective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig, widen
@@ -68,6 +69,7 @@ def train(
         InvalidInput: nothing was experienced together.
         TrainingDiverged: the loss became NaN or infinite.
     """
+    check_processes(time_budget)
     associations = associate(experience, len(vectors), window)
     if not len(associations):
         raise InvalidInput(
@@ -121,6 +123,7 @@ class Loop:
         objective: what is learnt.
         states: (M, d) of whom.
         optimizer: of the model.
+        acting: the model as the objective sees it.
     """
 
     def __init__(
@@ -133,6 +136,8 @@ class Loop:
         half: bool,
     ) -> None:
         self._model, self.objective, self._config, self.states = model, objective, config, states
+        # the model, or its share of the work where several processes train together
+        self.acting: Predictor | Together = Together(model) if processes() > 1 else model
         self._time_budget, self._half = time_budget, half
         self.optimizer = torch.optim.AdamW(
             model.parameters(),
@@ -181,7 +186,7 @@ class Loop:
             group["lr"] = rate
         temperature = _cosine(config.temperature, config.final_temperature, done)
         with torch.autocast(self.states.device.type, torch.bfloat16, enabled=self._half):
-            loss = self.objective.loss(self._model, self.states, batch, temperature)
+            loss = self.objective.loss(self.acting, self.states, batch, temperature)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.gradient_clip)
@@ -293,6 +298,20 @@ def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported())
     # without AMX tiles a CPU multiplies float32 faster (docs/training.md)
     return bool(torch.cpu._is_amx_tile_supported())
+
+
+def check_processes(time_budget: float | None) -> None:
+    """Refuses what several processes could not do alike.
+
+    Raises:
+        InvalidInput: a time budget, by which each would train differently.
+    """
+    if time_budget is not None and processes() > 1:
+        raise InvalidInput(
+            f"Got time_budget={time_budget} in {processes()} processes, whose clocks differ.",
+            "time_budget=None",
+            "Use FitConfig(passes=...).",
+        )
 
 
 def _cosine(start: float, end: float, done: float) -> float:

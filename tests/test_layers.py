@@ -11,7 +11,7 @@ PACKAGE = Path(pam_retriever.__file__).parent
 FLOW = [
     {"__about__", "errors", "limits", "readwrite"},
     {"types", "predictor", "losses"},
-    {"ranges"},
+    {"ranges", "distributed"},
     {"filters", "config", "channels", "cooccurrence", "links"},
     {"validation", "objectives", "trust", "familiarity"},
     {"salience"},
