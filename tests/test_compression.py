@@ -82,6 +82,73 @@ def test_a_shared_index_follows_every_change(tmp_path):
         assert len(index.search(new[0], k=200)) == 100
 
 
+def answers(index) -> list:
+    return [(hit.id, hit.score) for hits in index.recall([str(at) for at in range(0, COUNT, 301)], k=5) for hit in hits]
+
+
+def building(monkeypatch) -> list:
+    built = []
+    prepare = FaissBackend.prepare
+    monkeypatch.setattr(FaissBackend, "prepare", lambda self, *given: (built.append(1), prepare(self, *given)))
+    return built
+
+
+def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch):
+    path = tmp_path / "index"
+    with fitted("faiss:ivf,sq8", path) as index:
+        before = answers(index)
+    built = building(monkeypatch)
+    for read_only in (False, True, False):
+        with PredictiveAssociativeIndex.open(path, read_only=read_only) as index:
+            assert answers(index) == before
+    assert not built
+    assert sorted(file.suffix for file in path.glob("*-*") if file.suffix in (".faiss", ".npy", ".f32")) == [
+        ".f32",
+        ".faiss",
+        ".npy",
+    ]
+    with PredictiveAssociativeIndex.open(path) as writer:
+        writer.add(9 * np.eye(DIM)[:1], ids=["new"])
+        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:  # it has to build its own
+            assert reader.search(np.eye(DIM)[0], k=1)[0].id == "new"
+        assert built
+        writer.delete("new")
+        assert answers(writer) == before
+    built.clear()
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert answers(index) == before
+        assert index.search(np.eye(DIM)[0], k=1)[0].id != "new"
+    assert not built
+
+
+@pytest.mark.parametrize("harm", ["gone", "short", "flipped", "killed", "elsewhere"])
+def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, harm):
+    path = tmp_path / "index"
+    with fitted("faiss:ivf,sq8", path) as index:
+        before = answers(index)
+    (codes,), (keys,) = path.glob("*.faiss"), path.glob("*.f32")
+    if harm == "gone":
+        codes.unlink()
+    elif harm == "short":
+        keys.write_bytes(keys.read_bytes()[:-4])
+    elif harm == "flipped":
+        contents = bytearray(codes.read_bytes())
+        contents[len(contents) // 2] ^= 1
+        codes.write_bytes(contents)
+    elif harm == "killed":  # after a change that was committed
+        index = PredictiveAssociativeIndex.open(path)
+        index.set_note("a", 1)
+        index._bank._home.close()
+    else:
+        index = PredictiveAssociativeIndex.open(path)
+        index._bank.documents.settings.set("ann", {"name": "../../etc", "checksums": []})
+        index._bank._home.close()
+    built = building(monkeypatch)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert built
+        assert set(answers(index)) == set(before) or len(set(answers(index)) ^ set(before)) < 6
+
+
 def test_what_is_in_memory_is_what_the_code_takes():
     random = np.random.default_rng(0)
     keys = unit(random.standard_normal((20_000, 128)).astype(np.float32))

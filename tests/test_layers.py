@@ -16,7 +16,7 @@ FLOW = [
     {"validation", "objectives", "trust", "familiarity"},
     {"salience"},
     {"trajectories", "training", "backends", "storage", "embedding", "parquet"},
-    {"experience", "recall", "switchover", "lexical", "jepa", "storing", "fitted", "parts", "checkpoint"},
+    {"experience", "recall", "switchover", "lexical", "jepa", "storing", "fitted", "parts", "checkpoint", "kept"},
     {"belief", "fusion", "hops", "forgetting", "streamed"},
     {"bank"},
     {"opening", "adding", "request", "learning", "integrity", "reencoding", "surprise"},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ class FaissBackend:
         return codes + graph + 4 * self.choice.cells * self.width + self._places.bytes
 
     def _code_size(self) -> int:
-        return int((self._index.storage if self.kind == "hnsw" else self._index).sa_code_size())
+        index = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
+        return int(index.code_size)
 
     def rebuild(self, rows: Int64, keys: Float32) -> None:
         self.prepare(len(rows), keys)
@@ -219,6 +221,38 @@ class FaissBackend:
             self._index.hnsw.efConstruction = HNSW_BUILD
         elif self.kind == "ivf" and not choice.code:
             self._index.set_direct_map_type(faiss.DirectMap.Array)
+
+    # ---- on disk
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Writes a compressed index beside its full keys, where they are; returns what ``restore`` needs to know."""
+        assert self._full is not None and self._full.name is not None
+        name = self._full.name.removesuffix(".f32").replace("keys", "ann")
+        faiss.write_index(self._index, str(folder / f"{name}.faiss"))
+        np.save(folder / f"{name}.rows.npy", self._places.rows)
+        self._full.keep()
+        return {
+            "name": name,
+            "width": self.width,
+            "keys": len(self._full),
+            "choice": asdict(self.choice),
+            "trained_for": self._trained_for,
+        }
+
+    def restore(self, folder: Path, saved: dict[str, Any], read_only: bool) -> None:
+        """Takes over what ``save`` wrote; the codes are read into memory, the full keys are mapped.
+
+        Raises:
+            OSError, RuntimeError, ValueError, TypeError, KeyError: it is not there, or not what was saved.
+        """
+        name, keys = str(saved["name"]), int(saved["keys"])
+        rows = np.load(folder / f"{name}.rows.npy", allow_pickle=False)
+        index = faiss.read_index(str(folder / f"{name}.faiss"))
+        if saved["width"] != self.width or not len(rows) == index.ntotal == keys:
+            raise ValueError(f"{name} does not hold what was saved")
+        self._full = KeyFile(self.width, folder, f"{name.replace('ann', 'keys')}.f32", keys, read_only)
+        self._index, self._places, self.choice = index, Places(rows), Choice(**saved["choice"])
+        self._trained_for = int(saved["trained_for"])
 
     def _append(self, rows: Int64, keys: Float32) -> None:
         if not len(rows):
