@@ -92,9 +92,7 @@ def _read_state(said: dict[str, Any]) -> Checkpoint:
     return Checkpoint(**{**said, "losses": [(float(a), int(b)) for a, b in said["losses"]]}, unlearnt=unlearnt)
 
 
-def _restore(
-    tensors: dict[str, Tensor], state: Checkpoint, model: Predictor, optimizer: torch.optim.Optimizer
-) -> None:
+def _restore(tensors: dict[str, Tensor], state: Checkpoint, model: Predictor, optimizer: torch.optim.Optimizer) -> None:
     model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
     for name, parameter in model.named_parameters():
         if f"exp_avg.{name}" not in tensors:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -55,17 +55,17 @@ class Together(nn.Module):
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> tuple[Tensor, Tensor]:
         """f and the episode code of each state, as of the predictor."""
-        own = share(len(states))
+        own, gather = share(len(states)), cast("Any", _Gathered).apply
         disturbed = disturb(self.normalise(states))[own]  # the same noise as one process draws
         outputs = self._share(states[own], disturbed)
         width = outputs[0].shape[1]
-        gathered = _Gathered.apply(torch.cat(outputs, dim=1), len(states), self)
+        gathered: Tensor = gather(torch.cat(outputs, dim=1), len(states), self)
         return gathered[:, :width], gathered[:, width:]
 
     def forward(self, states: Tensor) -> Tensor:
         """f of each state, as of the predictor."""
-        own = share(len(states))
-        gathered: Tensor = _Gathered.apply(self._share(states[own], None), len(states), self)
+        own, gather = share(len(states)), cast("Any", _Gathered).apply
+        gathered: Tensor = gather(self._share(states[own], None), len(states), self)
         return gathered
 
 
@@ -99,7 +99,7 @@ class _Gathered(torch.autograd.Function):
         return torch.cat([one[:length] for one, length in zip(parts, lengths, strict=True)])
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         # every process has the whole loss; DDP takes the mean of the gradients, where the sum is meant
         return gradient[share(context.count)] * dist.get_world_size(), None, None
 

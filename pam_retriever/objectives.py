@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
-from pam_retriever.losses import info_nce, multi_positive_info_nce
 from pam_retriever.distributed import Together
+from pam_retriever.losses import info_nce, multi_positive_info_nce
 from pam_retriever.predictor import Predictor
 from pam_retriever.ranges import concatenated
 from pam_retriever.types import Bools, Float32, Int64

@@ -48,9 +48,7 @@ class StoredExperience:
         experienced: how many memories they hold.
     """
 
-    def __init__(
-        self, documents: Documents, lock: ReadWriteLock, dim: int, size: int, learnt_to: int = 0
-    ) -> None:
+    def __init__(self, documents: Documents, lock: ReadWriteLock, dim: int, size: int, learnt_to: int = 0) -> None:
         self._documents, self._lock, self._dim = documents, lock, dim
         with lock.shared():
             numbers, lengths = documents.trajectories.lengths()

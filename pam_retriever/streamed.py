@@ -102,9 +102,9 @@ class _Training:
         self._source, self._window, self._seed = source, window, seed
         self._file, self._time_budget = checkpoint, time_budget
         config = config.resolve(steps=source.steps, memories=source.bank)
-        assert config.hidden and config.batch_size
+        assert config.batch_size
         config = config.with_passes(-(-source.steps // config.batch_size), source.steps / max(source.experienced, 1))
-        assert config.passes
+        assert config.passes and config.hidden
         self._config = config
         last = min(config.stop_after or config.passes, config.passes)
         self._passes = [source.passed(np.random.default_rng([seed, 1, at])) for at in range(config.passes)]

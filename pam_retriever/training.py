@@ -257,6 +257,7 @@ class Kept:
 
 
 def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:
+    """An untrained predictor as the configuration says."""
     assert config.hidden
     code = config.code if config.objective == "joint" else 0
     return Predictor(PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code), generator)
@@ -292,6 +293,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
+    """Whether to train in bfloat16 there."""
     if config.precision != "auto":
         return config.precision == "bfloat16"
     if place.type == "cuda":
@@ -319,6 +321,7 @@ def _cosine(start: float, end: float, done: float) -> float:
 
 
 def check_finite(losses: list[float]) -> None:
+    """Raises TrainingDiverged if the last of the losses is not finite."""
     if not math.isfinite(losses[-1]):
         raise TrainingDiverged(
             f"The loss became {losses[-1]} in pass {len(losses)}.",

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from conftest import TINY, WINDOW, new_index
 
-from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, UnknownId
-from pam_retriever import streamed
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, UnknownId, streamed
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.parts import StoredExperience
 from pam_retriever.readwrite import ReadWriteLock
@@ -35,7 +34,12 @@ def test_one_part_learns_what_fit_learns_at_once(planted):
     whole, parts = new_index(planted), new_index(planted)
     a = whole.fit(planted.outings, window=WINDOW, config=SMALL, progress=False)
     b = parts.fit(planted.outings, window=WINDOW, config=SMALL, buffer=10_000, progress=False)
-    assert (a.memories, a.trajectories, a.associations, a.steps) == (b.memories, b.trajectories, b.associations, b.steps)
+    assert (a.memories, a.trajectories, a.associations, a.steps) == (
+        b.memories,
+        b.trajectories,
+        b.associations,
+        b.steps,
+    )
     assert b.losses[-1] == pytest.approx(a.losses[-1], rel=0.15)
     assert recalled(parts, planted) >= recalled(whole, planted) - 0.02
 
@@ -149,5 +153,8 @@ def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
     second = index.fit(iter(planted.outings[15:]), window=WINDOW, config=SMALL, buffer=60, progress=False)
     assert second.steps < first.steps
     assert recalled(index, planted) > 0.95
-    np.testing.assert_array_equal(predict(index._bank.predictor, planted.vectors[:5]), index._bank.associative.keys(np.arange(1, 6))[:, index.dim :])
+    np.testing.assert_array_equal(
+        predict(index._bank.predictor, planted.vectors[:5]),
+        index._bank.associative.keys(np.arange(1, 6))[:, index.dim :],
+    )
     assert (before != weights(index)).any()

@@ -90,7 +90,9 @@ def run(path: Path, world: World, backend: str) -> dict[str, Any]:
         clocks.insert(0, now())
         fitted = index.fit(walks, config=config, buffer=BUFFER, progress=False)
         clocks.append(now())
-        for name, before, after in zip(("store trajectories", "train", "switch over"), clocks, clocks[1:], strict=False):
+        for name, before, after in zip(
+            ("store trajectories", "train", "switch over"), clocks, clocks[1:], strict=False
+        ):
             result["seconds"][name], result["cpu_seconds"][name] = after[0] - before[0], after[1] - before[1]
         result["fit"] = {"steps": fitted.steps, "parameters": fitted.parameters, "loss": fitted.losses[-1]}
         result["peak_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -53,7 +53,9 @@ def read_kind(name: str) -> tuple[str, str]:
             "Use 'faiss' if in doubt: it chooses by size.",
         )
     if code == "pq" and kind in ("flat", "hnsw"):
-        raise InvalidInput(f"Got 'faiss:{name}'.", "'faiss:ivf,pq'", "Product quantisation is of the distances to IVF's cells.")
+        raise InvalidInput(
+            f"Got 'faiss:{name}'.", "'faiss:ivf,pq'", "Product quantisation is of the distances to IVF's cells."
+        )
     return kind, code
 
 

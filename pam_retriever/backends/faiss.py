@@ -83,8 +83,8 @@ class FaissBackend:
         graph = 0
         if self.kind == "hnsw":
             graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
-        codes = self._index.ntotal * (self._code_size() + (8 if self.kind == "ivf" else 0))
-        return codes + graph + 4 * self.choice.cells * self.width + self._places.bytes
+        codes = int(self._index.ntotal) * (self._code_size() + (8 if self.kind == "ivf" else 0))
+        return codes + int(graph) + 4 * self.choice.cells * self.width + self._places.bytes
 
     def _code_size(self) -> int:
         index = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index

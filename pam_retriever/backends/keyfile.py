@@ -51,6 +51,7 @@ class KeyFile:
         self._width, self._count, self._capacity = width, count, count
         self._map: Float32 = np.empty((0, width), np.float32)
         self._deletion: Any = None
+        self._file: Any
         self.name = None if folder is None else name or f"keys-{uuid.uuid4().hex[:12]}.f32"
         if folder is None or self.name is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
