@@ -29,7 +29,7 @@ from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
 
 POOL = 64  # how many memories the channels name, and at least four a hit
 FAN_OUT = 64  # so many links of a memory that is no more than a hint are followed
-UNEXPERIENCED = 1.5  # what the share of a memory without experience counts (docs/training.md)
+UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/training.md)
 EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
 LOOKED_AT = 64  # how many memories that look like the cue are considered
 LEAST = 1e-4  # a smaller share is not followed
@@ -80,7 +80,8 @@ def believe(
     valid = (rows >= 0) & (rows != known.own[:, None])
     scores = np.where(valid, scores, -np.inf)
     peak = scores.max(axis=1, initial=-1e30)
-    scale = np.exp(scores - peak[:, None]).sum(axis=1)
+    outside = t * trust.learnt.background[0] + (1 - t) * trust.unlearnt.background[0]  # (Q,)
+    scale = _mass(scores, peak, outside, len(backend) - pool)
     learned = np.exp(scores - peak[:, None]) / np.maximum(scale, 1e-30)[:, None]
 
     asking = np.broadcast_to(np.arange(len(t))[:, None], rows.shape)
@@ -206,15 +207,26 @@ def _by_appearance(
         return NOTHING
     dim = known.looks.shape[1]
     queries = np.zeros_like(known.looks)
+    outside = np.zeros_like(t)
     for cues, regime, sure in ((known, trust.learnt, t), (plain, trust.unlearnt, 1 - t)):
         similarity, forward = regime.appearance
         queries += sure[:, None] * (similarity * cues.looks + forward * cues.predicted[:, :dim])
+        outside += sure * regime.background[1]
     scores, rows = similar.search(queries, pool, allowed)
     scores = np.where((rows >= 0) & (rows != known.own[:, None]), scores, -np.inf)
-    shares = np.exp(scores - scores.max(axis=1, initial=-1e30, keepdims=True))
-    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-30)
+    peak = scores.max(axis=1, initial=-1e30)
+    shares = np.exp(scores - peak[:, None])
+    shares /= np.maximum(_mass(scores, peak, outside, len(similar) - pool), 1e-30)[:, None]
     at, place = np.nonzero((shares > 0) & ~knowledge.links.experienced(rows))
     return at, rows[at, place], shares[at, place]
+
+
+def _mass(scores: Float32, peak: Float32, outside: Float32, others: int) -> Float32:
+    """(Q,) the odds of the whole bank in units of the best one's: of the pool (Q, n), and of ``others`` beyond it."""
+    lowest = np.where(np.isfinite(scores), scores, peak[:, None]).min(axis=1, initial=np.inf)
+    beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
+    mass: Float32 = np.exp(scores - peak[:, None]).sum(axis=1) + np.float32(others) * beyond
+    return mass
 
 
 def _gather_by_pair(parts: list[Part], own: Int64, allowed: Int64 | None) -> tuple[Int64, Int64, Float32]:

@@ -27,7 +27,7 @@ class FitConfig:
         whiten: see ``PredictorConfig``.
         code: length of the episode code, see ``PredictorConfig``; "info_nce" has none.
         forward_weight: of the loss of f against that of the episode code. f is the harder to learn.
-        probation: share of the memories (at most 1,000) that are no cues in the first third of the training.
+        probation: share of the memories (at most 200) that are no cues in the first two thirds of the training.
             What the channels know of them by then says how far to trust each on a cue that was never learnt.
         learning_rate: peak; falls along a cosine to ``final_learning_rate``.
         final_learning_rate: at the end.
@@ -54,7 +54,7 @@ class FitConfig:
     residual_layers: int = 2
     whiten: bool = True
     code: int = 64
-    forward_weight: float = 2.0
+    forward_weight: float = 3.0
     probation: float = 0.02
     learning_rate: float = 6e-3
     final_learning_rate: float = 1e-5

@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
@@ -144,7 +143,7 @@ class JointObjective:
         x = states[tensor(batch)]  # (B, d)
         f, code = model.associate(x[tensor(own)], self._noise)  # (A, d), (A, code)
         # what was never experienced cannot have been met, so that it was not says nothing
-        scores = (f @ F.normalize(x, dim=-1).T).masked_fill(tensor(~self._met[batch]), -1e9)  # (A, B)
+        scores = model.score(f, x).masked_fill(tensor(~self._met[batch]), -1e9)  # (A, B)
         loss = self._config.forward_weight * multi_positive_info_nce(
             scores, tensor(rows), tensor(columns), tensor(weights), temperature, self.bank_size, tensor(own)
         )

@@ -17,8 +17,8 @@ class PredictorConfig:
         dim: d, the dimension of a memory and of a prediction.
         hidden: width of the hidden layers; 1,024 in the paper.
         residual_layers: hidden-to-hidden layers with a residual connection; 2 in the paper.
-        whiten: centre and decorrelate the input with statistics of the training memories,
-            kept in the model. The paper feeds raw vectors.
+        whiten: centre and decorrelate the input with statistics of the training memories, and let the output
+            move in the decorrelated space too; they are kept in the model. The paper feeds and predicts raw vectors.
         code: length of the episode code, a second output; 0, as in the paper, for none.
     """
 
@@ -48,6 +48,9 @@ class Predictor(nn.Module):
 
     mean: Tensor
     whitening: Tensor
+    centre: Tensor
+    sharpening: Tensor
+    spread: Tensor
 
     def __init__(self, config: PredictorConfig, generator: torch.Generator | None = None) -> None:
         super().__init__()
@@ -61,6 +64,9 @@ class Predictor(nn.Module):
         self.episode = _linear(width, config.code) if config.code else None
         self.register_buffer("mean", torch.zeros(config.dim))
         self.register_buffer("whitening", torch.eye(config.dim))
+        self.register_buffer("centre", torch.zeros(config.dim))  # of the memories at unit length
+        self.register_buffer("sharpening", torch.eye(config.dim))
+        self.register_buffer("spread", torch.ones(()))
         for layer in [self.inward, *self.residual, self.outward, *([self.episode] if self.episode else [])]:
             nn.init.xavier_uniform_(layer.weight, generator=generator)
             nn.init.zeros_(layer.bias)
@@ -75,8 +81,7 @@ class Predictor(nn.Module):
 
     def predict(self, x: Tensor) -> Tensor:
         """f from the layers' input; (B, d) -> (B, d)."""
-        predicted: Tensor = self.norm(self.outward(self._trunk(x)))
-        return predicted
+        return self._sharpen(self._trunk(x))
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> tuple[Tensor, Tensor]:
         """f and the episode code of each state, at unit length; (B, d) -> (B, d), (B, code).
@@ -84,10 +89,23 @@ class Predictor(nn.Module):
         ``disturb`` adds noise to the layers' input, in training.
         """
         trunk = self._trunk(disturb(self.normalise(states)))
-        predicted = nn.functional.normalize(self.norm(self.outward(trunk)).float(), dim=-1)
+        predicted = nn.functional.normalize(self._sharpen(trunk).float(), dim=-1)
         if self.episode is None:
             return predicted, predicted.new_empty(len(predicted), 0)
         return predicted, nn.functional.normalize(self.episode(trunk).float(), dim=-1)
+
+    def score(self, predicted: Tensor, memories: Tensor) -> Tensor:
+        """How well each of ``memories`` (B, d) fits each of ``predicted`` (A, d); (A, B).
+
+        The cosine, less that of the mean memory, in units in which the memories are as spread out as random vectors
+        are: so that one temperature suits memories that lie all around and such as lie in a narrow cone.
+        """
+        away = nn.functional.normalize(memories, dim=-1) - self.centre
+        return predicted @ away.T / self.spread
+
+    def _sharpen(self, trunk: Tensor) -> Tensor:
+        predicted: Tensor = self.norm(self.outward(trunk))
+        return predicted @ self.sharpening if self.config.whiten else predicted
 
     def _trunk(self, x: Tensor) -> Tensor:
         x = nn.functional.gelu(self.inward(x))  # (B, hidden)
@@ -97,19 +115,37 @@ class Predictor(nn.Module):
 
     @torch.no_grad()
     def fit_whitening(self, states: Tensor, shrinkage: float = 0.01) -> None:
-        """Sets the input statistics from the training memories (M, d).
+        """Sets the statistics from the training memories (M, d).
 
-        The covariance is shrunk towards its mean eigenvalue, so that few memories, or
-        dimensions that never vary, cannot blow an input up.
+        Memories in common directions look alike whatever they are of; what tells them apart may lie in
+        directions that hardly vary. Decorrelated, all count the same: the product of f(q) with p is that of the
+        network's output with the whitened p, and keys stay what they are.
         """
         sample = states[:: max(1, len(states) // 100_000)].double()
         self.mean.copy_(sample.mean(0))
-        centred = sample - sample.mean(0)
-        covariance = centred.T @ centred / max(len(sample) - 1, 1)
-        values, basis = torch.linalg.eigh(covariance)
-        floor = max(float(values.mean()), 1e-12)
-        scale = ((1 - shrinkage) * values.clamp_min(0) + shrinkage * floor).rsqrt()
-        self.whitening.copy_(basis * scale @ basis.T)
+        self.whitening.copy_(_decorrelate(sample, shrinkage))
+        looks = nn.functional.normalize(sample, dim=-1)
+        self.centre.copy_(looks.mean(0))
+        sharpening = _decorrelate(looks, shrinkage)
+        self.sharpening.copy_(sharpening * len(sharpening) ** 0.5 / sharpening.norm())
+        # of the memories, along the directions that an untrained network predicts: trace(W C W) = trace(W W) * var
+        covariance = (looks - looks.mean(0)).T @ (looks - looks.mean(0)) / len(looks)
+        variance = (sharpening @ covariance @ sharpening).trace() / sharpening.square().sum()
+        self.spread.copy_((variance * len(sharpening)).sqrt().clamp_min(1e-3))
+
+
+def _decorrelate(sample: Tensor, shrinkage: float) -> Tensor:
+    """(d, d) the inverse square root of the covariance of (n, d).
+
+    The covariance is shrunk towards its mean eigenvalue, so that few memories, or dimensions that never vary, cannot
+    blow anything up.
+    """
+    centred = sample - sample.mean(0)
+    values, basis = torch.linalg.eigh(centred.T @ centred / max(len(sample) - 1, 1))
+    floor = max(float(values.mean()), 1e-12)
+    scale = ((1 - shrinkage) * values.clamp_min(0) + shrinkage * floor).rsqrt()
+    inverse_root: Tensor = basis * scale @ basis.T
+    return inverse_root
 
 
 def widen(predictor: Predictor, hidden: int, generator: torch.Generator | None = None) -> Predictor:

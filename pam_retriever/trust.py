@@ -13,6 +13,7 @@ much each of these says is found by expectation maximisation, as in deleted inte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05
 NAMED, SHARPENED = 16, 4  # so many of the memories that the channels name pass their links on, by share ** 4
-CANDIDATES = 64  # the best of each cue, on which confidence is calibrated
+CANDIDATES = 64  # the best of each cue, on which confidence is calibrated; the others are background
 
 
 def channels_of(regime: Regime) -> Channels:
@@ -50,10 +51,10 @@ def read_trust(stored: dict[str, Any] | None) -> Trust | None:
     return Trust(*(Regime(*(tuple(stored[kind][part]) for part in PARTS)) for kind in ("learnt", "unlearnt")))
 
 
-PARTS = ("weights", "mixture", "calibration", "appearance")
+PARTS = ("weights", "mixture", "calibration", "appearance", "background")
 
 # where nothing could be kept from the training to find out: small data, and the published recipe
-UNTESTED = Regime((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0, 2.0), (8.0, 12.0))
+UNTESTED = Regime((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0, 2.0), (8.0, 12.0), (0.0, 0.0))
 
 
 def fit_regime(
@@ -103,12 +104,14 @@ def fit_regime(
     mixed = np.tensordot(mixture, parts, axes=1)
     best = np.argpartition(-mixed, min(CANDIDATES, mixed.shape[1] - 1), axis=1)[:, :CANDIDATES]
     calibration = _logistic(np.take_along_axis(mixed, best, axis=1), np.take_along_axis(happened, best, axis=1))
-    similarity, forward = _conditional_logit(x[:, :, :2], label, own).tolist()
+    appearance = _conditional_logit(x[:, :, :2], label, own)
+    similarity, forward = appearance.tolist()
     return Regime(
         tuple(weights.tolist()),
         (float(mixture[0]), float(mixture[1]), float(mixture[2]), float(mixture[3])),
         calibration,
         (similarity, forward),
+        (_background(logits), _background((x[:, :, :2] @ appearance).masked_fill(own, -torch.inf))),
     )
 
 
@@ -127,6 +130,13 @@ def _conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
     return raw.detach().exp().clamp(1e-3, 200.0)
+
+
+def _background(logits: Tensor) -> float:
+    """The logarithm of the mean odds beyond the best of each cue, averaged over the cues; ``logits`` is (Q, N)."""
+    others = logits.topk(max(logits.shape[1] - CANDIDATES, 1), dim=1, largest=False).values
+    level = others.logsumexp(1) - math.log(others.shape[1])
+    return float(level.clamp_min(-50).mean())  # -inf where a cue is all there is
 
 
 def _walks(

@@ -144,12 +144,15 @@ class Regime:
         calibration: slope and intercept of log share -> log odds that cue and memory met.
         appearance: of similarity and forward alone, the two channels that say something of a memory
             that was never experienced.
+        background: what a memory scores that is not among the best, by ``weights`` and by ``appearance``: the
+            logarithm of its mean odds.
     """
 
     weights: tuple[float, ...]
     mixture: tuple[float, float, float, float]
     calibration: tuple[float, float]
     appearance: tuple[float, float]
+    background: tuple[float, float]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pam_retriever.index
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = sorted({name for page in PAGES for name in re.findall(r"python -m (benchmarks[.\w]+)", page.read_text())})
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -31,6 +33,15 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path):
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_an_example_runs(example, tmp_path):
     run([str(example)], tmp_path)
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_a_benchmark_of_the_docs_is_there_and_explains_itself(module, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert ended.value.code == 0
+    assert "usage:" in capsys.readouterr().out
 
 
 def test_links_between_pages_lead_somewhere():

@@ -7,6 +7,8 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 from benchmarks import metrics
+from benchmarks.recall.calibration import reliability
+from pam_retriever.types import Hit
 
 
 def test_metrics_on_a_ranking_worked_out_by_hand():
@@ -27,3 +29,13 @@ def test_auc_is_the_mann_whitney_statistic_with_ties():
     positive, negative = random.integers(0, 9, 40).astype(float), random.integers(0, 9, 70).astype(float)
     expected = mannwhitneyu(positive, negative).statistic / (40 * 70)
     assert metrics.auc(positive, negative) == pytest.approx(expected)
+
+
+def test_reliability_counts_what_was_said_against_what_was():
+    hits = [
+        Hit(str(row), 1.0, None, {}, 1.0, confidence=sure) for row, sure in ((1, 0.95), (2, 0.95), (3, 0.05), (4, 0.05))
+    ]
+    found = reliability(np.array([0]), [hits], [np.array([1, 3])])
+    assert found["hits"] == [2, 0, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert found["experienced"][0] == found["experienced"][9] == 0.5
+    assert found["ECE"] == pytest.approx(0.45)

@@ -17,7 +17,8 @@ def main() -> None:
     setting.add_arguments(experiments.add_parser("all", help="every experiment, what is there already skipped"))
     setting.add_arguments(experiments.add_parser("page", help="figures and docs/paper.md, from the results there are"))
     for name, module in EXPERIMENTS.items():
-        setting.add_arguments(experiments.add_parser(name, help=(module.__doc__ or "").splitlines()[0]))
+        about = (module.__doc__ or "").splitlines()[0].replace("%", "%%")  # argparse formats it
+        setting.add_arguments(experiments.add_parser(name, help=about))
     arguments = parser.parse_args()
     if arguments.experiment == "page":
         _publish(setting.settings(arguments)[-1])

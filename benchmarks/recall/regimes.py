@@ -7,18 +7,25 @@ steps are not in the index. Four fifths are stored cues. Both are also asked as 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks import metrics, report
 from benchmarks.paper.protocol import choose_queries, evaluate, experience_of
+from benchmarks.recall.calibration import draw, reliability
 from benchmarks.worlds import paper
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.channels import MODES, query_vectors
 from pam_retriever.config import read_config
+from pam_retriever.links import Links
 from pam_retriever.recall import stored_cues
 from pam_retriever.training import train
-from pam_retriever.types import FitReport, Int64
+from pam_retriever.types import FitReport, Hit, Int64
 
 WINDOW, HELD_OUT, QUERIES = 5, 0.2, 500
 LEARNED = {
@@ -28,7 +35,11 @@ LEARNED = {
     "episode": Channels(episode=1),
     "learned channels together": MODES["association"],
 }
-ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room")
+REGIMES = {"default recall": 0.0, "default, noise 0.3": 0.3, "default, noise 0.6": 0.6}
+ABLATED = (0.0, 0.6)  # the noise at which parts are taken away
+HINTS = {"links of look-alikes": 1, "links of what is predicted": 2, "looks": 3}  # their places in the mixture
+FIGURE = Path(__file__).parents[2] / "docs" / "images" / "reliability.png"
+ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room", "ECE")
 
 
 def build(
@@ -52,18 +63,21 @@ def build(
     return index, fitted
 
 
-def ask(
-    index: PredictiveAssociativeIndex, world: paper.World, asked: Int64, relevant: list[Int64], noise: float = 0.0
-) -> dict[str, float]:
-    """Default recall of states by id, or of noisy views of them; a view may answer with the state itself."""
+def recall(index: PredictiveAssociativeIndex, world: paper.World, asked: Int64, noise: float = 0.0) -> list[list[Hit]]:
+    """Default recall of states by id, or of noisy views of them; a state is no answer to itself."""
     if noise:
         views = world.states[asked] + noise * np.random.default_rng(0).standard_normal((len(asked), paper.DIM))
         answers = index.recall(views.astype(np.float32), k=21)
     else:
         answers = index.recall([str(q) for q in asked], k=21)
+    return [[hit for hit in hits if int(hit.id) != q][:20] for q, hits in zip(asked.tolist(), answers, strict=True)]
+
+
+def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, float]:
+    """How good the answers are."""
     found: dict[str, list[float]] = {"AP@1": [], "AP@20": [], "CBR@20": []}
     for q, hits in zip(asked.tolist(), answers, strict=True):
-        ranked = np.array([int(hit.id) for hit in hits if int(hit.id) != q][:20])
+        ranked = np.array([int(hit.id) for hit in hits])
         crossing = relevant[q][world.rooms[relevant[q]] != world.rooms[q]]
         found["AP@1"].append(metrics.precision(ranked[:1], relevant[q]))
         found["AP@20"].append(metrics.precision(ranked, relevant[q]))
@@ -72,7 +86,27 @@ def ask(
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def measure(world_seed: int, config: FitConfig, seed: int, trajectories: int) -> dict[str, dict[str, float]]:
+@contextmanager
+def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
+    """The index, while one part of default recall is taken from it."""
+    bank = index._bank
+    links, trust = bank.links, bank.trust
+    assert trust is not None
+    if part == "exact links":
+        bank.links = Links(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
+    else:
+        kept = np.array(trust.unlearnt.mixture)
+        kept[HINTS[part]] = 0
+        mixture = (kept / kept.sum()).tolist()
+        bank.trust = replace(trust, unlearnt=replace(trust.unlearnt, mixture=tuple(mixture)))
+    yield
+    bank.links, bank.trust = links, trust
+
+
+def measure(
+    world_seed: int, config: FitConfig, seed: int, trajectories: int
+) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
+    """The columns of a world, and the reliability of confidence in each regime."""
     world = paper.build(world_seed, trajectories)
     queries = choose_queries(world)
     everyone = np.random.RandomState(0).permutation(len(world.states))
@@ -90,16 +124,27 @@ def measure(world_seed: int, config: FitConfig, seed: int, trajectories: int) ->
             return scores
 
         columns[name] = evaluate(score, queries, world)
-    columns["default recall"] = ask(index, world, queries.precision, queries.associates)
-    for noise in (0.3, 0.6):
-        columns[f"default, noise {noise}"] = ask(index, world, queries.precision, queries.associates, noise)
+    relevant = queries.associates
+    sure = {}
+
+    def ask(name: str, asked: Int64, noise: float = 0.0) -> None:
+        answers = recall(index, world, asked, noise)
+        columns[name] = judge(world, asked, answers, relevant)
+        sure[name] = reliability(asked, answers, relevant)
+        columns[name]["ECE"] = sure[name]["ECE"]
+        for part in ("exact links", *HINTS) if noise in ABLATED else ():
+            with without(index, part):
+                columns[f"{name}, without {part}"] = judge(world, asked, recall(index, world, asked, noise), relevant)
+
+    for name, noise in REGIMES.items():
+        ask(name, queries.precision, noise)
     columns["default recall"]["fit seconds"] = fitted.seconds
 
     index, fitted = build(world, config, held_out, seed)
-    columns["held out"] = ask(index, world, held_out[:QUERIES], queries.associates)
+    ask("held out", held_out[:QUERIES])
     columns["held out"]["fit seconds"] = fitted.seconds
-    columns["held out: the stored"] = ask(index, world, stored[:QUERIES], queries.associates)
-    return columns
+    ask("held out: the stored", stored[:QUERIES])
+    return columns, sure
 
 
 def main() -> None:
@@ -110,9 +155,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", default="recall/regimes")
     arguments = parser.parse_args()
-    runs = {}
+    runs, sure = {}, {}
     for world_seed in arguments.world_seeds:
-        runs[world_seed] = measure(world_seed, read_config(arguments.config), arguments.seed, arguments.trajectories)
+        runs[world_seed], sure[world_seed] = measure(
+            world_seed, read_config(arguments.config), arguments.seed, arguments.trajectories
+        )
         print(f"\nworld {world_seed}\n{report.table(ROWS, runs[world_seed])}", flush=True)
     mean = {
         column: {row: float(np.mean([run[column][row] for run in runs.values()])) for row in values}
@@ -125,8 +172,10 @@ def main() -> None:
         "trajectories": arguments.trajectories,
         "mean": mean,
         "worlds": runs,
+        "reliability": sure,
     }
-    print(f"written to {report.write(arguments.name, result)}")
+    draw(sure[arguments.world_seeds[0]], FIGURE)
+    print(f"written to {report.write(arguments.name, result)}, {FIGURE}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+"""Does ``Hit.confidence`` mean what it says? Reliability diagram and expected calibration error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.types import Hit, Int64
+
+BINS = 10
+
+
+def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, Any]:
+    """How often a hit was experienced with its cue, by how confident the index was of it.
+
+    Args:
+        asked: (Q,) the cues.
+        answers: of each.
+        relevant: of every state, what it was experienced with.
+
+    Returns:
+        For each of ten bins of confidence how many hits, their mean confidence and the share that was
+        experienced with the cue; and the expected calibration error (Naeini et al. 2015), the
+        mean distance of the two.
+    """
+    pairs = [(hit, q) for q, hits in zip(asked.tolist(), answers, strict=True) for hit in hits]
+    confidence = np.array([hit.confidence for hit, _ in pairs])
+    truth = np.array([int(hit.id) in found for hit, q in pairs for found in (set(relevant[q].tolist()),)], float)
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    count = np.bincount(bins, minlength=BINS)
+    filled = np.maximum(count, 1)
+    said = np.bincount(bins, confidence, BINS) / filled
+    was = np.bincount(bins, truth, BINS) / filled
+    return {
+        "hits": count.tolist(),
+        "confidence": said.tolist(),
+        "experienced": was.tolist(),
+        "ECE": float((count * np.abs(said - was)).sum() / max(count.sum(), 1)),
+    }
+
+
+def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
+    """The diagram: one line a regime, of the bins that hold at least 20 hits."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(5, 5))
+    axes.plot([0, 1], [0, 1], color="0.8", label="as said")
+    for name, of in found.items():
+        enough = np.array(of["hits"]) >= 20
+        said, was = np.array(of["confidence"])[enough], np.array(of["experienced"])[enough]
+        axes.plot(said, was, marker="o", label=f"{name} (ECE {of['ECE']:.3f})")
+    axes.set(xlabel="confidence", ylabel="share that was experienced with the cue", xlim=(0, 1), ylim=(0, 1))
+    axes.legend()
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    plt.close(figure)
