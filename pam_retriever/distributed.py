@@ -50,7 +50,7 @@ class Together(nn.Module):
         super().__init__()
         self._share = nn.parallel.DistributedDataParallel(_Share(predictor))
         self._share.register_comm_hook(self, _timed_mean)
-        self.normalise = predictor.normalise
+        self.normalise, self.score = predictor.normalise, predictor.score
         self.seconds, self.bytes = 0.0, 0
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> tuple[Tensor, Tensor]:

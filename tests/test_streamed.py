@@ -7,12 +7,14 @@ import pytest
 from conftest import TINY, WINDOW, new_index
 
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, UnknownId, streamed
+from pam_retriever.channels import MODES
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.parts import StoredExperience
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.training import Loop, predict
 
 SMALL = FitConfig(hidden=64, passes=30, batch_size=50)
+LONG = FitConfig(hidden=64, passes=100, batch_size=50)
 
 
 def weights(index: PredictiveAssociativeIndex) -> np.ndarray:
@@ -25,31 +27,24 @@ def recalled(index: PredictiveAssociativeIndex, planted) -> float:
     for outing in planted.outings:
         for at, cue in enumerate(outing):
             near = set(outing[max(0, at - WINDOW) : at + WINDOW + 1]) - {cue}
-            found = index.recall(cue, k=len(near), mode="association")
+            found = index.recall(cue, k=len(near), channels=MODES["association"])  # the network alone, not the links
             right.append(len(near & {hit.id for hit in found}) / len(near))
     return float(np.mean(right))
 
 
-def test_one_part_learns_what_fit_learns_at_once(planted):
-    whole, parts = new_index(planted), new_index(planted)
-    a = whole.fit(planted.outings, window=WINDOW, config=SMALL, progress=False)
-    b = parts.fit(planted.outings, window=WINDOW, config=SMALL, buffer=10_000, progress=False)
-    assert (a.memories, a.trajectories, a.associations, a.steps) == (
-        b.memories,
-        b.trajectories,
-        b.associations,
-        b.steps,
-    )
-    assert b.losses[-1] == pytest.approx(a.losses[-1], rel=0.15)
-    assert recalled(parts, planted) >= recalled(whole, planted) - 0.02
-
-
-def test_many_parts_learn_as_well_from_any_iterator(planted):
-    index = new_index(planted)
-    report = index.fit((outing for outing in planted.outings), window=WINDOW, config=SMALL, buffer=60, progress=False)
-    assert (report.memories, report.trajectories, report.associations) == (200, 20, 20 * 2 * (9 + 8))
-    assert report.losses[-1] < 0.6 * report.losses[0]
-    assert recalled(index, planted) > 0.95
+def test_parts_from_any_iterator_learn_what_fit_learns_at_once(planted):
+    whole, one, many = (new_index(planted) for _ in range(3))
+    a = whole.fit(planted.outings, window=WINDOW, config=LONG, progress=False)
+    b = one.fit(planted.outings, window=WINDOW, config=LONG, buffer=10_000, progress=False)
+    c = many.fit((outing for outing in planted.outings), window=WINDOW, config=LONG, buffer=60, progress=False)
+    for report in (b, c):
+        assert (report.memories, report.trajectories, report.associations) == (200, 20, 20 * 2 * (9 + 8))
+        assert report.losses[-1] == pytest.approx(a.losses[-1], rel=0.1)
+    assert a.steps == b.steps
+    quality = recalled(whole, planted)
+    assert quality > 0.97
+    assert recalled(one, planted) > quality - 0.02
+    assert recalled(many, planted) > quality - 0.05  # the negatives are those of the part
 
 
 def test_a_part_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(planted):
@@ -147,14 +142,11 @@ def test_what_came_before_a_bad_trajectory_of_a_stream_stays_stored(planted):
 
 
 def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
-    index = new_index(planted)
-    first = index.fit(planted.outings[:15], window=WINDOW, config=SMALL, buffer=60, progress=False)
-    before = weights(index)
-    second = index.fit(iter(planted.outings[15:]), window=WINDOW, config=SMALL, buffer=60, progress=False)
+    index, settings = new_index(planted), {"window": WINDOW, "config": LONG, "buffer": 60, "progress": False}
+    first = index.fit(planted.outings[:15], **settings)
+    before = recalled(index, planted)
+    second = index.fit(iter(planted.outings[15:]), **settings)
     assert second.steps < first.steps
-    assert recalled(index, planted) > 0.95
-    np.testing.assert_array_equal(
-        predict(index._bank.predictor, planted.vectors[:5]),
-        index._bank.associative.keys(np.arange(1, 6))[:, index.dim :],
-    )
-    assert (before != weights(index)).any()
+    assert recalled(index, planted) > max(before, 0.9)
+    predicted = predict(index._bank.predictor, planted.vectors[:5])
+    np.testing.assert_array_equal(predicted, index._bank.associative.keys(np.arange(1, 6))[:, index.dim :])
