@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from pam_retriever.adding import add
 from pam_retriever.answer import answer
+from pam_retriever.backends import describe
 from pam_retriever.bank import Bank
 from pam_retriever.channels import Channels, Mode
 from pam_retriever.config import FitConfig, read_config
@@ -49,7 +50,9 @@ class PredictiveAssociativeIndex:
 
     Args:
         dim: d, length of the vectors, at least 1. Closeness is cosine. With an embedder, None takes its dimension.
-        backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact".
+        backend: "faiss" chooses flat, HNSW or compressed IVF by size, and says so in the log and the repr;
+            "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact". With ",fp16", ",sq8" or ",pq", such as
+            "faiss:ivf,sq8", keys are compressed in memory and full ones read from disk (docs/scaling.md).
         embedder: what turns texts into vectors, so that ``add`` and ``recall`` take texts alone: a callable
             ``list[str] -> vectors``, a LangChain ``Embeddings`` or a sentence-transformers model. It is not saved.
         encoder: makes vectors of observations: ``add``, ``search`` and ``recall`` then also take dicts of
@@ -237,7 +240,7 @@ class PredictiveAssociativeIndex:
             return (
                 f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
                 f"{len(bank.documents.trajectories):,} trajectories, {fitted}, "
-                f"{bank.manifest['backend']} ({bank.similar.kind}), {bank.place})"
+                f"{bank.manifest['backend']} ({describe(bank.similar)}), {bank.place})"
             )
 
     def add(

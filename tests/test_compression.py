@@ -60,6 +60,7 @@ def test_the_index_answers_as_with_full_keys(name, exact):
         for hit in found[0]:
             assert hit.score == pytest.approx(scores.get(hit.id, hit.score), abs=1e-4)
     assert isinstance(index._bank.similar, FirstPart)
+    assert f"{name} ({name.split(':')[1]})" in repr(index)
     assert not isinstance(exact._bank.similar, FirstPart)
 
 
@@ -172,6 +173,7 @@ def test_auto_says_what_it_chose_and_why():
     assert (large.kind, large.code) == ("ivf", "sq8")
     assert "float32 keys are 12.8 GB" in large.reason
     assert "exact" in repr(make_backend("faiss", 8))
+    assert "faiss (flat: a scan of up to 100,000 keys is exact" in repr(PredictiveAssociativeIndex(3))
     assert choose("ivf", "sq8", 1_000, 8).code == ""  # too few to train on
 
 

@@ -20,17 +20,17 @@ class FirstPart:
     """
 
     def __init__(self, whole: FaissBackend, width: int) -> None:
-        self._whole, self._width = whole, width
+        self.whole, self._width = whole, width
 
     def __len__(self) -> int:
-        return len(self._whole)
+        return len(self.whole)
 
     def __repr__(self) -> str:
-        return f"FirstPart(the first {self._width} numbers of {self._whole!r})"
+        return f"FirstPart(the first {self._width} numbers of {self.whole!r})"
 
     @property
     def kind(self) -> str:
-        return self._whole.kind
+        return self.whole.kind
 
     def rebuild(self, rows: Int64, keys: Float32) -> None:
         """Nothing: the whole is rebuilt."""
@@ -42,12 +42,12 @@ class FirstPart:
         """Nothing: the whole forgets them."""
 
     def keys(self, rows: Int64) -> Float32:
-        return self._whole.keys(rows)[:, : self._width]
+        return self.whole.keys(rows)[:, : self._width]
 
     def search(self, queries: Float32, k: int, allowed: Int64 | None = None) -> tuple[Float32, Int64]:
-        padded = np.zeros((len(queries), self._whole.width), np.float32)
+        padded = np.zeros((len(queries), self.whole.width), np.float32)
         padded[:, : self._width] = queries
-        return self._whole.search(padded, k, allowed)
+        return self.whole.search(padded, k, allowed)
 
 
 def share(whole: Backend | None, width: int, before: Backend | None = None) -> FirstPart | None:
@@ -61,3 +61,14 @@ def share(whole: Backend | None, width: int, before: Backend | None = None) -> F
     if isinstance(whole, FaissBackend) and (whole.choice.code or isinstance(before, FirstPart)):
         return FirstPart(whole, width)
     return None
+
+
+def describe(backend: Backend) -> str:
+    """What a backend is now: kind and code, and why if that was left to it."""
+    if isinstance(backend, FirstPart):
+        return describe(backend.whole)
+    if not isinstance(backend, FaissBackend):
+        return backend.kind
+    choice = backend.choice
+    why = "" if choice.reason == "asked for" else f": {choice.reason}"
+    return f"{choice.kind}{',' if choice.code else ''}{choice.code}{why}"
