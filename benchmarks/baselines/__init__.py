@@ -39,6 +39,6 @@ UNTRAINED: dict[str, Callable[[], Baseline]] = {
 TRAINED: dict[str, Callable[[int], Baseline]] = {
     "bilinear, full": lambda passes: Contrastive(BilinearForm, passes, 1e-2),
     "bilinear, rank 32": lambda passes: Contrastive(lambda dim: BilinearForm(dim, rank=32), passes, 1e-2),
-    "plain MLP": lambda passes: Contrastive(PlainMLP, passes),
-    "graph network": lambda passes: Contrastive(GraphNetwork, passes),
+    "plain MLP": lambda passes: Contrastive(PlainMLP, passes, 1e-2),
+    "graph network": lambda passes: Contrastive(GraphNetwork, passes, 3e-3),
 }

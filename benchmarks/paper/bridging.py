@@ -1,7 +1,7 @@
 """Creative bridging: the oracle that knows every association reaches nothing here (pam.tex 5.5).
 
-Episodes of this world share no state, so no chain of associations leads from one into another. A world
-in which entities persist is the subject of ``benchmarks.architecture``.
+Episodes of this world share no state, so no chain of associations leads from one into another. The strict protocol adds
+a world in which entities persist, where bridges are possible; more of it is in ``benchmarks.architecture``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from benchmarks.architecture.bridging import run as persistent
 from benchmarks.baselines.graph import meetings
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
@@ -21,10 +22,17 @@ BRIDGES = 300
 
 
 def run(setting: Setting) -> list[Table]:
-    found = setting.parts("bridging").get("oracle", lambda: _oracle(setting))
+    parts = setting.parts("bridging")
+    found = parts.get("oracle", lambda: _oracle(setting))
     published = {"paper: oracle": {"reach": 0.0}} if setting.published_world else {}
     rows = ["bridges", "reach", "associations across trajectories", "components", "largest component"]
-    return [Table("What an oracle with the exact graph can reach", rows, {"oracle": found}, published)]
+    tables = [Table("What an oracle with the exact graph can reach", rows, {"oracle": found}, published)]
+    if setting.protocol == "strict" and setting.seeds and setting.published_world:
+        methods = parts.get(
+            "persistent world", lambda: persistent(setting.world_seed, noises=())["tables"]["exact cue"]
+        )
+        tables.append(Table("Where entities persist", list(methods["cosine"]), methods))
+    return tables
 
 
 def _oracle(setting: Setting) -> dict[str, Any]:

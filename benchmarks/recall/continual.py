@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import metrics, report
 from benchmarks.paper.protocol import Queries, choose_queries
-from benchmarks.recall.regimes import ask
+from benchmarks.recall.regimes import judge, recall
 from benchmarks.worlds import paper
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.channels import MODES
@@ -21,6 +21,11 @@ def learned(index: PredictiveAssociativeIndex, asked: Int64, queries: Queries) -
     found = [[int(hit.id) for hit in hits] for hits in answers]
     pairs = zip(asked.tolist(), found, strict=True)
     return float(np.mean([metrics.recall(np.array(ranked), queries.crossing[q]) for q, ranked in pairs]))
+
+
+def default(index: PredictiveAssociativeIndex, world: paper.World, queries: Queries) -> dict[str, float]:
+    """Default recall."""
+    return judge(world, queries.precision, recall(index, world, queries.precision), queries.associates)
 
 
 def main() -> None:
@@ -58,12 +63,12 @@ def main() -> None:
         "increments": increments,
         "last increment": {
             "learned CBR@20": learned(index, queries.boundary, queries),
-            "default": ask(index, world, queries.precision, queries.associates),
+            "default": default(index, world, queries),
         },
         "once": {
             "seconds": fitted.seconds,
             "learned CBR@20": learned(once, queries.boundary, queries),
-            "default": ask(once, world, queries.precision, queries.associates),
+            "default": default(once, world, queries),
         },
     }
     print(result["last increment"], result["once"])

@@ -1,0 +1,27 @@
+"""The benchmarks of default recall run, small."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import report
+from benchmarks.recall import continual, regimes
+from pam_retriever import FitConfig, config
+
+
+def test_every_regime_is_asked_whole_and_without_its_parts():
+    columns, sure = regimes.measure(7, FitConfig(hidden=64, passes=3), 0, trajectories=20)
+    assert columns["default recall"]["CBR@20"] > columns["default recall, without exact links"]["CBR@20"]
+    assert {f"held out, without {part}" for part in ("exact links", *regimes.HINTS)} <= set(columns)
+    assert sum(sure["default recall"]["hits"]) == 20 * 500
+
+
+def test_increments_are_compared_with_once(monkeypatch):
+    monkeypatch.setattr(config, "FEWEST_STEPS", 10)
+    monkeypatch.setattr(config, "PASSES", 3)
+    monkeypatch.setattr(sys, "argv", ["continual", "--world-seed=7", "--trajectories=20", "--increments=2"])
+    written = []
+    monkeypatch.setattr(report, "write", lambda name, found: written.append(found))
+    continual.main()
+    assert [one["states"] for one in written[0]["increments"]] == [1000, 2000]
+    assert written[0]["last increment"]["default"]["AP@1"] == 1
