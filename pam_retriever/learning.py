@@ -13,6 +13,7 @@ from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.parts import StoredExperience
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
+from pam_retriever.storage.documents import Documents
 from pam_retriever.streamed import train_in_parts
 from pam_retriever.training import predict, train
 from pam_retriever.trajectories import Episode, TrajectoryLike, read_in_batches
@@ -81,6 +82,12 @@ def learn_in_parts(
     progress: bool | None,
 ) -> FitReport:
     """As ``learn``, but no more than ``buffer`` steps are in memory: trajectories are stored as they come."""
+    if not isinstance(bank.documents, Documents):
+        raise InvalidInput(
+            "Got an iterator, buffer or checkpoint for an index in a database engine.",
+            "an index in SQLite, whose storage can be read part by part",
+            "Pass list(trajectories), without buffer and checkpoint.",
+        )
     with lock.shared():
         if first_process():
             bank.documents.database.check_writable()
