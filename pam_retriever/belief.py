@@ -81,7 +81,7 @@ def believe(
     scores = np.where(valid, scores, -np.inf)
     peak = scores.max(axis=1, initial=-1e30)
     outside = t * trust.learnt.background[0] + (1 - t) * trust.unlearnt.background[0]  # (Q,)
-    scale = _mass(scores, peak, outside, len(backend) - pool)
+    scale = _mass(scores, peak, outside, (len(backend) if allowed is None else len(allowed)) - pool)
     learned = np.exp(scores - peak[:, None]) / np.maximum(scale, 1e-30)[:, None]
 
     asking = np.broadcast_to(np.arange(len(t))[:, None], rows.shape)
@@ -216,7 +216,8 @@ def _by_appearance(
     scores = np.where((rows >= 0) & (rows != known.own[:, None]), scores, -np.inf)
     peak = scores.max(axis=1, initial=-1e30)
     shares = np.exp(scores - peak[:, None])
-    shares /= np.maximum(_mass(scores, peak, outside, len(similar) - pool), 1e-30)[:, None]
+    others = (len(similar) if allowed is None else len(allowed)) - pool
+    shares /= np.maximum(_mass(scores, peak, outside, others), 1e-30)[:, None]
     at, place = np.nonzero((shares > 0) & ~knowledge.links.experienced(rows))
     return at, rows[at, place], shares[at, place]
 
@@ -225,7 +226,7 @@ def _mass(scores: Float32, peak: Float32, outside: Float32, others: int) -> Floa
     """(Q,) the odds of the whole bank in units of the best one's: of the pool (Q, n), and of ``others`` beyond it."""
     lowest = np.where(np.isfinite(scores), scores, peak[:, None]).min(axis=1, initial=np.inf)
     beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
-    mass: Float32 = np.exp(scores - peak[:, None]).sum(axis=1) + np.float32(others) * beyond
+    mass: Float32 = np.exp(scores - peak[:, None]).sum(axis=1) + np.float32(max(others, 0)) * beyond
     return mass
 
 

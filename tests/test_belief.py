@@ -109,3 +109,12 @@ def test_after_a_deletion_fit_begins_afresh(planted):
     index.delete("m005")
     again = index.fit(planted.outings[10:], window=WINDOW, config=TINY, progress=False)
     assert again.config["learning_rate"] == first.config["learning_rate"]
+
+
+def test_a_filter_leaves_the_shares_to_those_that_it_lets_through(planted):
+    index = new_index(planted)
+    index.add(planted.vectors[:3], planted.ids[:3], metadatas=[{"kept": True}] * 3)
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    looks = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
+    for hits in index.recall(looks, k=3, where={"kept": True}):
+        assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)  # what is hidden takes no share
