@@ -31,6 +31,7 @@ from pam_retriever.errors import (
 from pam_retriever.imagine import Imagination
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
+from pam_retriever.parquet import read_parquet
 from pam_retriever.predictor import PredictorConfig
 from pam_retriever.types import Evidence, FitReport, Hit, Record, Trajectory
 
@@ -66,4 +67,5 @@ __all__ = [
     "Trajectory",
     "UnknownId",
     "__version__",
+    "read_parquet",
 ]

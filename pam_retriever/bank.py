@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pam_retriever.backends import Backend, make_backend
+from pam_retriever import kept
+from pam_retriever.backends import Backend, FirstPart, make_backend, share
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
@@ -75,6 +76,8 @@ class Bank:
         self.predictor: Predictor | None = None
         self.trust: Trust | None = None
         self.window = 5
+        self.similar: Backend
+        self.associative: Backend | None
         self.space = read_space(documents, space, self.dim)
         self.calibration: Any = None
         model = documents.settings.get("model")
@@ -83,14 +86,31 @@ class Bank:
         if folder is not None:
             # weights of a fit that was killed before it was committed
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
-        rows, vectors, predicted = documents.memories.all_vectors(self.dim)
+            kept.remove_others(documents, folder)
+        if not self._take_kept():
+            self._build_all()
+        self.links = Links(*documents.trajectories.experienced())
+
+    def _take_kept(self) -> bool:
+        """Takes over the compressed index that ``close`` kept, if there is one."""
+        place = self._source if self.folder is not None or self.documents.database.read_only else None
+        width = self.dim + (self.predictor.config.width if self.predictor else 0)
+        whole = None if place is None else kept.take(self.documents, place, str(self.manifest["backend"]), width)
+        if whole is None:
+            return False
+        self.associative = whole if self.predictor else None
+        self.similar = FirstPart(whole, self.dim) if self.predictor else whole
+        return True
+
+    def _build_all(self) -> None:
+        """Builds the ANN indexes from the database."""
+        rows, vectors, predicted = self.documents.memories.all_vectors(self.dim)
         check_fitted(len(rows), self.predictor is not None, predicted is not None)
-        self.similar = self._build(rows, make_keys(vectors, None))
         self.associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
+        self.similar = share(self.associative, self.dim) or self._build(rows, make_keys(vectors, None))
         if self.predictor is not None and self.associative is None:
             width = self.dim + self.predictor.config.width
-            self.associative = make_backend(str(manifest["backend"]), width)
-        self.links = Links(*documents.trajectories.experienced())
+            self.associative = make_backend(str(self.manifest["backend"]), width, self.folder)
 
     @property
     def documents(self) -> Documents:
@@ -118,8 +138,11 @@ class Bank:
     def close(self) -> None:
         """Closes the database, and the folder that it is in."""
         documents, self._documents = self._documents, None
-        if documents is not None and self._home is not None:
-            self._home.close()
+        if documents is not None and self._home is not None and self.folder is not None:
+            try:
+                kept.keep(documents, self.folder, self.associative or self.similar)
+            finally:
+                self._home.close()
         elif documents is not None:
             documents.close()
 
@@ -228,6 +251,7 @@ class Bank:
             documents.settings.set("model", {**model, "window": window, **learnt})
             documents.settings.set("forgotten", False)
         self.associative = switchover.catch_up(rows, vectors, predicted)
+        self.similar = share(self.associative, self.dim, self.similar) or self.similar
         self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
         link(self.links, told)
         for new_rows, new_vectors, _ in added:
@@ -255,8 +279,8 @@ class Bank:
         """
         documents = self.documents
         predicted = None if predictor is None else predict(predictor, vectors)
-        similar = self._build(rows, make_keys(vectors, None))
         associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
+        similar = share(associative, self.dim) or self._build(rows, make_keys(vectors, None))
         model, trust = documents.settings.get("model"), self.trust
         if predictor is not None and predictor is not self.predictor:
             model, trust = {**self._write_weights(predictor), "trust": None, "learnt_to": 0}, None
@@ -352,6 +376,6 @@ class Bank:
         return None if self.predictor is None else predict(self.predictor, vectors)
 
     def _build(self, rows: Int64, keys: Float32) -> Backend:
-        backend = make_backend(str(self.manifest["backend"]), keys.shape[1])
+        backend = make_backend(str(self.manifest["backend"]), keys.shape[1], self.folder)
         backend.rebuild(rows, np.ascontiguousarray(keys))
         return backend

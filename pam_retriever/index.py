@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from pam_retriever.adding import add
 from pam_retriever.answer import answer
+from pam_retriever.backends import describe
 from pam_retriever.bank import Bank
 from pam_retriever.channels import Channels, Mode
 from pam_retriever.config import FitConfig, read_config
@@ -27,7 +28,7 @@ from pam_retriever.imagine import imagine
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import Observations, ObservationsLike
 from pam_retriever.jepa.outward import OutwardPredictor
-from pam_retriever.learning import learn
+from pam_retriever.learning import BUFFER, learn, learn_in_parts
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.opening import load_bank, new_bank, open_bank
 from pam_retriever.predictor import Predictor
@@ -49,7 +50,9 @@ class PredictiveAssociativeIndex:
 
     Args:
         dim: d, length of the vectors, at least 1. Closeness is cosine. With an embedder, None takes its dimension.
-        backend: "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact". Or an
+        backend: "faiss" chooses flat, HNSW or compressed IVF by size, and says so in the log and the repr;
+            "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact". With ",fp16", ",sq8" or ",pq", such as
+            "faiss:ivf,sq8", keys are compressed in memory and full ones read from disk (docs/scaling.md). Or an
             engine in which the index lives: ``PgVectorBackend(dsn)``, ``MilvusBackend(uri)`` (see docs/engines.md);
             then ``dim`` may be None for an index that is there.
         embedder: what turns texts into vectors, so that ``add`` and ``recall`` take texts alone: a callable
@@ -240,7 +243,7 @@ class PredictiveAssociativeIndex:
             return (
                 f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
                 f"{len(bank.documents.trajectories):,} trajectories, {fitted}, "
-                f"{bank.manifest['backend']} ({bank.similar.kind}), {bank.place})"
+                f"{bank.manifest['backend']} ({describe(bank.similar)}), {bank.place})"
             )
 
     def add(
@@ -377,6 +380,8 @@ class PredictiveAssociativeIndex:
         device: str = "auto",
         seed: int = 0,
         time_budget: float | None = None,
+        buffer: int | None = None,
+        checkpoint: str | Path | None = None,
         progress: bool | None = None,
     ) -> FitReport:
         """Learns from all trajectories: those given here and those stored before.
@@ -389,9 +394,13 @@ class PredictiveAssociativeIndex:
         new. It begins afresh if nothing is new, if another ``window`` or recipe is asked for, or if a memory that
         was experienced has been deleted since: the new weights are then made without it.
 
+        More experience than memory holds is learnt part by part: ``buffer``, ``checkpoint``, or an iterator
+        (``read_parquet``, a generator) asks for that. Then trajectories are stored as they come and stay stored if the
+        fit fails, and training reads them from there (docs/scaling.md).
+
         Args:
-            trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
-                None learns from what is stored.
+            trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects; a collection of
+                these, or an iterator over them. None learns from what is stored.
             window: tau; memories at most this many positions apart are associates.
             config: "fast", "best" (more passes), "paper" (the published recipe), or a ``FitConfig``.
             group_by: metadata key; memories that share its value are a trajectory.
@@ -399,6 +408,10 @@ class PredictiveAssociativeIndex:
             device: "auto" takes CUDA if there is one.
             seed: the same seed gives the same index on the same machine.
             time_budget: seconds that training may take.
+            buffer: how many states training holds in memory at once, at most.
+            checkpoint: a file in which the state of the training is kept meanwhile. If it is there, the training goes
+                on from it; call ``fit`` again with the same settings after a kill, without the trajectories that
+                are stored. It is gone when the fit is done.
             progress: show a progress bar; None shows it on a terminal.
 
         Returns:
@@ -413,6 +426,23 @@ class PredictiveAssociativeIndex:
             check_positive("time_budget", time_budget)
         if trajectories is not None and group_by is not None:
             raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
+        if buffer is not None or checkpoint is not None or isinstance(trajectories, Iterator):
+            if group_by is not None:
+                raise InvalidInput("Got group_by with buffer or checkpoint.", "trajectories", "Leave one of them out.")
+            with self._learning:
+                return learn_in_parts(
+                    self._bank,
+                    self._lock,
+                    trajectories,
+                    window,
+                    settings,
+                    buffer=BUFFER if buffer is None else check_count("buffer", buffer),
+                    checkpoint=None if checkpoint is None else Path(checkpoint),
+                    device=device,
+                    seed=seed,
+                    time_budget=time_budget,
+                    progress=progress,
+                )
         episodes = [] if trajectories is None else read_trajectories(trajectories, self.dim)
         with self._learning:
             return learn(

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from pam_retriever.bank import Bank
 from pam_retriever.config import FitConfig
+from pam_retriever.distributed import first_process, in_shards
 from pam_retriever.errors import InvalidInput
-from pam_retriever.experience import gather, read_groups
+from pam_retriever.experience import check_known, gather, read_groups
+from pam_retriever.parts import StoredExperience
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
-from pam_retriever.training import train
-from pam_retriever.trajectories import Episode
+from pam_retriever.storage.documents import Documents
+from pam_retriever.streamed import train_in_parts
+from pam_retriever.training import predict, train
+from pam_retriever.trajectories import Episode, TrajectoryLike, read_in_batches
 from pam_retriever.types import FitReport, Trust
+
+BUFFER = 250_000  # steps that a fit in parts holds, unless told otherwise
+STORED_AT_ONCE = 10_000  # states of a stream
 
 
 def learn(
@@ -29,7 +39,8 @@ def learn(
 ) -> FitReport:
     """Learns from given and stored episodes; see ``PredictiveAssociativeIndex.fit``. One at a time."""
     with lock.shared():
-        bank.documents.database.check_writable()
+        if first_process():
+            bank.documents.database.check_writable()
         if group_by is not None:
             episodes = read_groups(bank.documents, group_by, order_by)
         learnt_to = bank.documents.trajectories.last_number()
@@ -56,6 +67,59 @@ def learn(
     return report
 
 
+def learn_in_parts(
+    bank: Bank,
+    lock: ReadWriteLock,
+    trajectories: Iterable[TrajectoryLike] | None,
+    window: int,
+    config: FitConfig,
+    *,
+    buffer: int,
+    checkpoint: Path | None,
+    device: str,
+    seed: int,
+    time_budget: float | None,
+    progress: bool | None,
+) -> FitReport:
+    """As ``learn``, but no more than ``buffer`` steps are in memory: trajectories are stored as they come."""
+    if not isinstance(bank.documents, Documents):
+        raise InvalidInput(
+            "Got an iterator, buffer or checkpoint for an index in a database engine.",
+            "an index in SQLite, whose storage can be read part by part",
+            "Pass list(trajectories), without buffer and checkpoint.",
+        )
+    with lock.shared():
+        if first_process():
+            bank.documents.database.check_writable()
+    for episodes in read_in_batches(trajectories or (), bank.dim, STORED_AT_ONCE):
+        with lock:
+            check_known(bank.documents, episodes)
+            bank.observe(episodes)
+    with lock.shared():
+        learnt_to = bank.learnt_to
+        start = bank.predictor_to_continue(config, window) if learnt_to else None
+    source = StoredExperience(bank.documents, lock, bank.dim, buffer, learnt_to if start else 0)
+    if start is not None and source.nothing_new:
+        start, source = None, StoredExperience(bank.documents, lock, bank.dim, buffer)
+    predictor, report = train_in_parts(
+        source,
+        bank.dim,
+        window,
+        config if start is None else config.to_continue(),
+        device=device,
+        seed=seed,
+        time_budget=time_budget,
+        progress=progress,
+        start=start,
+        trust=None if start is None else bank.trust,
+        checkpoint=checkpoint,
+    )
+    switch_over(bank, lock, predictor, report.trust, window, [], config, source.last_number)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return report
+
+
 def switch_over(
     bank: Bank,
     lock: ReadWriteLock,
@@ -70,6 +134,9 @@ def switch_over(
     with lock.shared():
         switchover = bank.begin_switchover(learnt_to)
     try:
+        if not first_process() and bank.documents.database.read_only:
+            in_shards(lambda vectors: predict(predictor, vectors), switchover.vectors)  # the first writes them
+            return
         bank.prepare(switchover, predictor)
         with lock:
             bank.adopt(switchover, predictor, trust, window, episodes, config)

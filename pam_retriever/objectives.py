@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
+from pam_retriever.distributed import Together
 from pam_retriever.losses import info_nce, multi_positive_info_nce
 from pam_retriever.predictor import Predictor
 from pam_retriever.ranges import concatenated
@@ -31,7 +32,7 @@ class Objective(Protocol):
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         """One pass."""
 
-    def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         """The loss of ``batch``, with all M memories as ``states`` (M, d)."""
 
 
@@ -52,7 +53,7 @@ class InfoNCEObjective:
         for step in range(self.steps):  # the last, smaller batch is left to the next shuffle
             yield self._pairs[order[step * self._batch_size : (step + 1) * self._batch_size]]
 
-    def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         pairs = torch.from_numpy(batch).to(states.device)  # (B, 2)
         return info_nce(model(states[pairs[:, 0]]), states[pairs[:, 1]], temperature)
 
@@ -78,6 +79,8 @@ class JointObjective:
     Attributes:
         targets_only: (M,) memories that are what others predict, and never a cue themselves.
         hidden: (M,) memories that are left out altogether.
+        bank_size: how many memories the batches stand for; M unless they are a part of the bank.
+        associations: of the experience.
     """
 
     coverage = 1.0
@@ -92,9 +95,10 @@ class JointObjective:
         fresh: Bools | None = None,
     ) -> None:
         assert config.batch_size
-        self._experience, self._associations, self._config = experience, associations, config
+        self._experience, self.associations, self._config = experience, associations, config
         self._generator = generator
         memories = len(associations.indptr) - 1
+        self.bank_size = memories
         self._lookup = np.full(memories, -1, np.int64)
         self._met = np.diff(associations.indptr) > 0
         self.targets_only = np.zeros(memories, bool)
@@ -122,16 +126,16 @@ class JointObjective:
             if len(chosen):
                 yield np.unique(np.concatenate([self._states[start:stop] for start, stop in chosen]))
 
-    def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
+    def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         place = states.device
         batch = batch[~self.hidden[batch]]
         own = np.flatnonzero(~self.targets_only[batch])  # (A,) the cues among the batch
-        rows, columns, entry = within(self._associations, batch, self._lookup)
+        rows, columns, entry = within(self.associations, batch, self._lookup)
         cue = np.full(len(batch), -1, np.int64)
         cue[own] = np.arange(len(own))
         asked = cue[rows] >= 0
         rows, columns, entry = cue[rows[asked]], columns[asked], entry[asked]
-        weights = self._associations.weights[entry]
+        weights = self.associations.weights[entry]
 
         def tensor(array: Bools | Int64 | Float32) -> Tensor:
             return torch.from_numpy(array).to(place)
@@ -141,13 +145,13 @@ class JointObjective:
         # what was never experienced cannot have been met, so that it was not says nothing
         scores = model.score(f, x).masked_fill(tensor(~self._met[batch]), -1e9)  # (A, B)
         loss = self._config.forward_weight * multi_positive_info_nce(
-            scores, tensor(rows), tensor(columns), tensor(weights), temperature, len(states), tensor(own)
+            scores, tensor(rows), tensor(columns), tensor(weights), temperature, self.bank_size, tensor(own)
         )
         if self._config.code:
             both = cue[columns] >= 0
-            rows, columns, salience = rows[both], cue[columns[both]], self._associations.salience[entry[both]]
+            rows, columns, salience = rows[both], cue[columns[both]], self.associations.salience[entry[both]]
             loss = loss + multi_positive_info_nce(
-                code @ code.T, tensor(rows), tensor(columns), tensor(salience), temperature, len(states)
+                code @ code.T, tensor(rows), tensor(columns), tensor(salience), temperature, self.bank_size
             )
         return loss
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pam_retriever.backends import Backend
 from pam_retriever.channels import make_keys
+from pam_retriever.distributed import in_shards
 from pam_retriever.predictor import Predictor
 from pam_retriever.training import predict
 from pam_retriever.types import Float32, Int64
@@ -38,7 +39,7 @@ class Switchover:
 
     def prepare(self, predictor: Predictor, build: Build) -> None:
         """The long part: f of every memory, and an ANN index. Needs no lock."""
-        self.predicted = predict(predictor, self.vectors)
+        self.predicted = in_shards(lambda vectors: predict(predictor, vectors), self.vectors)
         self.associative = build(self.rows, make_keys(self.vectors, self.predicted))
 
     def catch_up(self, rows: Int64, vectors: Float32, predicted: Float32) -> Backend:

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from pam_retriever.channels import make_keys
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, associate
+from pam_retriever.distributed import Together, processes
 from pam_retriever.errors import InvalidInput, TrainingDiverged
 from pam_retriever.objectives import JointObjective, MakeObjective, Objective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig, widen
@@ -68,6 +69,7 @@ def train(
         InvalidInput: nothing was experienced together.
         TrainingDiverged: the loss became NaN or infinite.
     """
+    check_processes(time_budget)
     associations = associate(experience, len(vectors), window)
     if not len(associations):
         raise InvalidInput(
@@ -77,11 +79,11 @@ def train(
     config = config.resolve(steps=len(experience), memories=len(vectors))
     assert config.hidden
     place = choose_device(device)
-    half = _uses_bfloat16(config, place)
+    half = uses_bfloat16(config, place)
     random = np.random.default_rng(seed)
     states = torch.tensor(vectors)
     generator = torch.Generator().manual_seed(seed)
-    model = _new_model(vectors.shape[1], config, generator) if start is None else widen(start, config.hidden, generator)
+    model = new_model(vectors.shape[1], config, generator) if start is None else widen(start, config.hidden, generator)
     if start is None and config.whiten:
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
@@ -89,8 +91,8 @@ def train(
     objective = make_objective(experience, weighed, window, config, noise, random, fresh)
     joint = objective if isinstance(objective, JointObjective) else None
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
-    kept = _Kept(joint, associations, config, held_out, random, trust)
-    loop = _Loop(model, objective, config, states, time_budget, half)
+    kept = Kept(joint, associations, config, held_out, random, trust)
+    loop = Loop(model, objective, config, states, time_budget, half)
     loop.run(random, progress, lambda: kept.release(model, vectors))
     model = model.cpu().eval()
     return model, FitReport(
@@ -110,7 +112,7 @@ def train(
     )
 
 
-class _Loop:
+class Loop:
     """Steps until the passes or the time are over.
 
     Attributes:
@@ -118,6 +120,10 @@ class _Loop:
         step: how many were made.
         seconds: that they took.
         finished: all passes were made, before the time was over.
+        objective: what is learnt.
+        states: (M, d) of whom.
+        optimizer: of the model.
+        acting: the model as the objective sees it.
     """
 
     def __init__(
@@ -129,9 +135,11 @@ class _Loop:
         time_budget: float | None,
         half: bool,
     ) -> None:
-        self._model, self._objective, self._config, self._states = model, objective, config, states
+        self._model, self.objective, self._config, self.states = model, objective, config, states
+        # the model, or its share of the work where several processes train together
+        self.acting: Predictor | Together = Together(model) if processes() > 1 else model
         self._time_budget, self._half = time_budget, half
-        self._optimizer = torch.optim.AdamW(
+        self.optimizer = torch.optim.AdamW(
             model.parameters(),
             lr=config.learning_rate,
             betas=(0.9, config.beta2),
@@ -144,13 +152,13 @@ class _Loop:
     def run(self, random: np.random.Generator, progress: bool | None, after_probation: Callable[[], None]) -> None:
         """Trains the model; ``after_probation`` is called once two thirds are done."""
         assert self._config.passes
-        total = self._config.passes * self._objective.steps
+        total = self._config.passes * self.objective.steps
         last_pass = self._config.stop_after or self._config.passes
         done, started, probation = 0.0, time.perf_counter(), True
         with tqdm(total=total, desc="fit", unit="step", disable=None if progress is None else not progress) as bar:
             while len(self.losses) < last_pass and done < 1.0:
-                loss_of_pass, first_step = torch.zeros((), device=self._states.device), self.step
-                for batch in self._objective.batches(random):
+                loss_of_pass, first_step = torch.zeros((), device=self.states.device), self.step
+                for batch in self.objective.batches(random):
                     spent = time.perf_counter() - started
                     done = max(self.step / total, spent / self._time_budget if self._time_budget else 0.0)
                     if done >= 1.0:
@@ -158,39 +166,42 @@ class _Loop:
                     if probation and done >= PROBATION_ENDS:
                         probation = False
                         after_probation()
-                    loss_of_pass += self._learn(batch, done)
+                    loss_of_pass += self.learn(batch, done)
                     self.step += 1
                     bar.update()
                 if self.step > first_step:
                     self.losses.append(float(loss_of_pass) / (self.step - first_step))
                     bar.set_postfix(loss=f"{self.losses[-1]:.4f}")
-                    _check_finite(self.losses)
+                    check_finite(self.losses)
         self.seconds = time.perf_counter() - started
         self.finished = len(self.losses) >= last_pass and done < 1.0
 
-    def _learn(self, batch: Int64, done: float) -> Tensor:
+    def learn(self, batch: Int64, done: float) -> Tensor:
         """One step, at the rate and temperature of a training that is ``done`` from 0 to 1; returns its loss."""
         config = self._config
         rate = _cosine(config.learning_rate, config.final_learning_rate, done)
         if done < config.warmup:
             rate *= max(done / config.warmup, 0.01)
-        for group in self._optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
         temperature = _cosine(config.temperature, config.final_temperature, done)
-        with torch.autocast(self._states.device.type, torch.bfloat16, enabled=self._half):
-            loss = self._objective.loss(self._model, self._states, batch, temperature)
-        self._optimizer.zero_grad()
+        with torch.autocast(self.states.device.type, torch.bfloat16, enabled=self._half):
+            loss = self.objective.loss(self.acting, self.states, batch, temperature)
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.gradient_clip)
-        self._optimizer.step()
+        self.optimizer.step()
         return loss.detach()
 
 
-class _Kept:
+class Kept:
     """The memories that are kept from the training for a while, and what is learnt from that.
 
     Half of those on probation are what others predict, half are left out altogether: the two ways for
     a cue to be new.
+
+    Attributes:
+        unlearnt: what the channels know of cues that were not learnt, as far as it is known.
     """
 
     def __init__(
@@ -208,7 +219,7 @@ class _Kept:
         if held_out is not None:
             self._held_out[held_out] = True
         self._learnt = np.flatnonzero(met & ~self._held_out)
-        self._unlearnt: Regime = UNTESTED if trust is None else trust.unlearnt
+        self.unlearnt: Regime = UNTESTED if trust is None else trust.unlearnt
         self._probation = np.empty(0, np.int64)
         if objective is None:
             return
@@ -224,14 +235,19 @@ class _Kept:
         if self._objective is None or not len(self._probation):
             return
         asked = ~(self._objective.hidden | self._objective.targets_only)
-        self._unlearnt = self._fit(model, vectors, self._probation, asked)
+        self.unlearnt = self._fit(model, vectors, self._probation, asked)
         self._objective.hidden[:] = False
         self._objective.targets_only[:] = self._held_out
         self._probation = np.empty(0, np.int64)
 
+    def end(self, unlearnt: Regime | None) -> None:
+        """Ends the probation with what was found before an interruption."""
+        self.unlearnt = self.unlearnt if unlearnt is None else unlearnt
+        self._probation = np.empty(0, np.int64)
+
     def trust(self, model: Predictor, vectors: Float32) -> Trust:
         """What recall may trust in, after the training."""
-        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self._unlearnt)
+        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self.unlearnt)
 
     def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
         def keys(places: Int64) -> Float32:
@@ -240,7 +256,8 @@ class _Kept:
         return fit_regime(vectors, keys, self._associations, cues, asked, self._random)
 
 
-def _new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:
+def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:
+    """An untrained predictor as the configuration says."""
     assert config.hidden
     code = config.code if config.objective == "joint" else 0
     return Predictor(PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code), generator)
@@ -275,7 +292,8 @@ def choose_device(device: str) -> torch.device:
     return place
 
 
-def _uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
+def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
+    """Whether to train in bfloat16 there."""
     if config.precision != "auto":
         return config.precision == "bfloat16"
     if place.type == "cuda":
@@ -284,11 +302,26 @@ def _uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
     return bool(torch.cpu._is_amx_tile_supported())
 
 
+def check_processes(time_budget: float | None) -> None:
+    """Refuses what several processes could not do alike.
+
+    Raises:
+        InvalidInput: a time budget, by which each would train differently.
+    """
+    if time_budget is not None and processes() > 1:
+        raise InvalidInput(
+            f"Got time_budget={time_budget} in {processes()} processes, whose clocks differ.",
+            "time_budget=None",
+            "Use FitConfig(passes=...).",
+        )
+
+
 def _cosine(start: float, end: float, done: float) -> float:
     return end + (start - end) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _check_finite(losses: list[float]) -> None:
+def check_finite(losses: list[float]) -> None:
+    """Raises TrainingDiverged if the last of the losses is not finite."""
     if not math.isfinite(losses[-1]):
         raise TrainingDiverged(
             f"The loss became {losses[-1]} in pass {len(losses)}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,27 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
         twice = Counter(names).most_common(1)[0][0]
         raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "an id of its own for each", "Rename one.")
     return episodes
+
+
+def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: int) -> Iterator[list[Episode]]:
+    """Checks trajectories as they come, about so many states at a time.
+
+    Raises:
+        InvalidInput: as of ``read_trajectories``; what came before was yielded.
+    """
+    episodes: dict[str, Episode] = {}
+    waiting = 0
+    for at, trajectory in enumerate(trajectories):
+        episode = _read(trajectory, f"trajectory {at}", dim)
+        if episode.id in episodes:
+            raise InvalidInput(f"Got two trajectories with the id {episode.id!r}.", "an id each", "Rename one.")
+        episodes[episode.id] = episode
+        waiting += len(episode.ids)
+        if waiting >= states:
+            yield list(episodes.values())
+            episodes, waiting = {}, 0
+    if episodes:
+        yield list(episodes.values())
 
 
 def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:

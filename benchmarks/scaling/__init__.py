@@ -1,0 +1,1 @@
+"""Growth: cost and recall from 100 thousand memories up (docs/scaling.md)."""

@@ -1,13 +1,22 @@
 """Vector backends behind one contract (``base.py``)."""
 
+from pathlib import Path
+
 from pam_retriever.backends.base import Backend
 from pam_retriever.backends.exact import ExactBackend
 from pam_retriever.backends.faiss import FaissBackend
+from pam_retriever.backends.part import FirstPart, describe, share
 from pam_retriever.errors import InvalidInput
 
 
-def make_backend(name: str, width: int) -> Backend:
-    """A new backend by name: "exact", "faiss", or "faiss:flat", "faiss:hnsw", "faiss:ivf".
+def make_backend(name: str, width: int, folder: Path | None = None) -> Backend:
+    """A new backend by name.
+
+    Args:
+        name: "exact", or "faiss" (flat, HNSW or IVF by size), or one of them: "faiss:flat", "faiss:hnsw", "faiss:ivf".
+            With ",fp16", ",sq8" or (IVF only) ",pq", keys are compressed in memory, such as "faiss:ivf,sq8".
+        width: length of a key.
+        folder: for the full keys of a compressed index; None for a temporary file.
 
     Raises:
         InvalidInput: for any other name.
@@ -15,8 +24,8 @@ def make_backend(name: str, width: int) -> Backend:
     engine, _, kind = name.partition(":")
     if engine == "exact" and not kind:
         return ExactBackend(width)
-    if engine == "faiss" and kind in ("", "auto", "flat", "hnsw", "ivf"):
-        return FaissBackend(width, kind or "auto")  # type: ignore[arg-type]
+    if engine == "faiss":
+        return FaissBackend(width, kind or "auto", folder)
     raise InvalidInput(
         f"Got backend={name!r}.",
         "'faiss' (chooses by size), 'faiss:flat', 'faiss:hnsw', 'faiss:ivf' or 'exact'",
@@ -24,4 +33,4 @@ def make_backend(name: str, width: int) -> Backend:
     )
 
 
-__all__ = ["Backend", "ExactBackend", "FaissBackend", "make_backend"]
+__all__ = ["Backend", "ExactBackend", "FaissBackend", "FirstPart", "describe", "make_backend", "share"]

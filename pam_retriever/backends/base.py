@@ -14,7 +14,9 @@ class Backend(Protocol):
     A row that was removed never comes back from a search.
     """
 
-    kind: str
+    @property
+    def kind(self) -> str:
+        """What it is now: "exact", "flat", "hnsw", "ivf", or an engine's name."""
 
     def __len__(self) -> int:
         """How many rows are stored."""

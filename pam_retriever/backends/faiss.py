@@ -1,33 +1,40 @@
-"""FAISS in memory: flat, HNSW or IVF, by name or by size.
+"""FAISS: flat, HNSW or IVF, with keys as they are or compressed, by name or by size.
 
-Rows are kept apart from FAISS's own positions, so that every index type gets the same promises:
-a removed row never comes back, a replaced row has only its new key, and no row is renumbered.
+Rows are kept apart from FAISS's own places, so that every index type gets the same promises: a removed row never
+comes back, a replaced row has only its new key, and no row is renumbered. A compressed index finds candidates, which
+are ranked again by the full keys of a memory-mapped file: the scores are exact, whatever the code.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
 
+from pam_retriever.backends.choice import Choice, choose, read_kind
+from pam_retriever.backends.keyfile import KeyFile
+from pam_retriever.backends.places import Places
 from pam_retriever.backends.scan import WORTH_IT_FROM, scan
-from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32, Int64
 
-Kind = Literal["auto", "flat", "hnsw", "ivf"]
+log = logging.getLogger(__name__)
 
-# Sizes at which "auto" changes its mind: a scan of 100,000 keys still takes milliseconds, and
-# above a million the HNSW graph costs more memory and building time than it saves.
-FLAT_UP_TO = 100_000
-HNSW_UP_TO = 1_000_000
-IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys a cell
-
-HNSW_NEIGHBOURS, HNSW_BUILD, HNSW_SEARCH = 32, 100, 128
+HNSW_BUILD, HNSW_SEARCH = 100, 128
 IVF_PROBED_SHARE = 0.15
+PROBED = 2.5  # times the square root of the cells of a compressed index, which has more of them (docs/scaling.md)
 SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
-DENSE_SPAN = 1_000_000  # rows up to so far apart, and four times as many as there are, are numbered in a table
 DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
+TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
+CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
+AT_ONCE = 100_000  # keys that are moved at once
+# how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
+CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
+RANKED_AT_ONCE = 32_000_000  # numbers
 
 
 class FaissBackend:
@@ -35,92 +42,131 @@ class FaissBackend:
 
     Args:
         width: length of a key.
-        kind: "flat" (exact), "hnsw", "ivf", or "auto": flat up to 100,000 rows,
-            HNSW up to a million, IVF above.
+        kind: "flat" (exact), "hnsw", "ivf", or "auto" by size; with ",fp16", ",sq8" or ",pq" (ivf only) to
+            compress the keys in memory and keep the full ones on disk. See ``choice``.
+        folder: for the full keys of a compressed index; None for a temporary file.
+
+    Attributes:
+        width: length of a key.
+        kind: "flat", "hnsw" or "ivf": what it is now.
+        choice: the same with its code, and why.
+        probed: how many of IVF's cells are looked through for a query; more find more and take longer. None: by size.
 
     Raises:
         InvalidInput: for any other kind.
     """
 
-    def __init__(self, width: int, kind: Kind = "auto") -> None:
-        if kind not in ("auto", "flat", "hnsw", "ivf"):
-            raise InvalidInput(
-                f"Got the FAISS index kind {kind!r}.",
-                "'auto', 'flat', 'hnsw' or 'ivf'",
-                "Use 'auto' if in doubt.",
-            )
-        self._wanted: Kind = kind
-        self._width = width
+    def __init__(self, width: int, kind: str = "auto", folder: Path | None = None) -> None:
+        self._wanted, self._wanted_code = read_kind(kind)
+        self.width, self._folder = width, folder
+        self.probed: int | None = None
         self._index: Any
-        self._rows: Int64  # place in FAISS -> row, -1 if removed
-        self._place: Int64  # row - self._first -> place in FAISS, -1 if not stored
-        self._sorted: Int64 | None  # the rows in order, where they lie too far apart for a table
-        self._first: int
-        self._dead: int
+        self._places: Places
+        self._full: KeyFile | None
+        self.choice = choose(self._wanted, self._wanted_code, 0, width)
         self._reset(0)
 
     def __len__(self) -> int:
-        return len(self._rows) - self._dead
+        return len(self._places)
 
     def __repr__(self) -> str:
-        return f"FaissBackend({len(self):,} rows of {self._width}, {self.kind}, asked for {self._wanted})"
+        code = f", {self.choice.code}" if self.choice.code else ""
+        return f"FaissBackend({len(self):,} rows of {self.width}, {self.kind}{code}: {self.choice.reason})"
+
+    @property
+    def kind(self) -> str:
+        return self.choice.kind
+
+    @property
+    def bytes(self) -> int:
+        """What keys and places take in memory; the full keys of a compressed index are on disk."""
+        graph = 0
+        if self.kind == "hnsw":
+            graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
+        codes = int(self._index.ntotal) * (self._code_size() + (8 if self.kind == "ivf" else 0))
+        return codes + int(graph) + 4 * self.choice.cells * self.width + self._places.bytes
+
+    def _code_size(self) -> int:
+        index = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
+        return int(index.code_size)
 
     def rebuild(self, rows: Int64, keys: Float32) -> None:
-        self._reset(len(rows))
-        if len(rows):
-            keys = np.ascontiguousarray(keys, np.float32)
-            if not self._index.is_trained:
-                self._index.train(keys)
-            self._append(rows, keys)
+        self.prepare(len(rows), keys)
+        self._append(rows, keys)
+
+    def prepare(self, size: int, sample: Float32) -> None:
+        """Empties it, for ``size`` keys like those of ``sample`` (n, width), to be added batch by batch."""
+        self._reset(size)
+        if size and not self._index.is_trained:
+            sample = np.ascontiguousarray(sample[:: max(1, len(sample) // sample_size(self.choice))], np.float32)
+            if self.kind == "ivf":
+                clustering = faiss.extract_index_ivf(self._index)
+                clustering.cp.niter, clustering.cp.min_points_per_centroid = CLUSTERING_ROUNDS, 1
+            self._index.train(sample)
 
     def add(self, rows: Int64, keys: Float32) -> None:
+        if not len(rows):
+            return
         self.remove(rows)
         after = len(self) + len(rows)
-        outgrown = self.kind == "ivf" and after > 4 * self._trained_on
-        if self._kind_for(after) != self.kind or outgrown:
-            stored = self._rows[self._rows >= 0]
-            self.rebuild(np.concatenate([stored, rows]), np.concatenate([self.keys(stored), keys]))
+        wanted = choose(self._wanted, self._wanted_code, after, self.width)
+        outgrown = (self.choice.code or self.kind == "ivf") and after > 4 * self._trained_for
+        if (wanted.kind, wanted.code) != (self.kind, self.choice.code) or outgrown:
+            self._rebuild_with(rows, np.ascontiguousarray(keys, np.float32))
         else:
             self._append(rows, np.ascontiguousarray(keys, np.float32))
 
     def remove(self, rows: Int64) -> None:
-        places = self._places(rows)
+        places = self._places.of(rows)
         places = places[places >= 0]
         if not len(places):
             return
-        if self.kind == "flat":
+        if self._is_plain:
             self._index.remove_ids(faiss.IDSelectorBatch(places))
-            self._rows = np.delete(self._rows, places)
-            self._number()
+            self._places.drop(places)
             return
-        if self._sorted is None:
-            self._place[self._rows[places] - self._first] = -1
-        self._rows[places] = -1
-        self._dead += len(places)
-        if self._dead > DEAD_SHARE * len(self._rows):
-            stored = self._rows[self._rows >= 0]
-            self.rebuild(stored, self.keys(stored))
+        self._places.empty(places)
+        if self._places.dead > DEAD_SHARE * len(self._places.rows):
+            self._rebuild_with(np.empty(0, np.int64), np.empty((0, self.width), np.float32))
 
     def keys(self, rows: Int64) -> Float32:
-        keys: Float32 = self._index.reconstruct_batch(self._places(rows))
-        return keys
+        return self._keys_at(self._places.of(rows))
 
     def search(self, queries: Float32, k: int, allowed: Int64 | None = None) -> tuple[Float32, Int64]:
         queries = np.ascontiguousarray(queries, np.float32)
         if allowed is not None:
-            allowed = allowed[self._places(allowed) >= 0]
+            allowed = allowed[self._places.of(allowed) >= 0]
             k = min(k, len(allowed))
-            if len(allowed) <= max(SCAN_UP_TO, len(self) // 5):
+            if len(allowed) <= max(SCAN_UP_TO, 0 if self._full else len(self) // 5):
                 return self._scan(queries, k, allowed)
         k = min(k, len(self))
         if k == 0:
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
-        if self.kind == "flat" and allowed is None and len(queries) >= WORTH_IT_FROM:
+        if self._is_plain and allowed is None and len(queries) >= WORTH_IT_FROM:
             scores, places = scan(queries, self._flat_keys(), k)
-            return scores, self._rows[places]
-        scores, places = self._index.search(queries, k, params=self._parameters(k, allowed))
-        found = places >= 0
-        return np.where(found, scores, -np.inf), np.where(found, self._rows[places], -1)
+            return scores, self._places.rows[places]
+        times, more = CANDIDATES[self.choice.code]
+        candidates = min(times * k + more, len(self._places.rows))
+        scores, places = self._index.search(queries, candidates, params=self._parameters(candidates, allowed))
+        if self._full is not None:
+            scores, places = self._ranked(queries, places, k)
+        if places.size and places.min() < 0:
+            found = places >= 0
+            return np.where(found, scores, -np.inf), np.where(found, self._places.rows[places], -1)
+        return scores, self._places.rows[places]
+
+    def _ranked(self, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
+        """The ``k`` best of the candidates (Q, n) by the full keys."""
+        assert self._full is not None
+        some = max(1, RANKED_AT_ONCE // (places.shape[1] * self.width))
+        if len(queries) > some:
+            done = [self._ranked(queries[p], places[p], k) for p in parts(len(queries), some)]
+            return np.concatenate([scores for scores, _ in done]), np.concatenate([found for _, found in done])
+        keys = self._full[places]  # (Q, n, width); whatever lies at -1 is not taken
+        scores = np.where(places < 0, -np.inf, np.matmul(keys, queries[:, :, None])[..., 0])
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        query = np.arange(len(queries))[:, None]  # several times as fast as take_along_axis
+        return scores[query, best], places[query, best]
 
     def _scan(self, queries: Float32, k: int, allowed: Int64) -> tuple[Float32, Int64]:
         if k == 0:
@@ -128,94 +174,117 @@ class FaissBackend:
         scores, places = faiss.knn(queries, self.keys(allowed), k, metric=faiss.METRIC_INNER_PRODUCT)
         return scores, allowed[places]
 
+    @property
+    def _is_plain(self) -> bool:
+        """Flat and uncompressed: exact, and the one kind that can drop a place."""
+        return self.kind == "flat" and not self.choice.code
+
     def _flat_keys(self) -> Float32:
         """(n, width) the keys where FAISS keeps them, not copied."""
         count = int(self._index.ntotal)
-        keys: Float32 = faiss.rev_swig_ptr(self._index.get_xb(), count * self._width)
-        return keys.reshape(count, self._width)
+        keys: Float32 = faiss.rev_swig_ptr(self._index.get_xb(), count * self.width)
+        return keys.reshape(count, self.width)
+
+    def _keys_at(self, places: Int64) -> Float32:
+        keys: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
+        return keys
 
     def _parameters(self, k: int, allowed: Int64 | None) -> Any:
         """FAISS's search parameters: how wide to look, and which places may be found."""
         selector = None
-        if allowed is not None or self._dead:
-            mask = self._rows >= 0
+        if allowed is not None or self._places.dead:
+            mask = self._places.alive()
             if allowed is not None:
-                mask = np.zeros(len(self._rows), bool)
-                mask[self._places(allowed)] = True
+                mask = np.zeros(len(mask), bool)
+                mask[self._places.of(allowed)] = True
             selector = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
         if self.kind == "hnsw":
             return faiss.SearchParametersHNSW(sel=selector, efSearch=max(HNSW_SEARCH, 2 * k))
         if self.kind == "ivf":
-            probed = max(4, int(self._index.nlist * IVF_PROBED_SHARE))
-            return faiss.SearchParametersIVF(sel=selector, nprobe=probed)
+            return faiss.SearchParametersIVF(sel=selector, nprobe=self._probed())
         return faiss.SearchParameters(sel=selector) if selector is not None else None
 
-    def _kind_for(self, size: int) -> str:
-        if self._wanted == "ivf":
-            return "ivf" if size >= IVF_FROM else "flat"
-        if self._wanted != "auto":
-            return self._wanted
-        if size <= FLAT_UP_TO:
-            return "flat"
-        return "hnsw" if size <= HNSW_UP_TO else "ivf"
+    def _probed(self) -> int:
+        cells = self.choice.cells
+        return self.probed or max(4, int(PROBED * cells**0.5 if self.choice.code else IVF_PROBED_SHARE * cells))
 
     def _reset(self, size: int) -> None:
         """An empty index of the kind that fits ``size`` rows."""
-        self.kind = self._kind_for(size)
-        self._trained_on = size
-        self._rows = np.empty(0, np.int64)
-        self._dead = 0
-        self._number()
-        metric = faiss.METRIC_INNER_PRODUCT
+        choice = choose(self._wanted, self._wanted_code, size, self.width)
+        if (choice.kind, choice.code) != (self.kind, self.choice.code):
+            log.info("%s keys of %s: %s, because %s", f"{size:,}", self.width, choice.factory, choice.reason)
+        self.choice, self._trained_for = choice, size
+        self._places = Places()
+        self._index = faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT)
+        self._full = KeyFile(self.width, self._folder) if choice.code else None
         if self.kind == "hnsw":
-            self._index = faiss.IndexHNSWFlat(self._width, HNSW_NEIGHBOURS, metric)
             self._index.hnsw.efConstruction = HNSW_BUILD
-        elif self.kind == "ivf":
-            cells = int(np.sqrt(size))
-            self._index = faiss.index_factory(self._width, f"IVF{cells},Flat", metric)
+        elif self.kind == "ivf" and not choice.code:
             self._index.set_direct_map_type(faiss.DirectMap.Array)
-        else:
-            self._index = faiss.IndexFlat(self._width, metric)
+
+    # ---- on disk
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Writes a compressed index beside its full keys, where they are; returns what ``restore`` needs to know."""
+        assert self._full is not None and self._full.name is not None
+        name = self._full.name.removesuffix(".f32").replace("keys", "ann")
+        faiss.write_index(self._index, str(folder / f"{name}.faiss"))
+        np.save(folder / f"{name}.rows.npy", self._places.rows)
+        self._full.keep()
+        return {
+            "name": name,
+            "width": self.width,
+            "keys": len(self._full),
+            "choice": asdict(self.choice),
+            "trained_for": self._trained_for,
+        }
+
+    def restore(self, folder: Path, saved: dict[str, Any], read_only: bool) -> None:
+        """Takes over what ``save`` wrote; the codes are read into memory, the full keys are mapped.
+
+        Raises:
+            OSError, RuntimeError, ValueError, TypeError, KeyError: it is not there, or not what was saved.
+        """
+        name, keys = str(saved["name"]), int(saved["keys"])
+        rows = np.load(folder / f"{name}.rows.npy", allow_pickle=False)
+        index = faiss.read_index(str(folder / f"{name}.faiss"))
+        if saved["width"] != self.width or not len(rows) == index.ntotal == keys:
+            raise ValueError(f"{name} does not hold what was saved")
+        self._full = KeyFile(self.width, folder, f"{name.replace('ann', 'keys')}.f32", keys, read_only)
+        self._index, self._places, self.choice = index, Places(rows), Choice(**saved["choice"])
+        self._trained_for = int(saved["trained_for"])
 
     def _append(self, rows: Int64, keys: Float32) -> None:
-        first_place = len(self._rows)
-        self._index.add(keys)
-        self._rows = np.concatenate([self._rows, rows])
-        if first_place and self._sorted is None and self._is_dense(rows):
-            beyond = int(rows.max()) - self._first + 1 - len(self._place)
-            if beyond > 0:
-                self._place = np.concatenate([self._place, np.full(beyond, -1, np.int64)])
-            self._place[rows - self._first] = np.arange(first_place, len(self._rows))
-        else:
-            self._number()
-
-    def _number(self) -> None:
-        """Makes the inverse of ``_rows``: row - first row -> place, -1 if not stored; sorted rows if far apart."""
-        stored = np.flatnonzero(self._rows >= 0)
-        rows = self._rows[stored]
-        self._first = int(rows.min()) if len(rows) else 0
-        if self._is_dense(rows):
-            self._sorted = None
-            self._place = np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64)
-            self._place[rows - self._first] = stored
-        else:
-            order = np.argsort(rows)
-            self._sorted, self._place = rows[order], stored[order]
-
-    def _is_dense(self, rows: Int64) -> bool:
-        """Whether a table over all row numbers up to the last of ``rows`` is no waste."""
         if not len(rows):
-            return True
-        return int(rows.min()) >= self._first and int(rows.max()) - self._first < DENSE_SPAN + 4 * len(self._rows)
+            return
+        keys = np.ascontiguousarray(keys, np.float32)
+        self._index.add(keys)
+        if self._full is not None:
+            self._full.append(keys)
+        self._places.append(rows)
 
-    def _places(self, rows: Int64) -> Int64:
-        """(n,) where ``rows`` lie in FAISS, -1 for those that are not stored."""
-        if self._sorted is not None:
-            at = np.minimum(np.searchsorted(self._sorted, rows), len(self._sorted) - 1)
-            places = self._place[at]
-            return np.where((self._sorted[at] == rows) & (self._rows[places] == rows), places, -1)
-        offsets = rows - self._first
-        known = (offsets >= 0) & (offsets < len(self._place))
-        places = np.full(len(rows), -1, np.int64)
-        places[known] = self._place[offsets[known]]
-        return places
+    def _rebuild_with(self, rows: Int64, keys: Float32) -> None:
+        """Builds it anew, of what is stored and more, without the removed; never all keys in memory at once."""
+        stored, index, full = self._places.stored(), self._index, self._full
+        stored_rows, size = self._places.rows[stored], len(stored) + len(rows)
+
+        def old_keys(places: Int64) -> Float32:
+            kept: Float32 = index.reconstruct_batch(places) if full is None else full[places]
+            return kept
+
+        most = sample_size(choose(self._wanted, self._wanted_code, size, self.width))
+        few = stored[:: max(1, len(stored) // most)]
+        self.prepare(size, np.concatenate([old_keys(few), keys[: max(most - len(few), 0)]]) if len(few) else keys)
+        for part in parts(len(stored)):
+            self._append(stored_rows[part], old_keys(stored[part]))
+        self._append(rows, keys)
+
+
+def sample_size(choice: Choice) -> int:
+    """How many keys an index is trained on."""
+    return max(TRAINED_ON * choice.cells, SAMPLED)
+
+
+def parts(count: int, size: int = AT_ONCE) -> Iterator[slice]:
+    """Slices that cover ``count`` things, ``size`` at a time."""
+    return (slice(at, min(at + size, count)) for at in range(0, count, size))

@@ -7,7 +7,7 @@ Everything in memory (the ANN indexes) is derived from it and can be rebuilt.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from pam_retriever.storage import words
@@ -38,6 +38,8 @@ class Documents:
         StorageError: the disk or its permissions are in the way.
     """
 
+    DERIVED = "ann"  # the setting that names an index that is kept beside the database; see ``kept``
+
     def __init__(self, path: Path | None = None, mode: Mode = "create") -> None:
         self.database = Database(path, SCHEMA, mode)
         self.memories = Memories(self.database)
@@ -66,9 +68,12 @@ class Documents:
             self.close()
             raise
 
-    def transaction(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """All that is written inside is committed together, or not at all; see ``Database.transaction``."""
-        return self.database.transaction()
+        with self.database.transaction():
+            self.settings.remove(self.DERIVED)  # an index that was kept is not one of what is stored any more
+            yield
 
     def forget(self, rows: Int64) -> None:
         """Removes memories by row, their steps, and trajectories of which less than two steps are left."""

@@ -45,6 +45,11 @@ class Trajectories:
         count: int = self._database.fetch("SELECT count(*) FROM trajectories")[0][0]
         return count
 
+    def memories(self) -> int:
+        """How many memories were experienced."""
+        count: int = self._database.fetch("SELECT count(DISTINCT row) FROM steps")[0][0]
+        return count
+
     def last_number(self) -> int:
         """The highest number that a trajectory ever had; 0 before the first."""
         found = self._database.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
@@ -84,13 +89,30 @@ class Trajectories:
             "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
             [to_json(list(without))],
         )
-        rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
-        return (
-            np.array(rows, np.int64),
-            np.array(trajectories, np.int64),
-            np.array(positions, np.int64),
-            np.array(salience, np.float32),
+        return _columns(found)
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """The numbers of all trajectories, rising, and how many steps each has."""
+        found = self._database.fetch("SELECT trajectory, count(*) FROM steps GROUP BY trajectory ORDER BY trajectory")
+        numbers, lengths = zip(*found, strict=True) if found else ((), ())
+        return np.array(numbers, np.int64), np.array(lengths, np.int64)
+
+    def between(self, first: int, last: int) -> tuple[Int64, Int64, Int64, Float32]:
+        """The steps of the trajectories numbered ``first`` to ``last``, as of ``experienced``."""
+        found = self._database.fetch(
+            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
+            "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position",
+            [first, last],
         )
+        return _columns(found)
+
+    def not_in_any(self, rows: Int64) -> Int64:
+        """Those of ``rows`` that no trajectory holds."""
+        found = self._database.fetch(
+            "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM steps WHERE row = value)",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([row for (row,) in found], np.int64)
 
     def experienced_when(self) -> Times:
         """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
@@ -138,3 +160,13 @@ class Trajectories:
         for row, trajectory, cue, cue_at, hit_at in found:
             meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
         return meetings
+
+
+def _columns(found: list[Any]) -> tuple[Int64, Int64, Int64, Float32]:
+    rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
+    return (
+        np.array(rows, np.int64),
+        np.array(trajectories, np.int64),
+        np.array(positions, np.int64),
+        np.array(salience, np.float32),
+    )

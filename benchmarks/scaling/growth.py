@@ -1,0 +1,214 @@
+"""``python -m benchmarks.scaling.growth SIZE``: what an index of SIZE memories costs, step by step, on one core.
+
+Add, fit one pass part by part, recall (speed, and recall@10 of the look-up against an exact scan), memory, reopen. One
+process a size, so that its memory is its own; ``--plot`` fits the exponents over all sizes that were run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import torch
+
+from benchmarks import report
+from benchmarks.scaling.world import LENGTH, World
+from pam_retriever import FitConfig, PredictiveAssociativeIndex, learning, streamed
+
+Clock = tuple[float, float]
+PARTS = ("add", "store trajectories", "train", "switch over", "reopen")
+HIDDEN, BUFFER, BATCH, QUERIES = 512, 100_000, 50_000, 300
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("memories", type=int, nargs="?")
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--backend", default="faiss:ivf,sq8")
+    parser.add_argument("--folder", type=Path, help="on whose disk; that of temporary files if left out")
+    parser.add_argument("--plot", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.plot:
+        plot()
+        return
+    faiss.omp_set_num_threads(1)
+    torch.set_num_threads(1)
+    folder = Path(tempfile.mkdtemp(dir=arguments.folder))
+    try:
+        result = run(folder / "index", World(arguments.memories, arguments.dim), arguments.backend)
+    finally:
+        shutil.rmtree(folder)
+    print(json.dumps(result, indent=1))
+    print(f"written to {report.write(f'scaling/growth_{arguments.memories}', result)}")
+
+
+def now() -> Clock:
+    """Wall and processor time: this machine's core is shared, and a wall clock counts the others' work too."""
+    return time.perf_counter(), time.process_time()
+
+
+def add_up(result: dict[str, Any], name: str, started: Clock) -> None:
+    wall, cpu = now()
+    result["seconds"][name] = result["seconds"].get(name, 0.0) + wall - started[0]
+    result["cpu_seconds"][name] = result["cpu_seconds"].get(name, 0.0) + cpu - started[1]
+
+
+def run(path: Path, world: World, backend: str) -> dict[str, Any]:
+    result: dict[str, Any] = {"memories": world.memories, "dim": world.dim, "backend": backend}
+    result["seconds"], result["cpu_seconds"] = {}, {}
+    # the cost of adding and telling apart from that of the ANN index, which is built once, at the end
+    with PredictiveAssociativeIndex.open(path, dim=world.dim, backend=backend) as index:
+        at = 0
+        for chunk in world.chunks(BATCH):
+            ids = [str(number) for number in range(at, at + len(chunk))]
+            started = now()
+            index.add(chunk, ids)
+            add_up(result, "add", started)
+            at += len(chunk)
+        print("added", result["seconds"], flush=True)
+        walks = ([str(n) for n in range(s, s + LENGTH)] for s in range(0, world.memories, LENGTH))
+        config = FitConfig(passes=1, hidden=HIDDEN)
+        clocks: list[Clock] = []
+        learn = streamed.train_in_parts
+
+        def timed(*arguments: Any, **settings: Any) -> Any:
+            clocks.append(now())
+            learnt = learn(*arguments, **settings)
+            clocks.append(now())
+            return learnt
+
+        learning.train_in_parts = timed
+        clocks.insert(0, now())
+        fitted = index.fit(walks, config=config, buffer=BUFFER, progress=False)
+        clocks.append(now())
+        for name, before, after in zip(
+            ("store trajectories", "train", "switch over"), clocks, clocks[1:], strict=False
+        ):
+            result["seconds"][name], result["cpu_seconds"][name] = after[0] - before[0], after[1] - before[1]
+        result["fit"] = {"steps": fitted.steps, "parameters": fitted.parameters, "loss": fitted.losses[-1]}
+        result["peak_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print("fitted", result["seconds"], flush=True)
+        result["look_up"] = look_up(index)
+        result["recall"] = recall(index, world)
+        backend_ = index._bank.associative
+        result["bytes_a_memory"] = backend_.bytes / world.memories
+        result["resident_bytes"] = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        started = now()
+    add_up(result, "close", started)
+    result["disk_bytes"] = sum(file.stat().st_size for file in path.iterdir())
+    started = now()
+    with PredictiveAssociativeIndex.open(path) as index:
+        add_up(result, "reopen", started)
+        assert len(index.recall("0", k=10)) == 10
+    return result
+
+
+def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
+    """Recall@10 of the compressed look-up against an exact scan of the same keys, and its speed."""
+    backend, bank = index._bank.associative, index._bank
+    rows = np.arange(1, len(index) + 1)
+    random = np.random.default_rng(3)
+    keys = backend.keys(np.sort(random.choice(rows, QUERIES, replace=False)))
+    dim = bank.dim
+    p, f, e = keys[:, :dim], keys[:, dim : 2 * dim], keys[:, 2 * dim :]
+    zero = np.zeros_like
+    asked = {
+        "similarity": np.concatenate([p, zero(f), zero(e)], axis=1),
+        "learnt": np.concatenate([0.25 * f, 0.25 * p + 0.5 * f, 4 * e], axis=1),
+        "not learnt": np.concatenate([8 * f, 12 * p + 4 * f, zero(e)], axis=1),
+    }
+    best = {name: (np.full((QUERIES, 10), -np.inf), np.full((QUERIES, 10), -1)) for name in asked}
+    for part in np.array_split(rows, -(-len(rows) // 50_000)):
+        stored = backend.keys(part)
+        for name, queries in asked.items():
+            scores = queries @ stored.T
+            top = np.argpartition(-scores, 10, axis=1)[:, :10]
+            both = np.concatenate([best[name][0], np.take_along_axis(scores, top, axis=1)], axis=1)
+            which = np.concatenate([best[name][1], part[top]], axis=1)
+            order = np.argsort(-both, axis=1)[:, :10]
+            best[name] = np.take_along_axis(both, order, axis=1), np.take_along_axis(which, order, axis=1)
+    result = {}
+    for name, queries in asked.items():
+        times, hits = [], []
+        for at in range(QUERIES):
+            started = now()
+            found = backend.search(queries[at : at + 1], 10)[1]
+            times.append(since(started))
+            hits.append(np.isin(found[0], best[name][1][at]).mean())
+        result[name] = {"recall@10": float(np.mean(hits)), **quantiles(times)}
+    return result
+
+
+def recall(index: PredictiveAssociativeIndex, world: World) -> dict[str, Any]:
+    """The speed of the default recall by id and by a noisy vector, and how many associates it finds."""
+    random = np.random.default_rng(4)
+    chosen = random.integers(0, world.memories, QUERIES)
+    by_id, by_vector, found = [], [], []
+    for cue in chosen.tolist():
+        started = now()
+        hits = index.recall(str(cue), k=10)
+        by_id.append(since(started))
+        first = cue - cue % LENGTH
+        near = {n for n in range(max(first, cue - 5), min(first + LENGTH, cue + 6)) if n != cue}
+        found.append(len(near & {int(hit.id) for hit in hits}) / len(near))
+        vector = index.get([str(cue)])[0].vector
+        vector = vector + 0.03 * random.standard_normal(world.dim) * np.linalg.norm(vector) / np.sqrt(world.dim / 128)
+        started = now()
+        index.recall(vector.astype(np.float32), k=10)
+        by_vector.append(since(started))
+    return {"by id": {**quantiles(by_id), "associates found": float(np.mean(found))}, "by vector": quantiles(by_vector)}
+
+
+def since(started: Clock) -> Clock:
+    wall, cpu = now()
+    return wall - started[0], cpu - started[1]
+
+
+def quantiles(times: list[Clock]) -> dict[str, float]:
+    (p50, p99), (cpu50, cpu99) = np.quantile(np.array(times), [0.5, 0.99], axis=0).T
+    return {"p50_ms": 1e3 * p50, "p99_ms": 1e3 * p99, "p50_cpu_ms": 1e3 * cpu50, "p99_cpu_ms": 1e3 * cpu99}
+
+
+def plot() -> None:
+    """Log-log exponents over all sizes, and the figure."""
+    import matplotlib.pyplot as plt
+
+    files = report.RESULTS.glob("scaling/growth_[0-9]*.json")
+    runs = sorted((json.loads(file.read_text()) for file in files), key=lambda run: run["memories"])
+    sizes = np.array([run["memories"] for run in runs], float)
+    costs = {
+        **{f"{name} (s)": [run["cpu_seconds"][name] for run in runs] for name in PARTS},
+        "recall by id, p50 (ms)": [run["recall"]["by id"]["p50_cpu_ms"] for run in runs],
+        "recall by vector, p50 (ms)": [run["recall"]["by vector"]["p50_cpu_ms"] for run in runs],
+        "peak memory (GB)": [run["peak_bytes"] / 1e9 for run in runs],
+        "disk (GB)": [run["disk_bytes"] / 1e9 for run in runs],
+    }
+    large = sizes >= 100_000  # below, what does not grow with the size weighs too much
+    lines = {
+        name: np.polyfit(np.log(sizes[large]), np.log(np.array(values)[large]), 1) for name, values in costs.items()
+    }
+    exponents = {name: float(line[0]) for name, line in lines.items()}
+    figure, axes = plt.subplots(figsize=(7, 5))
+    for name, values in costs.items():
+        axes.loglog(sizes, values, marker="o", label=f"{name}: n^{exponents[name]:.2f}")
+    axes.set_xlabel("memories")
+    axes.legend(fontsize=8)
+    axes.grid(visible=True, alpha=0.3)
+    figure.tight_layout()
+    picture = Path(__file__).parents[2] / "docs" / "images" / "scaling_growth.png"
+    figure.savefig(picture, dpi=110)
+    path = report.write("scaling/growth", {"sizes": sizes.tolist(), "costs": costs, "exponents_from_100000": exponents})
+    print(exponents, f"written to {path} and {os.path.relpath(picture)}")
+
+
+if __name__ == "__main__":
+    main()

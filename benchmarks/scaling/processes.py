@@ -1,0 +1,78 @@
+"""``torchrun --nproc-per-node N -m benchmarks.scaling.processes``: one training by N processes.
+
+Quality and what is sent; run with N = 1 and N = 2, the second prints both side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from benchmarks import report
+from benchmarks.scaling.world import LENGTH, World
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.channels import MODES
+from pam_retriever.training import Loop
+
+MEMORIES, DIM, CUES = 10_000, 128, 500
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    loops: list[Loop] = []
+    made = Loop.__init__
+
+    def kept(self: Loop, *arguments: Any) -> None:
+        made(self, *arguments)
+        loops.append(self)
+
+    Loop.__init__ = kept
+    results = []
+    for seed in range(3):
+        index = PredictiveAssociativeIndex(DIM, "exact")
+        index.add(World(MEMORIES, DIM).states(), ids=[str(number) for number in range(MEMORIES)])
+        walks = [[str(n) for n in range(s, s + LENGTH)] for s in range(0, MEMORIES, LENGTH)]
+        started = time.perf_counter()
+        fitted = index.fit(walks, config=FitConfig(passes=20, hidden=512), seed=seed, device="cpu", progress=False)
+        acting = loops[-1].acting
+        sent = {"bytes": getattr(acting, "bytes", 0), "communication_seconds": getattr(acting, "seconds", 0.0)}
+        results.append(
+            {
+                "seed": seed,
+                "recall@10 of associates": associates_found(index),
+                "loss": fitted.losses[-1],
+                "steps": fitted.steps,
+                "train_seconds": fitted.seconds,
+                "fit_seconds": time.perf_counter() - started,
+                **sent,
+                "bytes_a_step": sent["bytes"] / fitted.steps,
+                "communication_share": sent["communication_seconds"] / fitted.seconds,
+            }
+        )
+        if dist.get_rank() == 0:
+            print(json.dumps(results[-1], indent=1), flush=True)
+    if dist.get_rank() == 0:
+        size = dist.get_world_size()
+        print(report.write(f"scaling/processes_{size}", {"processes": size, "memories": MEMORIES, "runs": results}))
+    dist.destroy_process_group()
+
+
+def associates_found(index: PredictiveAssociativeIndex) -> float:
+    """Of what was experienced within the window, the share among the ten hits of the network alone."""
+    cues = np.random.default_rng(1).choice(MEMORIES, CUES, replace=False).tolist()
+    found = []
+    for cue, hits in zip(cues, index.recall([str(c) for c in cues], k=10, channels=MODES["association"]), strict=True):
+        first = cue - cue % LENGTH
+        near = {n for n in range(max(first, cue - 5), min(first + LENGTH, cue + 6)) if n != cue}
+        found.append(len(near & {int(hit.id) for hit in hits}) / len(near))
+    return float(np.mean(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Which FAISS index fits how many keys, in how many bytes each, and why."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pam_retriever.errors import InvalidInput
+
+KINDS, CODES = ("auto", "flat", "hnsw", "ivf"), ("fp16", "sq8", "pq")
+
+# Sizes at which "auto" changes its mind: a scan of 100,000 keys still takes milliseconds, and
+# above a million the HNSW graph costs more memory and building time than it saves, and float32 keys gigabytes.
+FLAT_UP_TO = 100_000
+HNSW_UP_TO = 1_000_000
+IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys a cell, nor a quantiser
+HNSW_NEIGHBOURS = 32
+GRAPH_OVER_CELLS_FROM = 1_000  # so many cells are searched by a graph while adding
+MOST_CELLS = 16_384  # more take hours to train on one core
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An index that fits.
+
+    Attributes:
+        kind: "flat", "hnsw" or "ivf".
+        code: "fp16", "sq8" or "pq"; "" keeps float32 keys in memory.
+        factory: the same in the language of FAISS's index factory.
+        cells: of an inverted file.
+        reason: why, in words.
+    """
+
+    kind: str
+    code: str
+    factory: str
+    cells: int
+    reason: str
+
+
+def read_kind(name: str) -> tuple[str, str]:
+    """Kind and code of what follows "faiss:", such as "ivf,sq8".
+
+    Raises:
+        InvalidInput: there is no such kind or code, or they do not go together.
+    """
+    found = re.fullmatch(r"(\w+?)(?:,(\w+))?", name or "auto")
+    kind, code = (found[1], found[2] or "") if found else (name, "")
+    if kind not in KINDS or code not in ("", *CODES):
+        raise InvalidInput(
+            f"Got the FAISS index kind {name!r}.",
+            f"one of {', '.join(KINDS)}, on its own or with one of {', '.join(CODES)}, such as 'ivf,sq8'",
+            "Use 'faiss' if in doubt: it chooses by size.",
+        )
+    if code == "pq" and kind in ("flat", "hnsw"):
+        raise InvalidInput(
+            f"Got 'faiss:{name}'.", "'faiss:ivf,pq'", "Product quantisation is of the distances to IVF's cells."
+        )
+    return kind, code
+
+
+def choose(kind: str, code: str, size: int, width: int) -> Choice:
+    """What fits ``size`` keys of ``width`` numbers, as far as it was left open ("auto", "")."""
+    if kind == "auto" and code == "pq":
+        kind = "ivf"
+    if size < IVF_FROM and (code or kind == "ivf"):
+        return Choice("flat", "", "Flat", 0, f"fewer than {IVF_FROM:,} keys can train neither cells nor a quantiser")
+    reason = "asked for"
+    if kind == "auto":
+        gigabytes = 4e-9 * width * size
+        if size <= FLAT_UP_TO:
+            kind, reason = "flat", f"a scan of up to {FLAT_UP_TO:,} keys is exact and takes milliseconds"
+        elif size <= HNSW_UP_TO:
+            kind, reason = "hnsw", f"up to {HNSW_UP_TO:,} keys a graph has the best recall a millisecond"
+        else:
+            kind, code = "ivf", code or "sq8"
+            reason = f"above {HNSW_UP_TO:,} keys a graph builds slowly, and float32 keys are {gigabytes:.1f} GB"
+    coded = {"": "Flat", "fp16": "SQfp16", "sq8": "SQ8", "pq": f"PQ{-(-width // 2)}x4fs"}[code]
+    if kind == "ivf":
+        cells = int(size**0.5) if not code else min(4 * int(size**0.5), size // 39, MOST_CELLS)
+        graph = f"_HNSW{HNSW_NEIGHBOURS}" if cells > GRAPH_OVER_CELLS_FROM else ""
+        return Choice(kind, code, f"IVF{cells}{graph},{coded}", cells, reason)
+    factory = f"HNSW{HNSW_NEIGHBOURS},{coded}" if kind == "hnsw" else coded
+    return Choice(kind, code, factory, 0, reason)

@@ -1,0 +1,117 @@
+"""Full float32 keys in a memory-mapped file, for what a compressed index found.
+
+Keys are only ever appended, so that who has mapped the file sees none change. SQLite stays the one place where a vector
+is kept: the file is a copy, deleted with this object unless ``keep`` was called.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import uuid
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.errors import StorageError
+from pam_retriever.types import Float32, Int64
+
+GROWTH, SMALLEST = 1.5, 4_096  # keys
+
+
+class KeyFile:
+    """(n, width) keys by place, on disk.
+
+    Args:
+        width: length of a key.
+        folder: where; None for a temporary file.
+        name: of one that is there, to go on with; None makes a new one.
+        count: how many keys that holds.
+        read_only: it is another's.
+
+    Attributes:
+        name: of the file in its folder; None for a temporary one.
+
+    Raises:
+        OSError: the file is not there, or shorter than ``count`` keys.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        folder: Path | None = None,
+        name: str | None = None,
+        count: int = 0,
+        read_only: bool = False,
+    ) -> None:
+        self._width, self._count, self._capacity = width, count, count
+        self._map: Float32 = np.empty((0, width), np.float32)
+        self._deletion: Any = None
+        self._file: Any
+        self.name = None if folder is None else name or f"keys-{uuid.uuid4().hex[:12]}.f32"
+        if folder is None or self.name is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+            return
+        path = folder / self.name
+        self._file = path.open("rb" if read_only else "r+b" if name else "x+b")
+        if name is None:
+            self._deletion = weakref.finalize(self, _delete, path)
+        elif os.fstat(self._file.fileno()).st_size < 4 * width * count:
+            raise OSError(f"{path} is too short")
+        if count:
+            self._open_map()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, places: Int64) -> Float32:
+        keys: Float32 = self._map[places]
+        return keys
+
+    def append(self, keys: Float32) -> None:
+        """Takes in (n, width) more.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        try:
+            self._file.seek(4 * self._width * self._count)
+            self._file.write(np.ascontiguousarray(keys, np.float32).data)
+            self._file.flush()
+            if self._count + len(keys) > self._capacity:
+                self._grow(self._count + len(keys))
+        except OSError as error:
+            raise StorageError(
+                f"The full keys of a compressed index cannot be written ({error}).",
+                f"{4 * self._width * (self._count + len(keys)):,} bytes of disk",
+                "Free some, or name a folder on another disk: open(path), or TMPDIR for an index in memory.",
+            ) from error
+        self._count += len(keys)
+
+    def _grow(self, count: int) -> None:
+        """Makes room for more than is there, so that few appends map it anew; a hole takes no disk."""
+        self._capacity = max(SMALLEST, int(GROWTH * count))
+        self._file.truncate(4 * self._width * self._capacity)
+        self._open_map()
+
+    def keep(self) -> None:
+        """Has the file stay when this object goes; its keys are on the disk on return."""
+        self._file.truncate(4 * self._width * self._count)
+        os.fsync(self._file.fileno())
+        if self._deletion is not None:
+            self._deletion.detach()
+
+    def _open_map(self) -> None:
+        mapped = mmap.mmap(self._file.fileno(), 4 * self._width * self._capacity, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            mapped.madvise(mmap.MADV_RANDOM)  # what was found lies all over the file
+        self._map = np.frombuffer(mapped, np.float32).reshape(self._capacity, self._width)
+
+
+def _delete(path: Path) -> None:
+    with suppress(OSError):  # one that stays is deleted by the next open
+        path.unlink(missing_ok=True)

@@ -1,0 +1,183 @@
+"""Compressed keys: the whole index answers as with full ones, and keeps each key once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.backends import FaissBackend, make_backend
+from pam_retriever.backends.choice import choose
+from pam_retriever.backends.part import FirstPart
+from pam_retriever.channels import unit
+
+COUNT, DIM, LENGTH = 4_000, 24, 10
+NAMES = ["faiss:flat,fp16", "faiss:flat,sq8", "faiss:hnsw,sq8", "faiss:ivf,fp16", "faiss:ivf,sq8", "faiss:ivf,pq"]
+
+
+def world() -> tuple[np.ndarray, list[list[str]]]:
+    random = np.random.default_rng(5)
+    centres = random.standard_normal((40, DIM))
+    states = centres[random.integers(0, 40, COUNT)] + 0.4 * random.standard_normal((COUNT, DIM))
+    return states.astype(np.float32), [[str(at) for at in range(s, s + LENGTH)] for s in range(0, COUNT, LENGTH)]
+
+
+def fitted(backend: str, path=None) -> PredictiveAssociativeIndex:
+    states, trajectories = world()
+    index = (
+        PredictiveAssociativeIndex(DIM, backend)
+        if path is None
+        else PredictiveAssociativeIndex.open(path, DIM, backend)
+    )
+    index.add(states, ids=[str(at) for at in range(COUNT)])
+    index.fit(trajectories, config=FitConfig(passes=1, hidden=128), progress=False)
+    return index
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return fitted("exact")
+
+
+def overlap(found, expected) -> float:
+    pairs = zip(found, expected, strict=True)
+    return float(np.mean([len({h.id for h in a} & {h.id for h in b}) / len(b) for a, b in pairs]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_index_answers_as_with_full_keys(name, exact):
+    index, states = fitted(name), world()[0]
+    asked = [str(at) for at in range(0, COUNT, 101)]
+    noisy = states[::101] + 0.02
+    for answer in (
+        lambda i: i.recall(asked, k=10),
+        lambda i: i.recall(noisy, k=10),
+        lambda i: i.search(noisy, k=10),
+    ):
+        found, expected = answer(index), answer(exact)
+        assert overlap(found, expected) > 0.97
+        scores = {h.id: h.score for h in expected[0]}
+        for hit in found[0]:
+            assert hit.score == pytest.approx(scores.get(hit.id, hit.score), abs=1e-4)
+    assert isinstance(index._bank.similar, FirstPart)
+    assert f"{name} ({name.split(':')[1]})" in repr(index)
+    assert not isinstance(exact._bank.similar, FirstPart)
+
+
+def test_a_shared_index_follows_every_change(tmp_path):
+    with fitted("faiss:ivf,sq8", tmp_path / "index") as index:
+        new = np.eye(DIM, dtype=np.float32)[:1] * 9
+        index.add(new, ids=["new"])
+        assert index.search(new[0], k=1)[0].id == "new"
+        index.delete("new")
+        assert index.search(new[0], k=1)[0].id != "new"
+        index.add(new, ids=["3"])
+        assert index.search(new[0], k=1)[0].id == "3"
+        index.fit([["3", "77"]], config=FitConfig(passes=1, hidden=128), progress=False)
+        assert index.search(new[0], k=1)[0].id == "3"
+        assert index.recall("3", k=1)[0].id == "2" or index.recall("3", k=3)
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index.search(new[0], k=1)[0].id == "3"
+        assert isinstance(index._bank.similar, FirstPart)
+        index.prune(keep=100)  # too few to compress
+        assert len(index.search(new[0], k=200)) == 100
+
+
+def answers(index) -> list:
+    return [(hit.id, hit.score) for hits in index.recall([str(at) for at in range(0, COUNT, 301)], k=5) for hit in hits]
+
+
+def building(monkeypatch) -> list:
+    built = []
+    prepare = FaissBackend.prepare
+    monkeypatch.setattr(FaissBackend, "prepare", lambda self, *given: (built.append(1), prepare(self, *given)))
+    return built
+
+
+def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch):
+    path = tmp_path / "index"
+    with fitted("faiss:ivf,sq8", path) as index:
+        before = answers(index)
+    built = building(monkeypatch)
+    for read_only in (False, True, False):
+        with PredictiveAssociativeIndex.open(path, read_only=read_only) as index:
+            assert answers(index) == before
+    assert not built
+    assert sorted(file.suffix for file in path.glob("*-*") if file.suffix in (".faiss", ".npy", ".f32")) == [
+        ".f32",
+        ".faiss",
+        ".npy",
+    ]
+    with PredictiveAssociativeIndex.open(path) as writer:
+        writer.add(9 * np.eye(DIM)[:1], ids=["new"])
+        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:  # it has to build its own
+            assert reader.search(np.eye(DIM)[0], k=1)[0].id == "new"
+        assert built
+        writer.delete("new")
+        assert answers(writer) == before
+    built.clear()
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert answers(index) == before
+        assert index.search(np.eye(DIM)[0], k=1)[0].id != "new"
+    assert not built
+
+
+@pytest.mark.parametrize("harm", ["gone", "short", "flipped", "killed", "elsewhere"])
+def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, harm):
+    path = tmp_path / "index"
+    with fitted("faiss:ivf,sq8", path) as index:
+        before = answers(index)
+    (codes,), (keys,) = path.glob("*.faiss"), path.glob("*.f32")
+    if harm == "gone":
+        codes.unlink()
+    elif harm == "short":
+        keys.write_bytes(keys.read_bytes()[:-4])
+    elif harm == "flipped":
+        contents = bytearray(codes.read_bytes())
+        contents[len(contents) // 2] ^= 1
+        codes.write_bytes(contents)
+    elif harm == "killed":  # after a change that was committed
+        index = PredictiveAssociativeIndex.open(path)
+        index.set_note("a", 1)
+        index._bank._home.close()
+    else:
+        index = PredictiveAssociativeIndex.open(path)
+        index._bank.documents.settings.set("ann", {"name": "../../etc", "checksums": []})
+        index._bank._home.close()
+    built = building(monkeypatch)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert built
+        assert set(answers(index)) == set(before) or len(set(answers(index)) ^ set(before)) < 6
+
+
+def test_what_is_in_memory_is_what_the_code_takes():
+    random = np.random.default_rng(0)
+    keys = unit(random.standard_normal((20_000, 128)).astype(np.float32))
+    bytes_a_key = {}
+    for name in ("ivf", "ivf,fp16", "ivf,sq8", "ivf,pq", "hnsw,sq8"):
+        backend = FaissBackend(128, name)
+        backend.rebuild(np.arange(len(keys)), keys)
+        bytes_a_key[name] = (backend.bytes - 4 * backend.choice.cells * 128) / len(keys)
+        assert repr(backend) == f"FaissBackend(20,000 rows of 128, {name.replace(',', ', ')}: asked for)"
+    overhead = 8 + 16  # FAISS's number in a cell; row and place
+    assert bytes_a_key["ivf"] == 512 + overhead
+    assert bytes_a_key["ivf,fp16"] == 256 + overhead
+    assert bytes_a_key["ivf,sq8"] == 128 + overhead
+    assert bytes_a_key["ivf,pq"] == 32 + overhead
+    assert 128 + 256 < bytes_a_key["hnsw,sq8"] < 128 + 256 + 40
+
+
+def test_auto_says_what_it_chose_and_why():
+    assert (choose("auto", "", 50_000, 10).kind, choose("auto", "", 500_000, 10).kind) == ("flat", "hnsw")
+    large = choose("auto", "", 10_000_000, 320)
+    assert (large.kind, large.code) == ("ivf", "sq8")
+    assert "float32 keys are 12.8 GB" in large.reason
+    assert "exact" in repr(make_backend("faiss", 8))
+    assert "faiss (flat: a scan of up to 100,000 keys is exact" in repr(PredictiveAssociativeIndex(3))
+    assert choose("ivf", "sq8", 1_000, 8).code == ""  # too few to train on
+
+
+def test_compressing_by_a_code_that_does_not_fit_is_refused():
+    for name in ("faiss:hnsw,pq", "faiss:ivf,sq4", "faiss:,sq8"):
+        with pytest.raises(InvalidInput):
+            PredictiveAssociativeIndex(4, name)

@@ -1,0 +1,152 @@
+"""fit part by part: from any iterator or the index's own storage, killed and resumed, at constant memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import TINY, WINDOW, new_index
+
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, UnknownId, streamed
+from pam_retriever.channels import MODES
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.parts import StoredExperience
+from pam_retriever.readwrite import ReadWriteLock
+from pam_retriever.training import Loop, predict
+
+SMALL = FitConfig(hidden=64, passes=30, batch_size=50)
+LONG = FitConfig(hidden=64, passes=100, batch_size=50)
+
+
+def weights(index: PredictiveAssociativeIndex) -> np.ndarray:
+    return np.concatenate([p.detach().numpy().ravel() for p in index._bank.predictor.parameters()])
+
+
+def recalled(index: PredictiveAssociativeIndex, planted) -> float:
+    """The share of each memory's neighbours in its outing that are among as many hits of the channels alone."""
+    right = []
+    for outing in planted.outings:
+        for at, cue in enumerate(outing):
+            near = set(outing[max(0, at - WINDOW) : at + WINDOW + 1]) - {cue}
+            found = index.recall(cue, k=len(near), channels=MODES["association"])  # the network alone, not the links
+            right.append(len(near & {hit.id for hit in found}) / len(near))
+    return float(np.mean(right))
+
+
+def test_parts_from_any_iterator_learn_what_fit_learns_at_once(planted):
+    whole, one, many = (new_index(planted) for _ in range(3))
+    a = whole.fit(planted.outings, window=WINDOW, config=LONG, progress=False)
+    b = one.fit(planted.outings, window=WINDOW, config=LONG, buffer=10_000, progress=False)
+    c = many.fit((outing for outing in planted.outings), window=WINDOW, config=LONG, buffer=60, progress=False)
+    for report in (b, c):
+        assert (report.memories, report.trajectories, report.associations) == (200, 20, 20 * 2 * (9 + 8))
+        assert report.losses[-1] == pytest.approx(a.losses[-1], rel=0.1)
+    assert a.steps == b.steps
+    quality = recalled(whole, planted)
+    assert quality > 0.97
+    assert recalled(one, planted) > quality - 0.02
+    assert recalled(many, planted) > quality - 0.05  # the negatives are those of the part
+
+
+def test_a_part_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    source = StoredExperience(index._bank.documents, ReadWriteLock(), index.dim, 45)
+    for seed in (0, 1):
+        random, seen = np.random.default_rng(seed), []
+        for blocks in source.passed(random):
+            part = source.read(blocks, random)
+            assert len(part.experience) <= 60  # the buffer and a trajectory
+            seen += part.rows[part.experience.states].tolist()
+        assert sorted(seen) == sorted(index._bank.links._rows.tolist())
+
+
+def test_memories_that_no_trajectory_holds_come_as_negatives():
+    index = PredictiveAssociativeIndex(4)
+    index.add(np.random.default_rng(0).standard_normal((300, 4)), ids=[str(at) for at in range(300)])
+    index.fit([[str(at) for at in range(50)]], config=FitConfig(passes=1, hidden=32), progress=False)
+    source = StoredExperience(index._bank.documents, ReadWriteLock(), 4, 1000)
+    part = source.read(source.passed(np.random.default_rng(0))[0], np.random.default_rng(0))
+    assert 50 < len(part.rows) < 110
+    assert (np.sort(part.rows[np.unique(part.experience.states)]) == np.arange(1, 51)).all()
+
+
+class Killed(BaseException):
+    pass
+
+
+def kill_after(steps: int, monkeypatch) -> None:
+    learn, count = Loop.learn, [0]
+
+    def counted(self, batch, done):
+        count[0] += 1
+        if count[0] > steps:
+            raise Killed
+        return learn(self, batch, done)
+
+    monkeypatch.setattr(Loop, "learn", counted)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_a_killed_fit_goes_on_to_the_very_same_weights(planted, tmp_path, monkeypatch, share):
+    monkeypatch.setattr(streamed, "CHECKPOINT_EVERY", 0)
+    settings = {"window": WINDOW, "config": SMALL, "buffer": 60, "progress": False}
+    whole = new_index(planted)
+    report = whole.fit(planted.outings, **settings)
+    path, file = tmp_path / "index", tmp_path / "fit.checkpoint"
+    with PredictiveAssociativeIndex.open(path, dim=whole.dim) as index:
+        index.add(planted.vectors, ids=planted.ids)
+        with monkeypatch.context() as patched:
+            kill_after(int(share * report.steps), patched)
+            with pytest.raises(Killed):
+                index.fit(planted.outings, checkpoint=file, **settings)
+        assert file.exists()
+        assert not index.is_fitted
+    with PredictiveAssociativeIndex.open(path) as index:
+        again = index.fit(checkpoint=file, **settings)
+        np.testing.assert_array_equal(weights(index), weights(whole))
+        assert (again.losses, again.steps, again.trust) == (report.losses, report.steps, report.trust)
+        assert not file.exists()
+
+
+def test_a_checkpoint_of_another_training_or_a_damaged_one_is_refused(planted, tmp_path, monkeypatch):
+    monkeypatch.setattr(streamed, "CHECKPOINT_EVERY", 0)
+    index, file = new_index(planted), tmp_path / "fit.checkpoint"
+    with monkeypatch.context() as patched:
+        kill_after(100, patched)
+        with pytest.raises(Killed):
+            index.fit(planted.outings, config=SMALL, checkpoint=file, progress=False)
+    with pytest.raises(InvalidInput, match="differs in window"):
+        index.fit(window=3, config=SMALL, checkpoint=file, progress=False)
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(IndexFormatError, match="damaged"):
+        index.fit(config=SMALL, checkpoint=file, progress=False)
+    assert not index.is_fitted
+
+
+def test_what_came_before_a_bad_trajectory_of_a_stream_stays_stored(planted):
+    index = new_index(planted)
+
+    def stream():
+        yield from planted.outings[:3]
+        yield ["nobody", "nothing"]
+
+    with pytest.raises(UnknownId, match="nobody"):
+        index.fit(stream(), config=SMALL, progress=False)
+    assert not index.is_fitted
+    with pytest.raises(InvalidInput, match="no trajectories"):
+        PredictiveAssociativeIndex(3).fit(iter([]))
+    with pytest.raises(InvalidInput, match="buffer"):
+        index.fit(planted.outings, buffer=0)
+    with pytest.raises(InvalidInput, match="info_nce"):
+        index.fit(planted.outings, config="paper", buffer=100)
+
+
+def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
+    index, settings = new_index(planted), {"window": WINDOW, "config": LONG, "buffer": 60, "progress": False}
+    first = index.fit(planted.outings[:15], **settings)
+    before = recalled(index, planted)
+    second = index.fit(iter(planted.outings[15:]), **settings)
+    assert second.steps < first.steps
+    assert recalled(index, planted) > max(before, 0.9)
+    predicted = predict(index._bank.predictor, planted.vectors[:5])
+    np.testing.assert_array_equal(predicted, index._bank.associative.keys(np.arange(1, 6))[:, index.dim :])
