@@ -155,7 +155,8 @@ class Loop:
         total = self._config.passes * self.objective.steps
         last_pass = self._config.stop_after or self._config.passes
         done, started, probation = 0.0, time.perf_counter(), True
-        with tqdm(total=total, desc="fit", unit="step", disable=None if progress is None else not progress) as bar:
+        told = f"fit ({self._config.hidden} wide, {self._flops(total):.1e} FLOP)"
+        with tqdm(total=total, desc=told, unit="step", disable=None if progress is None else not progress) as bar:
             while len(self.losses) < last_pass and done < 1.0:
                 loss_of_pass, first_step = torch.zeros((), device=self.states.device), self.step
                 for batch in self.objective.batches(random):
@@ -175,6 +176,11 @@ class Loop:
                     check_finite(self.losses)
         self.seconds = time.perf_counter() - started
         self.finished = len(self.losses) >= last_pass and done < 1.0
+
+    def _flops(self, steps: int) -> float:
+        """What so many steps cost, so that it can be told before: 2 forward and 4 back for a parameter and a state."""
+        assert self._config.batch_size
+        return 6.0 * sum(p.numel() for p in self._model.parameters()) * self._config.batch_size * steps
 
     def learn(self, batch: Int64, done: float) -> Tensor:
         """One step, at the rate and temperature of a training that is ``done`` from 0 to 1; returns its loss."""

@@ -185,3 +185,11 @@ def test_cuda_learns_what_the_cpu_learns(planted, config):
         right = [len(planted.associates(id) & {h.id for h in one}) for id, one in zip(planted.ids, hits, strict=True)]
         found.append(sum(right))
     assert found[1] > 0.95 * found[0]
+
+
+def test_the_cost_is_told_before_it_is_spent(planted, capsys):
+    index = new_index(planted)
+    report = index.fit(planted.outings, window=WINDOW, config=TINY, progress=True)
+    first = capsys.readouterr().err.split("\r")[1]
+    assert f"{TINY.hidden} wide" in first
+    assert f"{6.0 * report.parameters * report.config['batch_size'] * report.steps:.1e} FLOP" in first
