@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 from conftest import TINY, WINDOW, new_index
@@ -106,6 +111,40 @@ def test_a_killed_fit_goes_on_to_the_very_same_weights(planted, tmp_path, monkey
         np.testing.assert_array_equal(weights(index), weights(whole))
         assert (again.losses, again.steps, again.trust) == (report.losses, report.steps, report.trust)
         assert not file.exists()
+
+
+FITTING = """
+import sys
+from pam_retriever import FitConfig, PredictiveAssociativeIndex, streamed
+streamed.CHECKPOINT_EVERY = 0
+with PredictiveAssociativeIndex.open(sys.argv[1]) as index:
+    index.fit(window=int(sys.argv[3]), config=FitConfig(hidden=64, passes=30, batch_size=50), buffer=60,
+              checkpoint=sys.argv[2], progress=False)
+"""
+
+
+def test_kill_9_in_the_middle_of_a_fit_costs_nothing_of_it(planted, tmp_path):
+    settings = {"window": WINDOW, "config": SMALL, "buffer": 60, "progress": False}
+    whole = new_index(planted)
+    whole.fit(planted.outings, **settings)
+    path, file = tmp_path / "index", tmp_path / "fit.checkpoint"
+    with PredictiveAssociativeIndex.open(path, dim=whole.dim) as index:
+        index.add(planted.vectors, ids=planted.ids)
+        for outing in planted.outings:
+            index.observe(outing)
+    arguments = [sys.executable, "-c", FITTING, str(path), str(file), str(WINDOW)]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        written: set[int] = set()
+        while process.poll() is None and len(written) < 20:  # so many checkpoints
+            if file.exists():
+                written.add(file.stat().st_mtime_ns)
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, process.stderr.read() if process.stderr else ""
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert not index.is_fitted
+        index.fit(checkpoint=file, **settings)
+        np.testing.assert_array_equal(weights(index), weights(whole))
 
 
 def test_a_checkpoint_of_another_training_or_a_damaged_one_is_refused(planted, tmp_path, monkeypatch):
