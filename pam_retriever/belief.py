@@ -33,6 +33,7 @@ FAN_OUT = 64  # so many links of a memory that is no more than a hint are follow
 UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/training.md)
 EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
 LOOKED_AT = 64  # how many memories that look like the cue are considered
+PAIRS_AT_ONCE = 16_384  # whose keys are fetched at once
 LEAST = 1e-4  # a smaller share is not followed
 
 Part = tuple[Int64, Int64, Float32]
@@ -94,23 +95,30 @@ def believe(
     ]
     query, row, values = _gather_by_pair(parts, known.own, allowed)
 
-    keys = backend.keys(row)
-    missing = values[:, 0] == 0  # linked, but not among what the channels name
-    late = np.einsum("ed,ed->e", queries[query[missing]], keys[missing])
+    missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among what the channels name
+    late = _products(queries, query[missing], backend, row[missing])
     late = np.exp(np.minimum(late - peak[query[missing]], 0))  # above only where an approximate search missed it
     values[missing, 0] = np.minimum(late / np.maximum(scale[query[missing]], 1e-30), 1)
     share, sureness = _weigh(query, values, knowledge.links.experienced(row), t, knowledge)
-    similarity = np.einsum("ed,ed->e", known.looks[query], keys[:, : known.looks.shape[1]])
+
     order = np.lexsort((-share, query))
-    starts = np.searchsorted(query[order], np.arange(len(t) + 1))
-    found = []
-    for at in range(len(t)):
-        best = order[starts[at] : starts[at + 1]][:k]
-        if min_score is not None:
-            best = best[share[best] >= min_score]
-        hops = np.ones(len(best), np.int64)
-        found.append(Found(row[best], share[best], similarity[best], values[best, 0], hops, sureness[best]))
-    return found
+    place = np.arange(len(order)) - np.searchsorted(query[order], query[order])  # within the query
+    kept = order if k is None else order[place < k]
+    if min_score is not None:
+        kept = kept[share[kept] >= min_score]
+    similarity = _products(known.looks, query[kept], knowledge.similar, row[kept])
+    ends = np.searchsorted(query[kept], np.arange(1, len(t)))
+    columns = row[kept], share[kept], similarity, values[kept, 0], np.ones(len(kept), np.int64), sureness[kept]
+    return [Found(*of_one) for of_one in zip(*(np.split(column, ends) for column in columns), strict=True)]
+
+
+def _products(queries: Float32, query: Int64, backend: Backend, row: Int64) -> Float32:
+    """(E,) the inner product of each pair of a query and a stored row, in parts that memory holds."""
+    products = np.empty(len(row), np.float32)
+    for start in range(0, len(row), PAIRS_AT_ONCE):
+        some = slice(start, start + PAIRS_AT_ONCE)
+        products[some] = np.einsum("ed,ed->e", queries[query[some]], backend.keys(row[some]))
+    return products
 
 
 def _weigh(
