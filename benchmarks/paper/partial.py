@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from benchmarks.paper.setting import Setting
 from pam_retriever.config import FitConfig
@@ -87,9 +86,9 @@ class PartialJoint(JointObjective):
 
     def batches(self, random: np.random.Generator):  # type: ignore[no-untyped-def]
         if self._partial.redraw:
-            drawn = np.zeros(len(self._associations), bool)
+            drawn = np.zeros(len(self.associations), bool)
             drawn[random.permutation(len(drawn))[: len(self._part)]] = True
-            self._part = subset(self._associations, drawn)
+            self._part = subset(self.associations, drawn)
         yield from super().batches(random)
 
     def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
@@ -100,7 +99,7 @@ class PartialJoint(JointObjective):
         met = np.zeros(weight.shape, bool)
         row, column, entry = within(self._part, batch, self._lookup)
         weight[row, column], salience[row, column] = self._part.weights[entry], self._part.salience[entry]
-        row, column, _ = within(self._associations, batch, self._lookup)
+        row, column, _ = within(self.associations, batch, self._lookup)
         met[row, column] = True
 
         def loss_of(scores: Tensor, weight: np.ndarray, met: np.ndarray, itself: np.ndarray) -> Tensor:
@@ -112,7 +111,7 @@ class PartialJoint(JointObjective):
                 scores.masked_fill(unseen, -1e9), row, column, strength, temperature, len(states), place
             )
 
-        loss = self._config.forward_weight * loss_of(f @ F.normalize(x, dim=-1).T, weight[own], met[own], own)
+        loss = self._config.forward_weight * loss_of(model.score(f, x), weight[own], met[own], own)
         if self._config.code:  # it has no direction: a pair that was drawn either way was drawn
             either, among = np.maximum(salience, salience.T)[np.ix_(own, own)], met[np.ix_(own, own)]
             loss = loss + loss_of(code @ code.T, either, among, np.arange(len(own)))
