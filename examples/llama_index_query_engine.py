@@ -111,8 +111,8 @@ def main() -> None:
     print(store.fit(group_by="day", order_by="entry", progress=False))
     print(f"\n{QUESTION}")
 
-    similar = ask(index.as_retriever(similarity_top_k=12), "what looks like the question")
-    associated = ask(PAMRetriever(index, similarity_top_k=12), "and what happened with it")
+    similar = ask(index.as_retriever(similarity_top_k=9), "what looks like the question")
+    associated = ask(PAMRetriever(index, similarity_top_k=9), "and what happened with it")
 
     assert TOLD_WITHOUT_THE_WORD not in similar
     assert TOLD_WITHOUT_THE_WORD in associated
