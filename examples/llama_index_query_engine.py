@@ -25,6 +25,7 @@ from llama_index.core.schema import TextNode
 from sentence_transformers import SentenceTransformer
 
 from llama_index_pam import PAMRetriever, PAMVectorStore
+from pam_retriever import Channels
 
 LOG = {
     "2 March": [
@@ -112,7 +113,8 @@ def main() -> None:
     print(f"\n{QUESTION}")
 
     similar = ask(index.as_retriever(similarity_top_k=9), "what looks like the question")
-    associated = ask(PAMRetriever(index, similarity_top_k=9), "and what happened with it")
+    more = Channels(similarity=1, reverse=1.5, mutual=0.5)  # a diary: what led up to it counts for more than by default
+    associated = ask(PAMRetriever(index, similarity_top_k=9, channels=more), "and what happened with it")
 
     assert TOLD_WITHOUT_THE_WORD not in similar
     assert TOLD_WITHOUT_THE_WORD in associated

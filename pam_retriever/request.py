@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pam_retriever.bank import Bank
@@ -14,7 +14,6 @@ from pam_retriever.fusion import FUSED
 from pam_retriever.hops import Hops
 from pam_retriever.jepa.store import Space, is_observed, no_encoder
 from pam_retriever.limits import MAX_HOPS
-from pam_retriever.predictor import Predictor
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_count, check_finite, check_positive, read_query
 
@@ -93,7 +92,7 @@ def read_request(
         raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
     space = bank.space
     asked, texts, batch = read_question(_encode(query, space), text, mode, embedder, bank.dim, embedded_with)
-    weights = _read_channels(mode, channels, texts is not None, bank.predictor)
+    weights = _read_channels(mode, channels, texts is not None, bank.predictor is not None)
     way = Hops(check_count("hops", hops, MAX_HOPS), check_count("fan_out", fan_out), check_count("beam", beam), snap)
     _check_way(way, k, weights, faithful, words=texts is not None)
     min_score = None if min_score is None else check_finite("min_score", min_score)
@@ -128,21 +127,17 @@ def _encode(query: Any, space: Space | None) -> Any:
     return states[0] if one else states
 
 
-def _read_channels(mode: Mode, channels: Channels | None, fused: bool, predictor: Predictor | None) -> Channels:
-    """The caller's weights as they are; those of a mode in units of the spread that f has among the memories."""
-    if channels is None and fused and predictor is None:
-        return Channels(similarity=1)
-    weights = channels or (FUSED if fused else MODES[mode])
-    if weights.association and predictor is None:
+def _read_channels(mode: Mode, channels: Channels | None, fused: bool, fitted: bool) -> Channels:
+    if fused and channels is None:
+        return FUSED if fitted else Channels(similarity=1)
+    weights = channels or MODES[mode]
+    if weights.association and not fitted:
         raise NotFitted(
             "Association was asked of an index that was never fitted.",
             "a fitted index",
             "Call fit(trajectories) first; search() works without.",
         )
-    if channels is not None or predictor is None:
-        return weights
-    spread = float(predictor.spread)
-    return replace(weights, forward=weights.forward / spread, reverse=weights.reverse / spread)
+    return weights
 
 
 def _check_way(way: Hops, k: int | None, weights: Channels, faithful: bool, words: bool) -> None:
