@@ -83,7 +83,8 @@ def believe(
     scores = np.where(valid, scores, -np.inf)
     peak = scores.max(axis=1, initial=-1e30)
     outside = t * trust.learnt.background[0] + (1 - t) * trust.unlearnt.background[0]  # (Q,)
-    scale = _mass(scores, peak, outside, (len(backend) if allowed is None else len(allowed)) - pool)
+    others = (len(backend) if allowed is None else len(allowed)) - pool  # an engine counts what a filter leaves
+    scale = _mass(scores, peak, outside, others)
     learned = np.exp(scores - peak[:, None]) / np.maximum(scale, 1e-30)[:, None]
 
     asking = np.broadcast_to(np.arange(len(t))[:, None], rows.shape)
@@ -91,7 +92,7 @@ def believe(
         (asking[valid], rows[valid], learned[valid]),
         _exact_links(known, knowledge),
         *_hints(plain, rows, np.where(valid, learned, 0), t, knowledge),
-        _by_appearance(known, plain, t, knowledge, pool, allowed),
+        _by_appearance(known, plain, t, knowledge, pool, others, allowed),
     ]
     query, row, values = _gather_by_pair(parts, known.own, allowed)
 
@@ -208,7 +209,7 @@ def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> P
 
 
 def _by_appearance(
-    known: Cues, plain: Cues, t: Float32, knowledge: Knowledge, pool: int, allowed: Int64 | None
+    known: Cues, plain: Cues, t: Float32, knowledge: Knowledge, pool: int, others: int, allowed: Int64 | None
 ) -> Part:
     """The shares of memories that were never experienced, of which only p itself says something."""
     trust, similar = knowledge.trust, knowledge.similar
@@ -225,7 +226,6 @@ def _by_appearance(
     scores = np.where((rows >= 0) & (rows != known.own[:, None]), scores, -np.inf)
     peak = scores.max(axis=1, initial=-1e30)
     shares = np.exp(scores - peak[:, None])
-    others = (len(similar) if allowed is None else len(allowed)) - pool
     shares /= np.maximum(_mass(scores, peak, outside, others), 1e-30)[:, None]
     at, place = np.nonzero((shares > 0) & ~knowledge.links.experienced(rows))
     return at, rows[at, place], shares[at, place]

@@ -167,7 +167,7 @@ class _Training:
         with tqdm(
             total=len(self._schedule),
             initial=state.part,
-            desc="fit",
+            desc=self._loop.told(len(self._schedule) * self._loop.objective.steps),
             unit="part",
             disable=None if progress is None else not progress,
         ) as bar:

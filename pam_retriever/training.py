@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pam_retriever.channels import make_keys
+from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.distributed import Together, processes
@@ -155,8 +155,9 @@ class Loop:
         total = self._config.passes * self.objective.steps
         last_pass = self._config.stop_after or self._config.passes
         done, started, probation = 0.0, time.perf_counter(), True
-        told = f"fit ({self._config.hidden} wide, {self._flops(total):.1e} FLOP)"
-        with tqdm(total=total, desc=told, unit="step", disable=None if progress is None else not progress) as bar:
+        with tqdm(
+            total=total, desc=self.told(total), unit="step", disable=None if progress is None else not progress
+        ) as bar:
             while len(self.losses) < last_pass and done < 1.0:
                 loss_of_pass, first_step = torch.zeros((), device=self.states.device), self.step
                 for batch in self.objective.batches(random):
@@ -177,10 +178,11 @@ class Loop:
         self.seconds = time.perf_counter() - started
         self.finished = len(self.losses) >= last_pass and done < 1.0
 
-    def _flops(self, steps: int) -> float:
-        """What so many steps cost, so that it can be told before: 2 forward and 4 back for a parameter and a state."""
+    def told(self, steps: int) -> str:
+        """What so many steps cost, before they are made: 2 forward and 4 back for a parameter and a state."""
         assert self._config.batch_size
-        return 6.0 * sum(p.numel() for p in self._model.parameters()) * self._config.batch_size * steps
+        flops = 6.0 * sum(p.numel() for p in self._model.parameters()) * self._config.batch_size * steps
+        return f"fit ({self._config.hidden} wide, {flops:.1e} FLOP)"
 
     def learn(self, batch: Int64, done: float) -> Tensor:
         """One step, at the rate and temperature of a training that is ``done`` from 0 to 1; returns its loss."""
@@ -271,10 +273,17 @@ def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predic
 
 @torch.inference_mode()
 def predict(model: Predictor, vectors: Float32, batch_size: int = 4096) -> Float32:
-    """The association vectors of (n, d): f and the episode code of each row, each at unit length; (n, d + code)."""
+    """The association vectors of (n, d): f and the episode code of each row, each at unit length; (n, d + code).
+
+    Of a memory that is the mean of all, like one of several equal ones, a network without biases says nothing: it is
+    its own prediction, so that every association vector has a direction.
+    """
     place = model.mean.device
     batches = torch.split(torch.tensor(vectors, dtype=torch.float32), batch_size)
     predicted: Float32 = torch.cat([torch.cat(model.associate(b.to(place)), dim=1).cpu() for b in batches]).numpy()
+    f = predicted[:, : vectors.shape[1]]
+    silent = np.flatnonzero(np.einsum("nd,nd->n", f, f) < 0.5)
+    f[silent] = unit(vectors[silent])
     return predicted
 
 

@@ -193,3 +193,15 @@ def test_the_cost_is_told_before_it_is_spent(planted, capsys):
     first = capsys.readouterr().err.split("\r")[1]
     assert f"{TINY.hidden} wide" in first
     assert f"{6.0 * report.parameters * report.config['batch_size'] * report.steps:.1e} FLOP" in first
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_equal_memories_have_a_prediction_with_a_direction(count, tmp_path):
+    index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=4)
+    ids = [f"m{number}" for number in range(count)]
+    index.add(np.tile(np.random.default_rng(0).standard_normal(4).astype(np.float32), (count, 1)), ids)
+    index.fit([ids], config=FitConfig(hidden=8, passes=1), progress=False)
+    index.fit([ids], config=FitConfig(hidden=8, passes=1), progress=False)  # reads what the first one wrote
+    index.close()
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as again:
+        assert len(again.recall(ids[0], k=5)) == count - 1

@@ -1,16 +1,25 @@
-"""What a column holds: vectors as bytes, metadata as JSON, and a checksum over both."""
+"""What a column holds: row numbers, vectors as bytes, metadata as JSON, and a checksum over both."""
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import to_json
-from pam_retriever.types import Float32
+from pam_retriever.types import Float32, Int64
+
+
+def number_rows(ids: Sequence[str], known: Mapping[str, int], last: int) -> tuple[Int64, int]:
+    """The row of each id (n,): a known one keeps its own, new ones follow on ``last``; and the last row then."""
+    rows = np.array([known.get(id, -1) for id in ids], np.int64)
+    new = np.flatnonzero(rows < 0)
+    rows[new] = last + 1 + np.arange(len(new))
+    return rows, last + len(new)
 
 
 def checksum(id: str, text: str | None, metadata: str, vector: bytes) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pam_retriever.filters import compile_filter
 from pam_retriever.storage import words
-from pam_retriever.storage.columns import checksum, from_blobs, from_json, to_blobs
+from pam_retriever.storage.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.storage.database import Database
 from pam_retriever.types import Float32, Int64, Record
 
@@ -59,12 +59,7 @@ class Memories:
         self.words_version += 1
         known = self.rows_of(ids)
         last = self._database.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
-        rows = np.empty(len(ids), np.int64)
-        for place, id in enumerate(ids):
-            row = known.get(id)
-            if row is None:
-                row = last = last + 1
-            rows[place] = row
+        rows, _ = number_rows(ids, known, last)
         listed, stored = rows.tolist(), to_blobs(vectors)
         self._database.run_many(
             "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT (row) "

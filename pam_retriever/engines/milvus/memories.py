@@ -16,7 +16,7 @@ from pam_retriever.engines.milvus.filters import EXACT, MOST_TAGS, NAME, tags_of
 from pam_retriever.engines.milvus.keys import MilvusSelected
 from pam_retriever.engines.postings import Postings
 from pam_retriever.errors import Interrupted, InvalidInput
-from pam_retriever.storage.columns import from_json
+from pam_retriever.storage.columns import from_json, number_rows
 from pam_retriever.types import Float32, Int64, Record
 
 FIELDS = {
@@ -100,12 +100,7 @@ class MilvusMemories:
         check_contents(ids, texts, metadatas)
         state, known = self._calls.state, self.rows_of(ids)
         last = max(state.last_row, *known.values(), 0)  # a call that failed may have stored some
-        rows = np.empty(len(ids), np.int64)
-        for place, id in enumerate(ids):
-            row = known.get(id)
-            if row is None:
-                row = last = last + 1
-            rows[place] = row
+        rows, last = number_rows(ids, known, last)
         state.last_row, state.texts = last, state.version
         state.memories += len(ids) - len(known)
         entities = [

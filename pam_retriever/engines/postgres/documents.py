@@ -70,9 +70,6 @@ class PostgresDocuments:
         self.memories.remove(rows)
         self.trajectories.remove_short()
 
-    def shrink(self) -> None:
-        """Nothing: PostgreSQL's autovacuum does it."""
-
     def index_vectors(self) -> None:
         """Makes the HNSW index over p, once there are enough memories for one. Others may read meanwhile."""
         if self._indexed or len(self.memories) < INDEXED_FROM:

@@ -14,7 +14,7 @@ from pam_retriever.engines.postgres.selected import Selected
 from pam_retriever.engines.postgres.vectors import pack, unpack
 from pam_retriever.engines.words import WordCounter
 from pam_retriever.errors import InvalidInput
-from pam_retriever.storage.columns import from_json
+from pam_retriever.storage.columns import from_json, number_rows
 from pam_retriever.types import Float32, Int64, Record
 
 MAX_ID_BYTES = 2_600  # what a B-tree page holds
@@ -70,12 +70,7 @@ class PostgresMemories:
         assert observed is None, "no encoder makes vectors in an engine"
         check_contents(ids, texts)
         state, known = self._database.state, self.rows_of(ids)
-        rows = np.empty(len(ids), np.int64)
-        for place, id in enumerate(ids):
-            row = known.get(id)
-            if row is None:
-                row = state.last_row = state.last_row + 1
-            rows[place] = row
+        rows, state.last_row = number_rows(ids, known, state.last_row)
         listed = rows.tolist()
         state.memories += len(ids) - len(known)
         state.texts = state.version
