@@ -140,8 +140,8 @@ def _weigh(
     few = (met > 0) & (met <= EPISODIC * knowledge.window)
     new *= np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
     share = np.minimum(np.where(experienced, old, new), 1)
-    certain = np.where(links > 0, 1, confidence(trust.learnt, learned))
-    sureness = sure * certain + (1 - sure) * confidence(trust.unlearnt, unknown)
+    # of a cue that was experienced all is known: without a link, they never met
+    sureness = sure * (links > 0) + (1 - sure) * confidence(trust.unlearnt, unknown)
     return share.astype(np.float32), sureness.astype(np.float32)
 
 

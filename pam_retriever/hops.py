@@ -159,12 +159,16 @@ def _shortest(paths: Paths, lengths: Int64) -> Int64:
 
 
 def by_confidence(found: Found, min_score: float | None) -> Found:
-    """The same answers, scored by how surely each was experienced with the cue, if that is known."""
+    """The same answers, scored by how surely each was experienced with the cue, if that is known.
+
+    One that surely was not may still be a step on the way, for as little as its share is.
+    """
     if found.confidence is None:
         return found
-    order = np.argsort(-found.confidence, kind="stable")  # of equals the larger share comes first
-    order = order if min_score is None else order[found.confidence[order] >= min_score]
-    return replace(found, scores=found.confidence).at(order)
+    scores = np.maximum(found.confidence, found.scores)
+    order = np.argsort(-scores, kind="stable")  # of equals the larger share comes first
+    order = order if min_score is None else order[scores[order] >= min_score]
+    return replace(found, scores=scores).at(order)
 
 
 def _begin(cues: Cues, plain: Cues, backend: Backend, recognise: bool) -> tuple[Cues, Cues, Paths]:

@@ -23,6 +23,13 @@ def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
         assert all(hit.confidence == pytest.approx(1) for hit in known)
 
 
+def test_what_a_known_cue_never_met_is_surely_not_its_experience(fitted, planted):
+    for id, hits in zip(planted.ids, fitted.recall(planted.ids, k=20), strict=True):
+        inferred = [hit for hit in hits if hit.id not in planted.associates(id)]
+        assert inferred  # the places that links leave are filled with what is likely
+        assert all(hit.confidence == pytest.approx(0, abs=1e-6) for hit in inferred)
+
+
 def test_scores_are_shares_and_confidence_is_a_probability(fitted, planted):
     for hits in fitted.recall(planted.ids[:20], k=200):
         scores = [hit.score for hit in hits]

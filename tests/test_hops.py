@@ -29,9 +29,9 @@ def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[st
         for score, path in paths:
             rare = float(index._bank.unfamiliar(rows_of(index, path[-1]))[0]) if hop > 1 else 1.0
             longer += [
-                (score * rare * hit.confidence, (*path, hit.id))
+                (score * rare * max(hit.confidence, hit.score), (*path, hit.id))
                 for hit in index.recall(path[-1], k=len(index))
-                if hit.id not in path and (hop == 1 or score * hit.confidence > 0)
+                if hit.id not in path and (hop == 1 or score * max(hit.confidence, hit.score) > 0)
             ]
         for score, path in longer:
             mean = score ** (1 / hop)
