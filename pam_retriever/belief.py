@@ -8,7 +8,8 @@ cue is a memory that was experienced, a number t from 0 to 1:
 
 ``learned`` is the softmax over the channels that ``trust.py`` fits. The first is a count smoothed by a prior
 (Dirichlet smoothing, Zhai and Lafferty 2004): where there are links they decide, and the prior is
-so small that nothing unexperienced can pass anything experienced. A memory that was never experienced
+so small that nothing unexperienced can pass anything experienced, unless ``familiarity`` says that the two met by
+chance. A memory that was never experienced
 cannot have links, and nothing was learnt of it as a cue: for it, missing links are no evidence, and its share
 is what similarity and forward alone give it.
 """
@@ -167,7 +168,7 @@ def _exact_links(cues: Cues, knowledge: Knowledge) -> Part:
     """The links of what each cue was recognised as: query, row, strength."""
     flat, weight = np.concatenate(cues.rows), np.concatenate(cues.weights)
     query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
-    owner, linked, strength = knowledge.links.of(flat, knowledge.window)
+    owner, linked, strength = knowledge.links.of(flat, knowledge.window, knowledge.trust.familiarity)
     return query[owner], linked, strength * weight[owner]
 
 
@@ -197,7 +198,7 @@ def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> P
     mass = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-30)
     at, place = np.nonzero(mass > LEAST)
     distinct, seed = np.unique(seeds[at, place], return_inverse=True)
-    owner, linked, strength = knowledge.links.of(distinct, knowledge.window)
+    owner, linked, strength = knowledge.links.of(distinct, knowledge.window, knowledge.trust.familiarity)
     total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if nothing salient was met
     strength = (strength / total[owner]).astype(np.float32)
     order = np.lexsort((-strength, owner))

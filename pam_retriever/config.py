@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.types import Familiarity
 
 PASSES, FEWEST_STEPS = 40, 400
 
@@ -40,8 +41,9 @@ class FitConfig:
         noise: standard deviation of Gaussian noise on every (whitened) input dimension.
         distance_weights: in the loss of f, "inverse" weighs an association by the sum over its
             meetings of 1 / distance, "uniform" weighs all alike. The episode code weighs all alike.
-        familiarity: "log" or "difference" weighs an association by what is left of it above how often its two
-            memories would have met by chance (pam.tex 3.8; ``familiarity.py``), "none" does not.
+        familiarity: "log" or "difference" weighs an association, in training and among the exact links, by what is
+            left of it above how often its two memories would have met by chance (pam.tex 3.8; ``familiarity.py``),
+            "none" does not.
         pairs: how many directed pairs "info_nce" draws, once, before training.
         precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware multiplies it faster.
     """
@@ -66,7 +68,7 @@ class FitConfig:
     final_temperature: float = 0.04
     noise: float = 0.0
     distance_weights: Literal["inverse", "uniform"] = "inverse"
-    familiarity: Literal["none", "log", "difference"] = "none"
+    familiarity: Familiarity = "none"
     pairs: int | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 

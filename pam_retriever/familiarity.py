@@ -6,14 +6,10 @@ would meet if the stream were shuffled, given how often each was experienced: a 
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
-from pam_retriever.cooccurrence import Associations, Experience
-from pam_retriever.types import Float32, Int64
-
-Familiarity = Literal["none", "log", "difference"]
+from pam_retriever.cooccurrence import Experience
+from pam_retriever.types import Familiarity, Float32, Int64
 
 
 def running_counts(experience: Experience, memories: int, half_life: float | None = None) -> Float32:
@@ -35,23 +31,32 @@ def running_counts(experience: Experience, memories: int, half_life: float | Non
     return np.bincount(experience.states, weights=weights, minlength=memories).astype(np.float32)
 
 
-def expected_meetings(associations: Associations, counts: Float32, window: int) -> Float32:
-    """(E,) how often the two of each association would have met in a shuffled stream.
+def expected_meetings(one: Float32, other: Float32, steps: float, window: int) -> Float32:
+    """How often two memories would have met in a shuffled stream.
 
     Each experience of the one has ``2 * window`` places near it, and each place holds the other as often
     as the other comes in the stream.
+
+    Args:
+        one: (E,) how often the one of each pair was experienced.
+        other: (E,) how often the other.
+        steps: how many steps there were in all.
+        window: tau.
     """
-    pairs = counts[associations.anchors()] * counts[associations.indices]
-    expected: Float32 = pairs * np.float32(2 * window / counts.sum())
+    expected: Float32 = one * other * np.float32(2 * window / steps)
     return expected
 
 
-def unfamiliarity(associations: Associations, counts: Float32, window: int, scale: Familiarity) -> Float32:
+def unfamiliarity(
+    meetings: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
+) -> Float32:
     """(E,) weights in [0, 1]: what is left of each association above the baseline.
 
     Args:
-        associations: who met whom how often.
-        counts: (M,) from ``running_counts``.
+        meetings: (E,) how often the two of each pair met.
+        one: (E,) how often the one was experienced; ``running_counts``, or the counts of the links.
+        other: (E,) how often the other.
+        steps: how many steps there were in all.
         window: tau.
         scale: "difference" is the paper's: the share of the meetings above the expected ones. "log" is
             pointwise mutual information, divided by the most there can be, that of two memories experienced
@@ -60,14 +65,13 @@ def unfamiliarity(associations: Associations, counts: Float32, window: int, scal
     Returns:
         The weights. Where every memory came once they are 1 exactly: nothing is familiar yet.
     """
-    ones = np.ones(len(associations), np.float32)
-    most = counts.sum() / (2 * window)
+    ones = np.ones(len(meetings), np.float32)
+    most = steps / (2 * window)
     if scale == "none" or most <= 1:  # too short a stream to tell anything from chance
         return ones
-    lift = associations.meetings / np.maximum(expected_meetings(associations, counts, window), 1e-12)
+    lift = meetings / np.maximum(expected_meetings(one, other, steps, window), 1e-12)
     weights = 1 - 1 / lift if scale == "difference" else np.log(lift) / np.log(most)
-    once = (counts[associations.anchors()] == 1) & (counts[associations.indices] == 1)
-    return np.where(once, ones, np.clip(weights, 0, 1)).astype(np.float32)
+    return np.where((one == 1) & (other == 1), ones, np.clip(weights, 0, 1)).astype(np.float32)
 
 
 def rarity(counts: Int64, steps: int, window: int) -> Float32:

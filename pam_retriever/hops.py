@@ -16,6 +16,7 @@ from pam_retriever.types import Float32, Int64
 
 FAN_OUT, BEAM = 20, 20
 NEARLY = 0.8
+SURELY = 0.99  # from here on a cue is a view of some memory
 
 Step = Callable[[Cues, Cues, int], list[Found]]
 
@@ -172,17 +173,26 @@ def by_confidence(found: Found, min_score: float | None) -> Found:
 
 
 def _begin(cues: Cues, plain: Cues, backend: Backend, recognise: bool) -> tuple[Cues, Cues, Paths]:
-    """A path of no hops for each memory that a cue was recognised as, and the cue it is then, and plain."""
+    """A path of no hops for each memory that a cue may be, and one for a cue that may be none; and these cues, twice.
+
+    A path is worth how likely its beginning is, against the likeliest memory: at it, what was experienced is sure.
+    """
     if not recognise:
         return cues, plain, _at(cues.own)
     query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
     rows = np.concatenate(cues.rows)
-    keys, dim = backend.keys(rows), cues.looks.shape[1]
     best = np.array([weights.max() for weights in cues.weights], np.float32)
-    weights = np.concatenate(cues.weights) / best[query]
-    start = replace(stored_cues(keys, rows, dim), looks=cues.looks[query], trust=cues.trust[query])
+    weights = np.concatenate(cues.weights) / best[query] * cues.one_of[query]
+    recognised = replace(stored_cues(backend.keys(rows), rows, cues.looks.shape[1]), looks=cues.looks[query])
+    none = np.flatnonzero(cues.one_of < SURELY)
+    new = plain_cues(plain.looks[none], plain.predicted[none])
     unaided = plain_cues(plain.looks[query], plain.predicted[query])
-    return start, unaided, Paths(query, rows[:, None], weights)
+    begun = Paths(
+        np.concatenate([query, none]),
+        np.concatenate([rows, new.own])[:, None],
+        np.concatenate([weights, 1 - cues.one_of[none]]),
+    )
+    return recognised.followed_by(new), unaided.followed_by(new), begun
 
 
 def _at(rows: Int64) -> Paths:

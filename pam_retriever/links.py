@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pam_retriever.familiarity import unfamiliarity
 from pam_retriever.ranges import concatenated
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.types import Bools, Familiarity, Float32, Int64
 
 TAIL = 4_096  # the newest steps, sorted by themselves until there are more
+MET = np.float32(1e-3)  # what a link counts at least: however familiar the two are, they met
 MOST_OCCASIONS = 8  # of a memory that is met again and again, "around" sees the latest
 
 
@@ -86,19 +88,26 @@ class Links:
         known = (rows >= 0) & (rows < len(self._times))
         return known & (self._times[np.where(known, rows, 0)] > 0) if len(self._times) else known
 
-    def of(self, rows: Int64, window: int) -> tuple[Int64, Int64, Float32]:
+    def of(self, rows: Int64, window: int, familiarity: Familiarity = "none") -> tuple[Int64, Int64, Float32]:
         """The links of each of ``rows``.
 
         Args:
             rows: (R,) memories; -1 has no links.
             window: tau, how many positions apart linked memories are at most.
+            familiarity: the scale on which a pair that meets no more than by chance counts little.
 
         Returns:
             ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum over their meetings of
-            the geometric mean of their salience / distance), each (E,), one entry a pair.
+            the geometric mean of their salience / distance, times their unfamiliarity), each (E,), one entry a pair.
         """
         owner, linked, distance, salience = self._meetings(*self._occurrences(rows), window)
-        return _sum_pairs(owner, linked, (salience / distance).astype(np.float32))
+        pair, other, weight = _sum_pairs(owner, linked, (salience / distance).astype(np.float32))
+        if familiarity != "none":
+            _, _, meetings = _sum_pairs(owner, linked, np.ones(len(owner), np.float32))
+            often, others = self._times[rows[pair]].astype(np.float32), self._times[other].astype(np.float32)
+            above = unfamiliarity(meetings, often, others, float(self._times.sum()), window, familiarity)
+            weight *= np.maximum(above, MET)
+        return pair, other, weight
 
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
         """What was experienced next to each of ``rows``, on the latest occasions of each.

@@ -40,6 +40,7 @@ class Cues:
         rows: for each query, the stored memories that it was recognised as.
         weights: how much each of these counts.
         trust: (Q,) how surely the query is a view of a memory, from 0 to 1.
+        one_of: (Q,) how surely it is a view of one of ``rows``, whichever.
         stands_out: (Q,) how far the nearest memory stands out, from 0 to 1: stricter, for questions in words.
         own: (Q,) the row of a query that is a stored memory, which is no answer to itself; -1 for none.
     """
@@ -50,11 +51,26 @@ class Cues:
     rows: list[Int64]
     weights: list[Float32]
     trust: Float32
+    one_of: Float32
     stands_out: Float32
     own: Int64
 
     def __len__(self) -> int:
         return len(self.own)
+
+    def followed_by(self, others: Cues) -> Cues:
+        """These cues and then ``others``."""
+        return Cues(
+            np.concatenate([self.looks, others.looks]),
+            np.concatenate([self.completed, others.completed]),
+            np.concatenate([self.predicted, others.predicted]),
+            self.rows + others.rows,
+            self.weights + others.weights,
+            np.concatenate([self.trust, others.trust]),
+            np.concatenate([self.one_of, others.one_of]),
+            np.concatenate([self.stands_out, others.stands_out]),
+            np.concatenate([self.own, others.own]),
+        )
 
     def only(self, at: int) -> Cues:
         """One of the cues."""
@@ -66,6 +82,7 @@ class Cues:
             self.rows[one],
             self.weights[one],
             self.trust[one],
+            self.one_of[one],
             self.stands_out[one],
             self.own[one],
         )
@@ -106,7 +123,7 @@ def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
     looks, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
     alone = [np.array([row]) for row in rows.tolist()]
     sure = np.ones(len(rows), np.float32)
-    return Cues(looks, looks, predicted, alone, [itself] * len(rows), sure, sure, rows)
+    return Cues(looks, looks, predicted, alone, [itself] * len(rows), sure, sure, sure, rows)
 
 
 def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
@@ -119,6 +136,7 @@ def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
         looks[:, :0] if predicted is None else predicted,
         [nobody] * count,
         [nothing] * count,
+        np.zeros(count, np.float32),
         np.zeros(count, np.float32),
         np.zeros(count, np.float32),
         np.full(count, -1, np.int64),
@@ -152,7 +170,8 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
         _unit_parts(mixed[:, dim:], dim),
         [row[keep] for row, keep in zip(rows, kept, strict=True)],
         [weight[keep] for weight, keep in zip(weights, kept, strict=True)],
-        np.where(same, 1, _is_view(nearest)).astype(np.float32),
+        np.where(same, 1, _is_view(nearest, np.ones(len(looks), np.int64))).astype(np.float32),
+        np.where(same, 1, _is_view(nearest, kept.sum(axis=1))).astype(np.float32),
         np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
     )
@@ -166,8 +185,8 @@ def trusted_cues(completed: Cues, plain: Cues) -> Cues:
     return replace(completed, completed=unit(cues), predicted=_unit_parts(predicted, dim), own=plain.own)
 
 
-def _is_view(cosine: Float32) -> Float32:
-    """How surely queries are views of their nearest memory, from the cosines (Q, n) of the nearest, falling.
+def _is_view(cosine: Float32, count: Int64) -> Float32:
+    """How surely queries are views of one of their ``count`` (Q,) nearest, from the cosines (Q, n), falling.
 
     Among memories of which none is meant, the best is ahead of the second by about as much as these are spread:
     the gaps of extreme values are exponential. A view is ahead by several times that, whatever the scale.
@@ -175,8 +194,11 @@ def _is_view(cosine: Float32) -> Float32:
     cosine = np.maximum(cosine, -1)  # -inf where there are fewer
     if cosine.shape[1] < 3:
         return np.ones(len(cosine), np.float32)
-    spread = (cosine[:, 1:-1] - cosine[:, -1:]).mean(axis=1)
-    ahead = (cosine[:, 0] - cosine[:, 1]) / np.maximum(spread, 1e-6)
+    last = np.minimum(count, cosine.shape[1] - 2)[:, None]  # the first that is not meant
+    others = np.arange(cosine.shape[1] - 1) >= last
+    spread = np.mean(cosine[:, :-1] - cosine[:, -1:], axis=1, where=others)
+    ahead = np.take_along_axis(cosine, last - 1, axis=1) - np.take_along_axis(cosine, last, axis=1)
+    ahead = ahead[:, 0] / np.maximum(spread, 1e-6)
     sure: Float32 = 0.5 + 0.5 * np.tanh((ahead - AHEAD) / (2 * AHEAD_WIDTH))
     return sure
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from pam_retriever.cooccurrence import Associations, Experience
 from pam_retriever.errors import InvalidInput
-from pam_retriever.familiarity import Familiarity, running_counts, unfamiliarity
+from pam_retriever.familiarity import running_counts, unfamiliarity
+from pam_retriever.types import Familiarity
 
 
 def training_weights(
@@ -23,7 +24,10 @@ def training_weights(
     if familiarity not in ("none", "log", "difference"):
         raise InvalidInput(f"Got familiarity={familiarity!r}.", "'none', 'log' or 'difference'", "Use 'log' or none.")
     counts = running_counts(experience, len(associations.indptr) - 1)
-    salience = associations.salience * unfamiliarity(associations, counts, window, familiarity)
+    one, other = counts[associations.anchors()], counts[associations.indices]
+    salience = associations.salience * unfamiliarity(
+        associations.meetings, one, other, float(counts.sum()), window, familiarity
+    )
     if not salience.any():
         raise InvalidInput("Every association has the weight 0.", "some above 0", "Check the salience.")
     weights = associations.weights * salience if distance_weights == "inverse" else salience

@@ -222,6 +222,7 @@ class Kept:
         trust: Trust | None,
     ) -> None:
         self._objective, self._associations, self._random = objective, associations, random
+        self._familiarity = config.familiarity
         met = np.diff(associations.indptr) > 0
         self._held_out = np.zeros(len(met), bool)
         if held_out is not None:
@@ -255,7 +256,7 @@ class Kept:
 
     def trust(self, model: Predictor, vectors: Float32) -> Trust:
         """What recall may trust in, after the training."""
-        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self.unlearnt)
+        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self.unlearnt, self._familiarity)
 
     def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
         def keys(places: Int64) -> Float32:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pam_retriever.channels import CHANNELS, Channels, features, unit
 from pam_retriever.cooccurrence import Associations
-from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
+from pam_retriever.types import Bools, Familiarity, Float32, Int64, Regime, Trust
 
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05
@@ -48,7 +48,10 @@ def read_trust(stored: dict[str, Any] | None) -> Trust | None:
     """Trust as it was stored with the index."""
     if stored is None:
         return None
-    return Trust(*(Regime(*(tuple(stored[kind][part]) for part in PARTS)) for kind in ("learnt", "unlearnt")))
+    learnt, unlearnt = (Regime(*(tuple(stored[kind][part]) for part in PARTS)) for kind in ("learnt", "unlearnt"))
+    if stored["familiarity"] not in get_args(Familiarity):
+        raise ValueError(f"familiarity {stored['familiarity']!r}")
+    return Trust(learnt, unlearnt, stored["familiarity"])
 
 
 PARTS = ("weights", "mixture", "calibration", "appearance", "background")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Times = npt.NDArray[np.float64]
 Metadata = Mapping[str, Any]
+Familiarity = Literal["none", "log", "difference"]
 
 
 @dataclass(frozen=True)
@@ -157,10 +158,17 @@ class Regime:
 
 @dataclass(frozen=True)
 class Trust:
-    """The two regimes: cues that were learnt, and cues that were not."""
+    """How far recall trusts what it knows.
+
+    Attributes:
+        learnt: the channels, for cues that were learnt.
+        unlearnt: the same, for cues that were not.
+        familiarity: the scale on which a link counts by how far it is above chance; as ``FitConfig``.
+    """
 
     learnt: Regime
     unlearnt: Regime
+    familiarity: Familiarity = "none"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,11 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.familiarity import expected_meetings, running_counts, unfamiliarity
+from pam_retriever.links import Links
 from pam_retriever.objectives import JointObjective
 from pam_retriever.predictor import Predictor, PredictorConfig
 from pam_retriever.salience import training_weights
+from pam_retriever.types import Familiarity
+
+
+def weights_of(graph: Associations, counts: np.ndarray, window: int, scale: Familiarity) -> np.ndarray:
+    one, other = counts[graph.anchors()], counts[graph.indices]
+    return unfamiliarity(graph.meetings, one, other, float(counts.sum()), window, scale)
+
 
 streams = st.lists(st.lists(st.integers(0, 5), min_size=2, max_size=8), min_size=1, max_size=6)
 
@@ -70,7 +80,8 @@ def test_a_shuffled_stream_has_the_expected_meetings():
         experience = Experience(random.permutation(states), np.zeros(760, np.int64), np.arange(760))
         graph = associate(experience, 4, 3)
         counted[graph.anchors(), graph.indices] += graph.meetings / 30
-    expected = expected_meetings(graph, running_counts(experience, 4), 3)
+    counts = running_counts(experience, 4)
+    expected = expected_meetings(counts[graph.anchors()], counts[graph.indices], counts.sum(), 3)
     np.testing.assert_allclose(expected, counted[graph.anchors(), graph.indices], rtol=0.1)
 
 
@@ -78,7 +89,7 @@ def test_a_shuffled_stream_has_the_expected_meetings():
 def test_where_everything_came_once_nothing_is_familiar(scale):
     experience = experience_of([[0, 1, 2], [3, 4, 5]] + [[n, n + 1] for n in range(6, 60, 2)])
     graph = associate(experience, 60, 2)
-    assert (unfamiliarity(graph, running_counts(experience, 60), 2, scale) == 1).all()
+    assert (weights_of(graph, running_counts(experience, 60), 2, scale) == 1).all()
 
 
 @pytest.mark.parametrize("scale", ["log", "difference"])
@@ -89,7 +100,7 @@ def test_what_is_everywhere_counts_least(scale):
         trajectories[n] += [1, 2]
     experience = experience_of(trajectories)
     graph = associate(experience, 303, 1)
-    weights = unfamiliarity(graph, running_counts(experience, 303), 1, scale)
+    weights = weights_of(graph, running_counts(experience, 303), 1, scale)
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
     assert found[3, 0] == found[0, 3] < found[1, 2] <= found[304 - 2, 304 - 3] == 1
 
@@ -100,12 +111,12 @@ def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
     weights = training_weights(graph, experience, 2, "inverse", "log").weights
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
     counts = running_counts(experience, 5)
-    unfamiliar = unfamiliarity(graph, counts, 2, "log")
+    unfamiliar = weights_of(graph, counts, 2, "log")
     np.testing.assert_allclose(weights, graph.weights * graph.salience * unfamiliar)
     assert (found[0, 2], found[1, 2]) == (0, 0)
     assert found[3, 4] == 1
     short = experience_of([[0, 1]] * 2)
-    assert (unfamiliarity(associate(short, 2, 5), running_counts(short, 2), 5, "log") == 1).all()
+    assert (weights_of(associate(short, 2, 5), running_counts(short, 2), 5, "log") == 1).all()
 
 
 def test_the_loss_weighs_associations_by_their_salience():
@@ -159,3 +170,42 @@ def test_salience_of_nothing_but_zeros_is_refused(index):
 def test_an_unknown_familiarity_is_refused(index):
     with pytest.raises(InvalidInput, match="familiarity"):
         index.fit([["m000", "m001"]], config=FitConfig(familiarity="much"), progress=False)
+
+
+@given(streams, st.sampled_from(["none", "log", "difference"]), st.integers(1, 3))
+@settings(max_examples=50, deadline=None)
+def test_links_count_by_the_same_baseline_as_training_however_they_came(trajectories, scale, window):
+    """The counts of the links run on: appended one by one, they weigh as if they had all been there."""
+    experience = experience_of(trajectories)
+    graph = associate(experience, 6, window)
+    links = Links(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+    for number in range(len(trajectories)):
+        step = experience.trajectory == number
+        links.append(experience.states[step], experience.trajectory[step], experience.position[step])
+    owner, linked, plain = links.of(np.arange(6), window)
+    _, _, weighed = links.of(np.arange(6), window, scale)
+    above = dict(
+        zip(
+            zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True),
+            weights_of(graph, running_counts(experience, 6), window, scale),
+            strict=True,
+        )
+    )
+    expected = [max(above[pair], 1e-3) for pair in zip(owner.tolist(), linked.tolist(), strict=True)]
+    np.testing.assert_allclose(weighed, plain * np.array(expected), rtol=1e-5)
+
+
+def test_recall_prefers_what_was_met_to_what_is_met_everywhere():
+    """One memory comes in every trajectory, and is not what any of them was about."""
+    vectors = np.random.default_rng(0).standard_normal((121, DIM)).astype(np.float32)
+    visits = [["m0", f"m{n}", "m0", f"m{n + 1}"] for n in range(1, 120, 2)]
+    first = {}
+    for scale in ("none", "log"):
+        index = PredictiveAssociativeIndex(DIM)
+        index.add(vectors, [f"m{n}" for n in range(121)])
+        index.fit(visits, window=2, config=replace(TINY, familiarity=scale), progress=False)
+        first[scale] = [hits[0].id for hits in index.recall([f"m{n}" for n in range(1, 121)], k=2)]
+        sure = {hit.id for hit in index.recall("m1", k=20) if hit.confidence > 0.99}
+        assert sure == {hit.id for hit in index.recall("m1", k=20, faithful=True)} == {"m0", "m2"}  # both were met
+    assert first["none"] == ["m0"] * 120
+    assert first["log"] == [f"m{n + 1 if n % 2 else n - 1}" for n in range(1, 121)]

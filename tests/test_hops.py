@@ -199,3 +199,16 @@ def test_what_is_met_everywhere_is_no_bridge(planted):
     assert 1 == rare[0] > rare[1] > 0.5 > rare[2]
     hits = {hit.id: hit.path for hit in index.recall("m000", k=4, hops=2)}
     assert hits["m150"] == ("m101",)
+
+
+def test_a_cue_that_may_be_two_bridges_from_both_and_one_that_is_none_from_its_answers(planted):
+    """Four directions: the cue is as near to m0 as to m2, and to nothing else."""
+    vectors = np.eye(40, DIM + 24, dtype=np.float32)[:40]
+    index = PredictiveAssociativeIndex(dim=vectors.shape[1])
+    index.add(vectors, [f"m{n}" for n in range(40)])
+    index.fit([["m0", "m4"], ["m4", "m5"], ["m2", "m6"], ["m6", "m7"]], window=1, config=TINY, progress=False)
+    cue = 1.02 * vectors[0] + vectors[2] + 0.1 * vectors[20:40].sum(axis=0)
+    found = {hit.id: hit.path for hit in index.recall(cue, k=10, hops=2, min_score=0.9)}
+    assert found == {"m4": (), "m5": ("m4",), "m6": (), "m7": ("m6",)}
+    anything = np.random.default_rng(5).standard_normal(vectors.shape[1]).astype(np.float32)
+    assert {hit.hop for hit in index.recall(anything, k=20, hops=2)} == {1, 2}

@@ -53,7 +53,9 @@ def exact(world: World, cues: Int64, scale: Literal["none", "log"], seed: int) -
     """The associates of each cue by their count, or by how far it is above the baseline; ties at random."""
     graph = associate(experience(world), len(world.states), WINDOW)
     counts = running_counts(experience(world), len(world.states))
-    scores = unfamiliarity(graph, counts, WINDOW, scale) if scale == "log" else graph.meetings
+    one, other = counts[graph.anchors()], counts[graph.indices]
+    above = unfamiliarity(graph.meetings, one, other, float(counts.sum()), WINDOW, scale)
+    scores = above if scale == "log" else graph.meetings
     random = np.random.default_rng(seed)
     found = []
     for cue in cues:

@@ -1,7 +1,7 @@
 """Epsilon-ball recall (pam.tex 3.6): a threshold in place of a number of hits.
 
 Moments at the ends of an episode have half as many associates as those in its middle, and a stranger, a memory
-that no trajectory holds, has none. The threshold, and the best fixed k, are chosen on one half of the cues, for the
+that no trajectory holds, has none. A calibrated threshold needs no choice: confidence .5, as likely as not. The threshold of scores, and the best fixed k, are chosen on one half of the cues, for the
 best F1, and reported on the other; the strangers are in neither choice.
 """
 
@@ -14,8 +14,10 @@ import numpy as np
 from benchmarks.worlds.persistent import WINDOW, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.cooccurrence import associate
+from pam_retriever.types import Hit
 
 CUES, STRANGERS = 400, 100
+MOST, AS_LIKELY_AS_NOT = 30, 0.5
 
 
 def run(seed: int) -> dict[str, Any]:
@@ -37,20 +39,30 @@ def run(seed: int) -> dict[str, Any]:
         index.fit(trips, window=WINDOW, config=FitConfig(hidden=256, passes=100), progress=False)
         fold, test = cues[: CUES // 2], cues[CUES // 2 :]
         if not settings:  # the control is judged by what was chosen for the real one
-            plain = index.recall(fold, k=30)
+            plain = index.recall(fold, k=MOST)
             scores = np.unique(np.round([hit.score for hits in plain for hit in hits], 2))
             f1 = {s: judge([[h.id for h in hits if h.score >= s] for hits in plain], fold, met)["F1"] for s in scores}
-            best_k = {k: judge([[h.id for h in hits[:k]] for hits in plain], fold, met)["F1"] for k in range(1, 31)}
+            best_k = {
+                k: judge([[h.id for h in hits[:k]] for hits in plain], fold, met)["F1"] for k in range(1, MOST + 1)
+            }
             settings = {"min_score": float(max(f1, key=f1.get)), "k": max(best_k, key=best_k.get)}  # type: ignore[arg-type]
         ball, first = {"k": None, "min_score": settings["min_score"]}, {"k": int(settings["k"])}
-        for name, options in ((f"min_score={settings['min_score']:.2f}", ball), (f"k={settings['k']:.0f}", first)):
-            found = [[hit.id for hit in hits] for hits in index.recall(test, **options)]
+        for name, options, confident in (
+            (f"min_score={settings['min_score']:.2f}", ball, 0.0),
+            (f"k={settings['k']:.0f}", first, 0.0),
+            (f"confidence >= {AS_LIKELY_AS_NOT}", {"k": MOST}, AS_LIKELY_AS_NOT),
+        ):
+            found = sure(index.recall(test, **options), confident)
             column = judge(found, test, met)
             column["hits"] = float(np.mean([len(ids) for ids in found]))
-            nobody = index.recall([f"stranger {n}" for n in range(STRANGERS)], **options)
-            column["hits of a stranger"] = float(np.mean([len(hits) for hits in nobody]))
+            nobody = sure(index.recall([f"stranger {n}" for n in range(STRANGERS)], **options), confident)
+            column["hits of a stranger"] = float(np.mean([len(ids) for ids in nobody]))
             tables.setdefault("against who was met", {})[f"{name}, {title}"] = column
     return {"chosen": settings, "tables": tables}
+
+
+def sure(answers: list[list[Hit]], confident: float) -> list[list[str]]:
+    return [[hit.id for hit in hits if confident <= (hit.confidence or 0)] for hits in answers]
 
 
 def judge(found: list[list[str]], cues: list[str], met: list[set[str]]) -> dict[str, float]:
