@@ -1,8 +1,9 @@
 """Epsilon-ball recall (pam.tex 3.6): a threshold in place of a number of hits.
 
 Moments at the ends of an episode have half as many associates as those in its middle, and a stranger, a memory
-that no trajectory holds, has none. A calibrated threshold needs no choice: confidence .5, as likely as not. The threshold of scores, and the best fixed k, are chosen on one half of the cues, for the
-best F1, and reported on the other; the strangers are in neither choice.
+that no trajectory holds, has none. The threshold of scores, and the best fixed k, are chosen on one half of the
+cues, for the best F1, and reported on the other; the strangers are in neither choice. A calibrated threshold needs
+none: confidence .5, as likely as not.
 """
 
 from __future__ import annotations
