@@ -7,17 +7,16 @@ co-occurrence without any learning.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 from unittest import mock
 
 import numpy as np
 
 from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
-from pam_retriever import FitConfig, PredictiveAssociativeIndex, training
-from pam_retriever.cooccurrence import Associations, Experience, associate
+from pam_retriever import FitConfig, PredictiveAssociativeIndex, links, salience
+from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.familiarity import running_counts, unfamiliarity
-from pam_retriever.types import Int64
+from pam_retriever.types import Float32, Int64
 
 CUES = 400
 
@@ -75,15 +74,13 @@ def recalled(world: World, cues: Int64, familiarity: Literal["none", "log", "dif
 
 
 def with_shuffled_weights(world: World, cues: Int64, seed: int) -> list[Int64]:
-    """The control: the same weights, each on another association."""
-    real = training.training_weights
+    """The control: the same weights, each on another association, in training and among the links."""
+    random = np.random.default_rng(seed)
 
-    def shuffled(*arguments: Any) -> Associations:
-        found = real(*arguments)
-        order = np.random.default_rng(seed).permutation(len(found))
-        return replace(found, weights=found.weights[order], salience=found.salience[order])
+    def shuffled(*arguments: Any) -> Float32:
+        return random.permutation(unfamiliarity(*arguments))
 
-    with mock.patch.object(training, "training_weights", shuffled):
+    with mock.patch.object(salience, "unfamiliarity", shuffled), mock.patch.object(links, "unfamiliarity", shuffled):
         return recalled(world, cues, "log")
 
 
