@@ -119,21 +119,24 @@ def follow(
         np.concatenate(padded),
         np.concatenate([paths.scores ** (1 / hop) for hop, paths in enumerate(reached, start=1)]).astype(np.float32),
     )
-    places, told = _rank(together, k), _shortest(together, lengths)
+    places, told = _rank(together, k, lengths), _shortest(together, lengths)
     best = replace(together.at(places), rows=together.rows[told[places]])
     return _describe(cues, channels, backend, best, lengths[told[places]])
 
 
 def best_ends(paths: Paths, limit: int) -> Paths:
     """The best path to each memory, and at most ``limit`` of those for a query."""
-    return paths.at(_rank(paths, limit))
+    return paths.at(_rank(paths, limit, np.zeros(len(paths.scores), np.int64)))
 
 
-def _rank(paths: Paths, limit: int) -> Int64:
-    """Places of the best path to each memory, by query and falling score, at most ``limit`` a query."""
-    order = np.lexsort((-paths.scores, paths.ends, paths.query))
+def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
+    """Places of the best path to each memory, by query and falling score, at most ``limit`` a query.
+
+    Of equal scores the shorter path comes first: two steps can be as sure as one.
+    """
+    order = np.lexsort((lengths, -paths.scores, paths.ends, paths.query))
     kept = order[_first_of_each(paths, order)]
-    kept = kept[np.lexsort((-paths.scores[kept], paths.query[kept]))]
+    kept = kept[np.lexsort((lengths[kept], -paths.scores[kept], paths.query[kept]))]
     query = paths.query[kept]
     place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # within its query
     return kept[place < limit]

@@ -212,3 +212,8 @@ def test_a_cue_that_may_be_two_bridges_from_both_and_one_that_is_none_from_its_a
     assert found == {"m4": (), "m5": ("m4",), "m6": (), "m7": ("m6",)}
     anything = np.random.default_rng(5).standard_normal(vectors.shape[1]).astype(np.float32)
     assert {hit.hop for hit in index.recall(anything, k=20, hops=2)} == {1, 2}
+
+
+def test_what_was_met_directly_comes_before_what_is_as_sure_but_further(chain):
+    for id in [f"m{n:03}" for n in range(5, 36)]:
+        assert [hit.hop for hit in chain.recall(id, k=4, hops=2)] == [1, 1, 2, 2]

@@ -8,7 +8,17 @@ import time
 
 from benchmarks import report
 
-NAMES = ("bridging", "familiarity", "salience", "decay", "streaming", "specificity", "imagination", "thresholds")
+NAMES = (
+    "bridging",
+    "familiarity",
+    "salience",
+    "decay",
+    "streaming",
+    "specificity",
+    "imagination",
+    "thresholds",
+    "switched_on",
+)
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 The predictor learns from the first 10,000 states, then the stream goes on in trajectories of 500: fifty episodes,
 dated by their number. At each mark: how many memories, how large the files, how long a recall, and what
-share of the associates of recent cues is found. A copy of the index as it was when it was full first is asked in turn with
-it, about its own recent cues, so that what else the machine does slows both.
+share of the associates of recent cues is found. A copy of the index as it was when it was full first is asked in
+turn with it, about its own recent cues, so that what else the machine does slows both.
 """
 
 from __future__ import annotations
