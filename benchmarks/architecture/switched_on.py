@@ -1,0 +1,52 @@
+"""What familiarity, hops and a capacity cost where there is nothing for them to do: the paper's main table.
+
+Every state of that world is experienced once, no entity comes back, and the bank is not over its bound. Decay has
+no default: what its half-life costs cues of all times is in ``decay``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.metrics import Rows
+from benchmarks.paper.protocol import Ranks, choose_queries, evaluate_ranks
+from benchmarks.worlds import paper
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+
+WINDOW, DEPTH = 5, 100
+COLUMNS = ("AP@1", "AP@5", "AP@20", "R@20", "CBR@20")
+
+
+def run(seed: int, trajectories: int = 500) -> dict[str, Any]:
+    world = paper.build(seed, trajectories)
+    queries = choose_queries(world)
+    plain, familiar = fitted(world, FitConfig()), fitted(world, FitConfig(familiarity="log"))
+    methods: dict[str, Ranks] = {
+        "default": recalled(plain),
+        'familiarity="log"': recalled(familiar),
+        "hops=2": recalled(plain, hops=2),
+        'hops=2, familiarity="log"': recalled(familiar, hops=2),
+    }
+    found = {name: evaluate_ranks(ranks, queries, world) for name, ranks in methods.items()}
+    plain.set_capacity(len(world.states))
+    found["a capacity of as many states"] = evaluate_ranks(recalled(plain), queries, world)
+    table = {name: {column: of[column] for column in COLUMNS} for name, of in found.items()}
+    return {"tables": {"the paper's main table": table}}
+
+
+def fitted(world: paper.World, config: FitConfig) -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(dim=paper.DIM)
+    names = np.arange(len(world.states)).astype(str)
+    index.add(world.states, names.tolist())
+    index.fit([names[t].tolist() for t in world.trajectories], window=WINDOW, config=config, progress=False)
+    return index
+
+
+def recalled(index: PredictiveAssociativeIndex, **options: Any) -> Ranks:
+    def ranks(rows: Rows) -> list[Rows]:
+        found = index.recall([str(row) for row in rows], k=DEPTH, **options)
+        return [np.array([int(hit.id) for hit in hits]) for hits in found]
+
+    return ranks
