@@ -16,7 +16,8 @@ FLOW = [
     {"validation", "objectives", "trust", "familiarity"},
     {"salience"},
     {"trajectories", "training", "backends", "storage", "embedding", "parquet"},
-    {"experience", "recall", "switchover", "lexical", "jepa", "storing", "fitted", "parts", "checkpoint", "kept"},
+    {"experience", "recall", "keys", "switchover", "lexical", "jepa", "storing", "fitted", "parts"}
+    | {"checkpoint", "kept"},
     {"belief", "fusion", "hops", "forgetting", "streamed"},
     {"bank"},
     {"engines"},
