@@ -48,8 +48,8 @@ def repair(path: str | Path) -> list[str]:
     """Rebuilds what can be rebuilt, and leaves a sound index.
 
     Memories whose checksum differs are left out and named; association vectors are computed anew from vectors
-    and weights; where the weights are lost, the index has to be fitted again. ANN indexes are not in the
-    folder: ``open`` and ``load`` always build them. The damaged database is kept as ``damaged-...``.
+    and weights; where the weights are lost, the index has to be fitted again. ANN indexes are built by
+    ``open`` and ``load``; one that was kept in the folder is dropped. The damaged database is kept as ``damaged-...``.
 
     Returns:
         A line for each thing that was done, lost or could not be rebuilt; none for a sound index.

@@ -215,3 +215,12 @@ def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path):
     first.close()
     assert not handles._waiting
     assert not handles._connections
+
+
+def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path):
+    before = read_manifest(path)
+    with PredictiveAssociativeIndex.open(path, read_only=True) as reader:
+        with PredictiveAssociativeIndex.open(path) as index:
+            answers(index)
+        assert read_manifest(path) == before
+        assert answers(reader)

@@ -99,9 +99,10 @@ class Home:
             self.documents.database.check_there()
             settled = self.documents.database.settle()
             self.documents.close()
-            if settled and not self._as_it_was():
+            if self._as_it_was():
+                self._say_checksum()
+            elif settled:
                 self._sha256 = checksum_of(self.folder / str(self.manifest["database"]))
-            if settled:
                 self._say_checksum()
         except PAMError as error:
             # all that was acknowledged is on disk; only the next open has to look at every memory
