@@ -28,6 +28,7 @@ from pam_retriever.types import Bools, Familiarity, Float32, Int64, Regime, Trus
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05
 NAMED, SHARPENED = 16, 4  # so many of the memories that the channels name pass their links on, by share ** 4
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # of a channel
 CANDIDATES = 64  # the best of each cue, on which confidence is calibrated; the others are background
 
 
@@ -96,7 +97,7 @@ def fit_regime(
     for at, span in enumerate(spans):
         strength = associations.weights[span]
         label[at, torch.from_numpy(np.searchsorted(sample, met[at]))] = torch.from_numpy(strength / strength.sum())
-    weights = _conditional_logit(x, label, own)
+    weights = conditional_logit(x, label, own)
     logits = (x @ weights).masked_fill(own, -torch.inf)
     shares = torch.softmax(logits, dim=1).numpy()
     looks = torch.softmax((x[:, :, 0] / LOOK_ALIKE_TEMPERATURE).masked_fill(own, -torch.inf), dim=1).numpy()
@@ -107,7 +108,7 @@ def fit_regime(
     mixed = np.tensordot(mixture, parts, axes=1)
     best = np.argpartition(-mixed, min(CANDIDATES, mixed.shape[1] - 1), axis=1)[:, :CANDIDATES]
     calibration = _logistic(np.take_along_axis(mixed, best, axis=1), np.take_along_axis(happened, best, axis=1))
-    appearance = _conditional_logit(x[:, :, :2], label, own)
+    appearance = conditional_logit(x[:, :, :2], label, own)
     similarity, forward = appearance.tolist()
     return Regime(
         tuple(weights.tolist()),
@@ -118,21 +119,25 @@ def fit_regime(
     )
 
 
-def _conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
+def conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
     """Weights > 0 under which what happened is likeliest; x is (Q, N, channels), label (Q, N) adds up to 1 a cue."""
     raw = torch.full((x.shape[2],), 2.0, requires_grad=True)
+
+    def weights() -> Tensor:  # bounded, or a step along what hardly differs from memory to memory overflows
+        return raw.clamp_max(math.log(MOST_WEIGHT)).exp()
+
     optimizer = torch.optim.LBFGS([raw], max_iter=40, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        shares = torch.log_softmax((x @ raw.exp()).masked_fill(own, -1e30), dim=1)
+        shares = torch.log_softmax((x @ weights()).masked_fill(own, -1e30), dim=1)
         # weights that the sample says nothing of stay small
-        value = -(label * shares.masked_fill(own, 0)).sum(1).mean() + 1e-6 * raw.exp().square().mean()
+        value = -(label * shares.masked_fill(own, 0)).sum(1).mean() + 1e-6 * weights().square().mean()
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return raw.detach().exp().clamp(1e-3, 200.0)
+    return weights().detach().clamp_min(LEAST_WEIGHT)
 
 
 def _background(logits: Tensor) -> float:

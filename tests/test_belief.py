@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from conftest import DIM, TINY, WINDOW, new_index
 
 from pam_retriever import Channels, PredictiveAssociativeIndex
 from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.training import predict, train
-from pam_retriever.trust import fit_regime
+from pam_retriever.trust import conditional_logit, fit_regime
 
 
 def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
@@ -125,3 +126,17 @@ def test_a_filter_leaves_the_shares_to_those_that_it_lets_through(planted):
     looks = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
     for hits in index.recall(looks, k=3, where={"kept": True}):
         assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)  # what is hidden takes no share
+
+
+@pytest.mark.parametrize("seed", [68, 70, 90])  # of 300, ones on which an unbounded search overflowed
+def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
+    """A collapsed encoder makes such vectors: one would have to trust them a million times to tell them apart."""
+    random = np.random.default_rng(seed)
+    apart = 10.0 ** -random.integers(1, 7)
+    x = torch.from_numpy((1 + apart * random.standard_normal((20, 60, 3))).astype(np.float32))
+    x[:, :, 2] = torch.from_numpy(random.standard_normal((20, 60)).astype(np.float32))
+    label = torch.zeros(20, 60).scatter_(1, x[:, :, 0].topk(4, dim=1).indices, 0.25)
+    weights = conditional_logit(x, label, own=torch.zeros(20, 60, dtype=torch.bool)).numpy()
+    assert (weights >= 0.999e-3).all()
+    assert (weights <= 200.1).all()
+    assert np.argmax(weights) == 0

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
+import pytest
+
 from benchmarks import report
 from benchmarks.recall import continual, regimes
+from benchmarks.training import capacity
 from pam_retriever import FitConfig, config
 
 
@@ -25,3 +29,14 @@ def test_increments_are_compared_with_once(monkeypatch):
     continual.main()
     assert [one["states"] for one in written[0]["increments"]] == [1000, 2000]
     assert written[0]["last increment"]["default"]["AP@1"] == 1
+
+
+def test_the_law_of_capacity_is_found_in_runs_that_follow_it():
+    runs = {}
+    for number, load in enumerate(np.geomspace(0.05, 2, 12)):
+        recall = 1 / (1 + (load / 0.3) ** 2.5)
+        runs[number] = {"associations": load * 1000, "parameters": 1000, "code": {"CBR@20": recall}}
+    found = capacity.law(runs)
+    assert found["half recalled at associations per parameter"] == pytest.approx(0.3, rel=1e-3)
+    assert found["steepness"] == pytest.approx(2.5, rel=1e-3)
+    assert found["R2 of the logits"] == pytest.approx(1, abs=1e-6)

@@ -1,7 +1,8 @@
 """Similarity, association, both (pam.tex section 3.10): this object, on that occasion.
 
 The cue has two parts: a fresh view of the object, seen and heard and nothing else, and a fresh view of another moment
-of that occasion, with another object. The one right memory is that of the object on the occasion.
+of that occasion, with another object. The one right memory is that of the object on the occasion. Association is the
+score of the channels, a cosine like similarity: the shares of the default recall fall too steeply to be added to one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from benchmarks.jepa.association import fitted
 from benchmarks.jepa.setup import JOINT, Setup
-from pam_retriever.channels import unit
+from pam_retriever.channels import MODES, unit
 from pam_retriever.jepa import Observations
 from pam_retriever.types import Float32, Int64
 
@@ -33,7 +34,7 @@ def specificity(setup: Setup) -> dict[str, Any]:
     bank, index = unit(states), fitted(setup, states)
     similarity, alike = seen @ bank.T, lived @ bank.T
     association = np.zeros_like(similarity)
-    for at, hits in enumerate(index.recall(lived, k=ASSOCIATES)):
+    for at, hits in enumerate(index.recall(lived, k=ASSOCIATES, channels=MODES["association"])):
         association[at, [int(hit.id) for hit in hits]] = [hit.score for hit in hits]
     scores = {
         "similarity to the object": similarity,

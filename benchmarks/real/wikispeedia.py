@@ -233,24 +233,33 @@ def fit_index(titles: list[str], vectors: npt.NDArray[np.float32], walks: list[W
     return index, time.perf_counter() - started
 
 
-def next_article(test: list[Walk], score: Callable[[Rows], npt.NDArray[np.float32]], seed: int = 0) -> dict[str, float]:
-    """Hit rate and MRR among the first 20 for the article that is clicked next; (walks, steps) drawn at random."""
+def draw_steps(test: list[Walk], seed: int) -> list[tuple[Walk, int]]:
+    """Walks, and places in them, drawn at random: what is clicked there is asked for."""
     steps = [(walk, at) for walk in test for at in range(1, len(walk.articles))]
-    drawn = [steps[at] for at in np.random.default_rng(seed).permutation(len(steps))[:QUERIES]]
+    return [steps[at] for at in np.random.default_rng(seed).permutation(len(steps))[:QUERIES]]
+
+
+def next_article(test: list[Walk], score: Callable[[Rows], npt.NDArray[np.float32]], seed: int = 0) -> dict[str, float]:
+    """How well a scorer of single articles says what is clicked next: from the last three of the walk."""
+    drawn = draw_steps(test, seed)
     cues = sorted({article for walk, at in drawn for article in walk.articles[max(0, at - 3) : at]})
     place = {cue: row for row, cue in enumerate(cues)}
     answers = np.concatenate([score(np.array(cues[at : at + 500])) for at in range(0, len(cues), 500)])
     length = np.abs(answers).sum(axis=1, keepdims=True)
     answers = answers / np.where(length > 0, length, 1)  # one cue counts as much as another
-    hits, reciprocal = [], []
+    ranked = []
     for walk, at in drawn:
         last = walk.articles[max(0, at - 3) : at][::-1]
         total = sum(answers[place[cue]] / distance for distance, cue in enumerate(last, start=1))
-        ranked = rank(total[None], np.array([last[0]]))[0]  # the current article is not the next
-        found = np.flatnonzero(ranked == walk.articles[at])
-        hits.append(len(found))
-        reciprocal.append(1 / (found[0] + 1) if len(found) else 0)
-    return {"HR@20": float(np.mean(hits)), "MRR@20": float(np.mean(reciprocal))}
+        ranked.append(rank(total[None], np.array([last[0]]))[0])  # the current article is not the next
+    return judge_next(drawn, ranked)
+
+
+def judge_next(steps: list[tuple[Walk, int]], ranked: list[Rows]) -> dict[str, float]:
+    """Hit rate and MRR among the first 20 for the article that was clicked next."""
+    found = [np.flatnonzero(rows == walk.articles[at]) for (walk, at), rows in zip(steps, ranked, strict=True)]
+    reciprocal = [1 / (places[0] + 1) if len(places) else 0 for places in found]
+    return {"HR@20": float(np.mean([len(places) for places in found])), "MRR@20": float(np.mean(reciprocal))}
 
 
 def main() -> None:
