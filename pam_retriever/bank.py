@@ -25,6 +25,7 @@ from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents
+from pam_retriever.storage.verification import Verification
 from pam_retriever.storing import Added, link, store
 from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
@@ -69,6 +70,7 @@ class Bank:
     ) -> None:
         self._documents: Documents | None = documents
         self._home, self._source = home, source
+        self._verification: Verification | None = None  # of a database that is asked already
         self._switchovers: list[Switchover] = []  # of fits that are under way
         self.lock = ReadWriteLock()
         self.manifest, self.folder = manifest, folder
@@ -92,7 +94,7 @@ class Bank:
         if place is not None and self._take_kept(documents, place):
             full = kept.full_keys(documents, place)
             self.links = kept.take_links(documents, place) or Links(*documents.trajectories.experienced())
-            documents.verify_meanwhile([full] if full else [])
+            self._verification = documents.verify_meanwhile([full] if full else [])
         else:
             documents.verify()
             self._build_all()
@@ -128,7 +130,8 @@ class Bank:
         """
         if self._documents is None:
             raise IndexClosed("The index is closed.", "an open index", "open() or load() it again.")
-        self._documents.check_verified()
+        if self._verification is not None:
+            self._verification.check()
         return self._documents
 
     @property
@@ -157,7 +160,8 @@ class Bank:
                 self._home.close()
         elif documents is not None:
             try:
-                documents.finish_verifying()
+                if self._verification is not None:
+                    self._verification.finish()
             finally:
                 documents.close()
 

@@ -12,9 +12,9 @@ FLOW = [
     {"__about__", "errors", "limits", "readwrite"},
     {"types", "predictor", "losses"},
     {"ranges", "selection", "distributed"},
-    {"filters", "config", "channels", "cooccurrence", "links"},
+    {"filters", "config", "channels", "cooccurrence"},
     {"validation", "objectives", "trust", "familiarity"},
-    {"salience"},
+    {"salience", "links"},
     {"trajectories", "training", "backends", "storage", "embedding", "parquet"},
     {"experience", "recall", "keys", "switchover", "lexical", "jepa", "storing", "fitted", "parts"}
     | {"checkpoint", "kept"},

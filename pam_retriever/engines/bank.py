@@ -89,6 +89,7 @@ class EngineBank(Bank):
         store, self.dim = engine.connect(dim)
         self._engine, self._engine_backend = store, engine
         self._documents, self._home, self._source, self._switchovers = store, None, None, []
+        self._verification = None
         self.manifest, self.folder, self.space = {"backend": engine.name, "dim": self.dim}, None, None
         self.lexicon = Lexicon(store)
         self.similar, self.associative = store.similar, None

@@ -63,16 +63,12 @@ class Documents:
             self._verification.now()
             self._verification = None
 
-    def verify_meanwhile(self, copies: Sequence[Copy]) -> None:
+    def verify_meanwhile(self, copies: Sequence[Copy]) -> Verification | None:
         """Begins to verify a file that was not yet, and what was made of it; until then the file itself stays still."""
         if self._verification is not None:
             self.database.keep_file_still(True)
             self._verification.begin(copies, lambda: self.database.keep_file_still(False))
-
-    def check_verified(self) -> None:
-        """Raises IndexFormatError if the file was found to be damaged since it was opened."""
-        if self._verification is not None:
-            self._verification.check()
+        return self._verification
 
     def finish_verifying(self) -> None:
         """Waits until the file is verified.
