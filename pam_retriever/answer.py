@@ -104,6 +104,10 @@ class Asking:
             )
         return self.to_hits(cues, found, explain)
 
+    def recalled(self, asked: list[str] | Float32, k: int) -> list[Found]:
+        """The answers to each query as arrays, by one hop."""
+        return self._step(*self.read_cues(asked), k)
+
     def read_cues(self, asked: list[str] | Float32) -> tuple[Cues, Cues]:
         """The queries, each an id or a row of (Q, d): completed so far as the mode asks for, and as they are."""
         bank = self._bank

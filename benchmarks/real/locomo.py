@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,8 @@ FILES = ("locomo10.json", "locomo5.json", "locomo/locomo10.json", "locomo/locomo
 TUNED_ON = 2
 DEPTH = 100
 OURS, ABLATED = "this library, default", "default, association off"
-ADDED = (0.1, 0.2, 0.4)  # weights at which the association channels are added to a base
+SPREAD_FROM = 21  # hits of a base: 20 that count, and the one that does not
+ADDED = (0.4, 0.8, 1.6, 3.2, 6.4)  # weights at which association is added to a base, in units of its best score
 Judged = dict[str, dict[str, list[Scores]]]  # method -> setting -> one (Q, 6) a conversation
 
 
@@ -78,14 +78,18 @@ def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -
     return np.array([[place[hit.id] for hit in hits] + [-1] * (DEPTH - len(hits)) for hits in answers])
 
 
-def association(index: PredictiveAssociativeIndex, prepared: Prepared) -> Scores:
-    """(Q, N) the mean of the reverse and the mutual channel."""
-    place = {turn["id"]: at for at, turn in enumerate(prepared.conversation.turns)}
-    scores = np.zeros_like(prepared.cosine)
-    both = Channels(reverse=1, mutual=1)
-    for at, hits in enumerate(index.recall(prepared.questions, k=len(index), mode="hybrid", channels=both)):
-        scores[at, [place[hit.id] for hit in hits]] = [hit.score for hit in hits]
-    return scores
+def brought_up(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Scores) -> Scores:
+    """(Q, N) what ``index.spread`` brings up for the best hits of a base."""
+    ids = [turn["id"] for turn in prepared.conversation.turns]
+    place = {id: at for at, id in enumerate(ids)}
+    best = top(scores, SPREAD_FROM)
+    found = [
+        {ids[at]: float(row[at]) for at in rows if at >= 0} for row, rows in zip(scores, best.tolist(), strict=True)
+    ]
+    shares = np.zeros_like(scores)
+    for at, brought in enumerate(index.spread(found, k=None)):
+        shares[at, [place[id] for id in brought]] = list(brought.values())
+    return shares
 
 
 def latency(index: PredictiveAssociativeIndex, prepared: Prepared) -> dict[str, float]:
@@ -145,16 +149,21 @@ def measure(
     return judged, {**latency(index, prepared), "cases": cases(prepared, rankings)}
 
 
-def add_association(judged: Judged, every: list[Prepared], channels: list[Scores]) -> None:
-    """Judges the bases with the association channels added, in the settings that any split chose for a base."""
+def add_association(judged: Judged, every: list[Prepared], indexes: list[PredictiveAssociativeIndex]) -> None:
+    """Judges the bases with association added, in the settings that any split chose for a base."""
     for base in BASES:
-        chosen = {choose(judged[base], split) for split in _splits(len(every))}
-        for setting, weight in product(sorted(chosen), ADDED):
+        for setting in sorted({choose(judged[base], split) for split in _splits(len(every))}):
             score = unlearned.families()[base][setting]
-            judged.setdefault(f"{base} + association", {})[f"{setting} + {weight}"] = [
-                judge(top(score(prepared) + weight * added, DEPTH), prepared.conversation)
-                for prepared, added in zip(every, channels, strict=True)
+            scores = [score(prepared) for prepared in every]
+            added = [
+                of.max(axis=1, keepdims=True) * brought_up(index, prepared, of)
+                for index, prepared, of in zip(indexes, every, scores, strict=True)
             ]
+            for weight in ADDED:
+                judged.setdefault(f"{base} + association", {})[f"{setting} + {weight}"] = [
+                    judge(top(of + weight * more, DEPTH), prepared.conversation)
+                    for of, more, prepared in zip(scores, added, every, strict=True)
+                ]
 
 
 def _splits(count: int) -> list[list[int]]:
@@ -235,18 +244,19 @@ def main() -> None:
         return
     reranker, why = peers.load_engram_reranker()
     judged: Judged = {}
-    costs, channels = {}, []
+    costs: dict[str, Any] = {}
+    indexes = []
     every = prepare(conversations, arguments.model, arguments.embeddings)
     for prepared in every:
         index, taken = build(prepared, arguments.seed, arguments.indexes)
         found, spent = measure(prepared, index, reranker)
-        channels.append(association(index, prepared))
+        indexes.append(index)
         costs[prepared.conversation.name] = {**taken, **spent}
         for method, settings in found.items():
             for setting, values in settings.items():
                 judged.setdefault(method, {}).setdefault(setting, []).append(values)
         print(f"{prepared.conversation.name}: {len(prepared.turns)} turns, {taken or 'fitted before'}", flush=True)
-    add_association(judged, every, channels)
+    add_association(judged, every, indexes)
     summary = summarise(judged, conversations)
     for part in ("reported", "leave_one_out"):
         print(f"\n{part}\n{report.table(list(METRICS), summary[part], digits=3)}")

@@ -34,13 +34,14 @@ from benchmarks.real.wikispeedia import (
 )
 
 LONGEST = 20  # articles of a walk that the model sees
+NEGATIVES, CALIBRATION = 256, 0.75  # of the loss: gSASRec (Petrov and Macdonald, RecSys 2023)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="the unpacked data; else it is looked for in PAM_DATA_DIR")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--factors", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0, help="of the steps and of the training")
     parser.add_argument("--name", default="real/sequence")
@@ -80,7 +81,8 @@ def fit(walks: list[Walk], epochs: int, factors: int, seed: int) -> tuple[Any, A
     def trainer() -> Any:
         return Trainer(max_epochs=epochs, logger=False, enable_checkpointing=False, accelerator="auto", devices=1)
 
-    model = SASRecModel(session_max_len=LONGEST, n_factors=factors, epochs=epochs, get_trainer_func=trainer)
+    loss = {"loss": "gBCE", "n_negatives": NEGATIVES, "gbce_t": CALIBRATION}
+    model = SASRecModel(session_max_len=LONGEST, n_factors=factors, epochs=epochs, get_trainer_func=trainer, **loss)
     return model.fit(data), data
 
 
