@@ -23,7 +23,7 @@ FLOW = [
     {"engines"},
     {"opening", "adding", "request", "learning", "integrity", "reencoding", "surprise"},
     {"answer"},
-    {"imagine"},
+    {"imagine", "spreading"},
     {"index"},
     {"demo", "events"},
     {"cli", "__init__"},
