@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pam_retriever import kept
-from pam_retriever.backends import Backend, FirstPart, make_backend, share
+from pam_retriever.backends import Backend, FirstPart, Parts, make_backend, parts, share
 from pam_retriever.belief import Knowledge
 from pam_retriever.channels import make_keys, unit
 from pam_retriever.config import FitConfig
@@ -18,12 +18,14 @@ from pam_retriever.familiarity import rarity
 from pam_retriever.fitted import check_fitted, describe, read_fitted
 from pam_retriever.forgetting import SLACK, to_forget
 from pam_retriever.jepa.store import Space, read_space, write_space
+from pam_retriever.keys import FirstNumbers, NewKeys, StoredKeys, StoredVectors
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents
+from pam_retriever.storage.verification import Verification
 from pam_retriever.storing import Added, link, store
 from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
@@ -68,6 +70,7 @@ class Bank:
     ) -> None:
         self._documents: Documents | None = documents
         self._home, self._source = home, source
+        self._verification: Verification | None = None  # of a database that is asked already
         self._switchovers: list[Switchover] = []  # of fits that are under way
         self.lock = ReadWriteLock()
         self.manifest, self.folder = manifest, folder
@@ -87,15 +90,20 @@ class Bank:
             # weights of a fit that was killed before it was committed
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
             kept.remove_others(documents, folder)
-        if not self._take_kept():
+        place = source if folder is not None or documents.database.read_only else None
+        if place is not None and self._take_kept(documents, place):
+            full = kept.full_keys(documents, place)
+            self.links = kept.take_links(documents, place) or Links(*documents.trajectories.experienced())
+            self._verification = documents.verify_meanwhile([full] if full else [])
+        else:
+            documents.verify()
             self._build_all()
-        self.links = Links(*documents.trajectories.experienced())
+            self.links = Links(*documents.trajectories.experienced())
 
-    def _take_kept(self) -> bool:
+    def _take_kept(self, documents: Documents, place: Path) -> bool:
         """Takes over the compressed index that ``close`` kept, if there is one."""
-        place = self._source if self.folder is not None or self.documents.database.read_only else None
         width = self.dim + (self.predictor.config.width if self.predictor else 0)
-        whole = None if place is None else kept.take(self.documents, place, str(self.manifest["backend"]), width)
+        whole = kept.take(documents, place, str(self.manifest["backend"]), width)
         if whole is None:
             return False
         self.associative = whole if self.predictor else None
@@ -104,13 +112,13 @@ class Bank:
 
     def _build_all(self) -> None:
         """Builds the ANN indexes from the database."""
-        rows, vectors, predicted = self.documents.memories.all_vectors(self.dim)
-        check_fitted(len(rows), self.predictor is not None, predicted is not None)
-        self.associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
-        self.similar = share(self.associative, self.dim) or self._build(rows, make_keys(vectors, None))
-        if self.predictor is not None and self.associative is None:
-            width = self.dim + self.predictor.config.width
-            self.associative = make_backend(str(self.manifest["backend"]), width, self.folder)
+        memories, predictor = self.documents.memories, self.predictor
+        rows = memories.rows()
+        check_fitted(len(rows), predictor is not None, memories.associated)
+        width = predictor.config.width if predictor else 0
+        whole = self._build(rows, StoredKeys(self.documents, rows, self.dim, width), self.dim + width)
+        self.associative = whole if predictor else None
+        self.similar = self._similar_of(whole, rows) if predictor else whole
 
     @property
     def documents(self) -> Documents:
@@ -118,9 +126,12 @@ class Bank:
 
         Raises:
             IndexClosed: after ``close``.
+            IndexFormatError: it was found to be damaged since it was opened.
         """
         if self._documents is None:
             raise IndexClosed("The index is closed.", "an open index", "open() or load() it again.")
+        if self._verification is not None:
+            self._verification.check()
         return self._documents
 
     @property
@@ -136,15 +147,23 @@ class Bank:
         return self._documents is None
 
     def close(self) -> None:
-        """Closes the database, and the folder that it is in."""
+        """Closes the database, and the folder that it is in.
+
+        Raises:
+            IndexFormatError: what was opened turns out to be damaged.
+        """
         documents, self._documents = self._documents, None
         if documents is not None and self._home is not None and self.folder is not None:
             try:
-                kept.keep(documents, self.folder, self.associative or self.similar)
+                kept.keep(documents, self.folder, self.associative or self.similar, self.links)
             finally:
                 self._home.close()
         elif documents is not None:
-            documents.close()
+            try:
+                if self._verification is not None:
+                    self._verification.finish()
+            finally:
+                documents.close()
 
     def add(
         self,
@@ -212,14 +231,22 @@ class Bank:
 
         ``learnt_to`` is the highest number that a trajectory had when the training began.
         """
-        rows, vectors, _ = self.documents.memories.all_vectors(self.dim)
-        begun = Switchover(rows, vectors, learnt_to)
+        begun = Switchover(self.documents.memories.rows(), learnt_to)
         self._switchovers.append(begun)
         return begun
 
     def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
         """The long part of a switch-over, during which the index may answer and change."""
-        switchover.prepare(predictor, self._build)
+        width = self.dim + predictor.config.width
+        switchover.prepare(self._new_keys(switchover, predictor), lambda rows, keys: self._build(rows, keys, width))
+
+    def help_prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+        """This process's share of what the first one prepares."""
+        switchover.help_prepare(self._new_keys(switchover, predictor))
+
+    def _new_keys(self, switchover: Switchover, predictor: Predictor) -> NewKeys:
+        vectors = StoredVectors(self.documents, self.lock, switchover.rows, self.dim)
+        return NewKeys(vectors, predictor, together=True)
 
     def adopt(
         self,
@@ -235,12 +262,12 @@ class Bank:
         ``recipe`` is what a later ``fit`` has to ask for to go on from these weights.
         """
         documents = self.documents
-        assert switchover.predicted is not None
+        assert switchover.associative is not None
         model = self._write_weights(predictor)
         with documents.transaction():
             # trajectories that came during the training were not learnt
             told_meanwhile = documents.trajectories.last_number() != switchover.learnt_to
-            documents.memories.set_associations(switchover.rows, switchover.predicted)
+            self._store_associations(switchover.rows, switchover.associative)
             added, told = store(documents, episodes, lambda vectors: predict(predictor, vectors))
             switchover.changed.update(row for rows, _, _ in added for row in rows.tolist())
             rows, vectors = documents.memories.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
@@ -278,16 +305,17 @@ class Bank:
             vectors: by that encoder.
         """
         documents = self.documents
-        predicted = None if predictor is None else predict(predictor, vectors)
-        associative = None if predicted is None else self._build(rows, make_keys(vectors, predicted))
-        similar = share(associative, self.dim) or self._build(rows, make_keys(vectors, None))
+        width = self.dim + (predictor.config.width if predictor else 0)
+        whole = self._build(rows, NewKeys(vectors, predictor), width)
+        associative = whole if predictor else None
+        similar = self._similar_of(whole, rows) if predictor else whole
         model, trust = documents.settings.get("model"), self.trust
         if predictor is not None and predictor is not self.predictor:
             model, trust = {**self._write_weights(predictor), "trust": None, "learnt_to": 0}, None
         with documents.transaction():
             documents.memories.set_vectors(rows, vectors)
-            if predicted is not None:
-                documents.memories.set_associations(rows, predicted)
+            if associative is not None:
+                self._store_associations(rows, associative)
             if model is not None:
                 documents.settings.set("model", {**model, "window": window, "recipe": None})
             write_space(documents, space)
@@ -375,7 +403,16 @@ class Bank:
     def _predict(self, vectors: Float32) -> Float32 | None:
         return None if self.predictor is None else predict(self.predictor, vectors)
 
-    def _build(self, rows: Int64, keys: Float32) -> Backend:
-        backend = make_backend(str(self.manifest["backend"]), keys.shape[1], self.folder)
-        backend.rebuild(rows, np.ascontiguousarray(keys))
+    def _store_associations(self, rows: Int64, associative: Backend) -> None:
+        """Inside a transaction: those that are in the keys of ``rows``."""
+        for part in parts(len(rows)):
+            self.documents.memories.set_associations(rows[part], associative.keys(rows[part])[:, self.dim :])
+
+    def _build(self, rows: Int64, keys: Parts, width: int) -> Backend:
+        backend = make_backend(str(self.manifest["backend"]), width, self.folder)
+        backend.rebuild(rows, keys)
         return backend
+
+    def _similar_of(self, whole: Backend, rows: Int64) -> Backend:
+        """The index over p, of the keys [p ; f(p) ; e(p)] that another has."""
+        return share(whole, self.dim) or self._build(rows, FirstNumbers(whole, rows, self.dim), self.dim)

@@ -44,7 +44,7 @@ def gather(
         stored trajectory of the same id.
     """
     known = check_known(documents, episodes)
-    stored, vectors, _ = documents.memories.all_vectors(dim)
+    stored, vectors = documents.memories.all_vectors(dim)
     place = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
     rows, trajectory, position, salience = documents.trajectories.experienced(
         without=[episode.id for episode in episodes]

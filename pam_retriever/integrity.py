@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.backends import make_backend
+from pam_retriever import kept
+from pam_retriever.backends import make_backend, parts
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
@@ -47,8 +48,8 @@ def repair(path: str | Path) -> list[str]:
     """Rebuilds what can be rebuilt, and leaves a sound index.
 
     Memories whose checksum differs are left out and named; association vectors are computed anew from vectors
-    and weights; where the weights are lost, the index has to be fitted again. ANN indexes are not in the
-    folder: ``open`` and ``load`` always build them. The damaged database is kept as ``damaged-...``.
+    and weights; where the weights are lost, the index has to be fitted again. ANN indexes are built by
+    ``open`` and ``load``; one that was kept in the folder is dropped. The damaged database is kept as ``damaged-...``.
 
     Returns:
         A line for each thing that was done, lost or could not be rebuilt; none for a sound index.
@@ -105,6 +106,7 @@ def _findings(folder: Path) -> Iterator[str]:
         return
     try:
         yield from _contents(folder, manifest, documents)
+        yield from kept.damaged(documents, folder)
     except PAMError as error:
         yield str(error)
     finally:
@@ -122,19 +124,22 @@ def _contents(folder: Path, manifest: dict[str, Any], documents: Documents) -> I
     for name in ENCODERS:
         if documents.settings.get(name) is not None and documents.settings.weights(name) is None:
             yield f"the weights of the {name} are missing"
-    rows, vectors, associations = documents.memories.all_vectors(int(manifest["dim"]))
+    dim, rows, associated = int(manifest["dim"]), documents.memories.rows(), documents.memories.associated
     model = documents.settings.get("model")
-    if model is None:
-        if associations is not None:
-            yield "there are association vectors, but no weights that made them"
-        return
-    predictor = read_predictor(folder, model, int(manifest["dim"]))
-    if len(rows) and associations is None:
+    predictor = None if model is None else read_predictor(folder, model, dim)
+    if predictor is None and associated:
+        yield "there are association vectors, but no weights that made them"
+    if predictor is not None and len(rows) and not associated:
         yield "there are weights, but no association vectors"
-    elif associations is not None:
-        far = np.flatnonzero(np.abs(predict(predictor, vectors) - associations).max(axis=1) > CLOSE)
-        if len(far):
-            yield f"{len(far):,} association vectors are not f of their memory, the first in row {rows[far[0]]}"
+    far: list[int] = []
+    for part in parts(len(rows)):
+        width = predictor.config.width if predictor is not None and associated else 0
+        vectors, associations = documents.memories.stored(rows[part], dim, width)
+        if predictor is not None and associations is not None:
+            distance = np.abs(predict(predictor, vectors) - associations).max(axis=1)
+            far += rows[part][distance > CLOSE].tolist()
+    if far:
+        yield f"{len(far):,} association vectors are not f of their memory, the first in row {far[0]}"
 
 
 def _manifest(folder: Path) -> dict[str, Any] | str:
@@ -187,9 +192,11 @@ def _refit(folder: Path, documents: Documents, dim: int) -> tuple[Predictor | No
         with documents.transaction():
             documents.settings.remove("model")
         return None, [f"lost: the weights ({error.got}) They cannot be rebuilt: call fit() again."]
-    rows, vectors, _ = documents.memories.all_vectors(dim)
+    rows = documents.memories.rows()
     with documents.transaction():
-        documents.memories.set_associations(rows, predict(predictor, vectors))
+        for part in parts(len(rows)):
+            _, vectors = documents.memories.vectors_of(rows[part], dim)
+            documents.memories.set_associations(rows[part], predict(predictor, vectors))
     return predictor, ["association vectors computed anew from vectors and weights"]
 
 

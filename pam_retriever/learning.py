@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pam_retriever.bank import Bank
 from pam_retriever.config import FitConfig
-from pam_retriever.distributed import first_process, in_shards
+from pam_retriever.distributed import first_process
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.parts import StoredExperience
@@ -15,12 +15,12 @@ from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage.documents import Documents
 from pam_retriever.streamed import train_in_parts
-from pam_retriever.training import predict, train
+from pam_retriever.training import train
 from pam_retriever.trajectories import Episode, TrajectoryLike, read_in_batches
 from pam_retriever.types import FitReport, Trust
 
 BUFFER = 250_000  # steps that a fit in parts holds, unless told otherwise
-STORED_AT_ONCE = 10_000  # states of a stream
+STORED_AT_ONCE = 50_000  # states of a stream
 
 
 def learn(
@@ -135,7 +135,7 @@ def switch_over(
         switchover = bank.begin_switchover(learnt_to)
     try:
         if not first_process() and bank.documents.database.read_only:
-            in_shards(lambda vectors: predict(predictor, vectors), switchover.vectors)  # the first writes them
+            bank.help_prepare(switchover, predictor)  # the first writes what they make
             return
         bank.prepare(switchover, predictor)
         with lock:

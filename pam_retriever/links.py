@@ -37,6 +37,11 @@ class Links:
         self._count(rows, 1)
         self._sort()
 
+    def steps(self) -> tuple[Int64, Int64, Int64, Float32]:
+        """Those that hold a memory, as they are given to the class."""
+        there = self._rows >= 0
+        return self._rows[there], self._trajectory[there], self._position[there], self._salience[there]
+
     def _sort(self) -> None:
         self._order = np.argsort(self._rows, kind="stable")
         self._sorted = self._rows[self._order]
@@ -68,7 +73,8 @@ class Links:
 
         Row -1 is an empty position.
         """
-        self._empty(np.isin(self._trajectory, replaced))
+        if replaced:
+            self._empty(np.isin(self._trajectory, replaced))
         self._count(rows, 1)
         self._rows = np.concatenate([self._rows, rows])
         self._trajectory = np.concatenate([self._trajectory, trajectory])

@@ -105,7 +105,7 @@ def encode_anew(
                 bar.update(len(rows[part]))
         with lock:
             _check_observed(bank)
-            now, _, _ = bank.documents.memories.all_vectors(bank.dim)
+            now = bank.documents.memories.rows()
             place = np.searchsorted(rows, now)
             known = np.isin(now, rows) & ~np.isin(now, np.fromiter(begun.changed, np.int64))
             switched = np.empty((len(now), bank.dim), np.float32)

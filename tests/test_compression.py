@@ -89,8 +89,8 @@ def answers(index) -> list:
 
 def building(monkeypatch) -> list:
     built = []
-    prepare = FaissBackend.prepare
-    monkeypatch.setattr(FaissBackend, "prepare", lambda self, *given: (built.append(1), prepare(self, *given)))
+    rebuild = FaissBackend.rebuild
+    monkeypatch.setattr(FaissBackend, "rebuild", lambda self, *given: (built.append(1), rebuild(self, *given)))
     return built
 
 
@@ -106,6 +106,7 @@ def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch):
     assert sorted(file.suffix for file in path.glob("*-*") if file.suffix in (".faiss", ".npy", ".f32")) == [
         ".f32",
         ".faiss",
+        ".npy",
         ".npy",
     ]
     with PredictiveAssociativeIndex.open(path) as writer:

@@ -313,8 +313,8 @@ def test_association_vectors_that_are_not_f_are_noticed_and_rebuilt(saved):
     with PredictiveAssociativeIndex.open(saved) as index:
         expected = [(hit.id, round(hit.score, 4)) for hit in index.recall("m0")]
         with index._bank.documents.transaction():
-            _, _, associations = index._bank.documents.memories.all_vectors(3)
-            index._bank.documents.memories.set_associations(np.array([2]), np.ones_like(associations[:1]))
+            wrong = np.ones((1, index._bank.predictor.config.width), np.float32)
+            index._bank.documents.memories.set_associations(np.array([2]), wrong)
     assert "1 association vectors are not f" in check(saved)[0]
     repair(saved)
     with PredictiveAssociativeIndex.open(saved) as index:

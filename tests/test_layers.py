@@ -14,10 +14,10 @@ FLOW = [
     {"ranges", "selection", "distributed"},
     {"filters", "config", "channels", "cooccurrence"},
     {"validation", "objectives", "trust", "familiarity"},
-    {"links"},
-    {"salience"},
+    {"salience", "links"},
     {"trajectories", "training", "backends", "storage", "embedding", "parquet"},
-    {"experience", "recall", "switchover", "lexical", "jepa", "storing", "fitted", "parts", "checkpoint", "kept"},
+    {"experience", "recall", "keys", "switchover", "lexical", "jepa", "storing", "fitted", "parts"}
+    | {"checkpoint", "kept"},
     {"belief", "fusion", "hops", "forgetting", "streamed"},
     {"bank"},
     {"engines"},

@@ -1,7 +1,8 @@
 """``python -m benchmarks.scaling.growth SIZE``: what an index of SIZE memories costs, step by step, on one core.
 
 Add, fit one pass part by part, recall (speed, and recall@10 of the look-up against an exact scan), memory, reopen. One
-process a size, so that its memory is its own; ``--plot`` fits the exponents over all sizes that were run.
+process a size, so that its memory is its own; ``--plot`` fits the exponents over all sizes that were run. ``--keep``
+leaves the index in a folder; if it is there already, it is only asked again.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pam_retriever import FitConfig, PredictiveAssociativeIndex, learning, strea
 Clock = tuple[float, float]
 PARTS = ("add", "store trajectories", "train", "switch over", "reopen")
 HIDDEN, BUFFER, BATCH, QUERIES = 512, 100_000, 50_000, 300
+SHARES = (1, 0.25, 0.5, 2)  # of the cells that are looked through unless told otherwise
 
 
 def main() -> None:
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--backend", default="faiss:ivf,sq8")
     parser.add_argument("--folder", type=Path, help="on whose disk; that of temporary files if left out")
+    parser.add_argument("--keep", type=Path, help="where the index stays, or is")
     parser.add_argument("--plot", action="store_true")
     arguments = parser.parse_args()
     if arguments.plot:
@@ -42,13 +45,22 @@ def main() -> None:
         return
     faiss.omp_set_num_threads(1)
     torch.set_num_threads(1)
-    folder = Path(tempfile.mkdtemp(dir=arguments.folder))
-    try:
-        result = run(folder / "index", World(arguments.memories, arguments.dim), arguments.backend)
-    finally:
-        shutil.rmtree(folder)
+    world, name = World(arguments.memories, arguments.dim), f"scaling/growth_{arguments.memories}"
+    if arguments.keep is not None:
+        if not arguments.keep.exists():
+            report.write(name, build(arguments.keep, world, arguments.backend))
+        written = json.loads((report.RESULTS / f"{name}.json").read_text())
+        result = {key: value for key, value in written.items() if key not in ("command", "finished", "hardware")}
+        ask(arguments.keep, world, result)
+    else:
+        folder = Path(tempfile.mkdtemp(dir=arguments.folder))
+        try:
+            result = build(folder / "index", world, arguments.backend)
+            ask(folder / "index", world, result)
+        finally:
+            shutil.rmtree(folder)
     print(json.dumps(result, indent=1))
-    print(f"written to {report.write(f'scaling/growth_{arguments.memories}', result)}")
+    print(f"written to {report.write(name, result)}")
 
 
 def now() -> Clock:
@@ -62,7 +74,8 @@ def add_up(result: dict[str, Any], name: str, started: Clock) -> None:
     result["cpu_seconds"][name] = result["cpu_seconds"].get(name, 0.0) + cpu - started[1]
 
 
-def run(path: Path, world: World, backend: str) -> dict[str, Any]:
+def build(path: Path, world: World, backend: str) -> dict[str, Any]:
+    """Adds and fits; what that took."""
     result: dict[str, Any] = {"memories": world.memories, "dim": world.dim, "backend": backend}
     result["seconds"], result["cpu_seconds"] = {}, {}
     # the cost of adding and telling apart from that of the ANN index, which is built once, at the end
@@ -86,6 +99,13 @@ def run(path: Path, world: World, backend: str) -> dict[str, Any]:
             clocks.append(now())
             return learnt
 
+        def adopting(*arguments: Any, **settings: Any) -> None:
+            started = now()
+            adopt(*arguments, **settings)
+            add_up(result, "of it, others wait", started)
+
+        adopt = index._bank.adopt
+        index._bank.adopt = adopting
         learning.train_in_parts = timed
         clocks.insert(0, now())
         fitted = index.fit(walks, config=config, buffer=BUFFER, progress=False)
@@ -97,19 +117,37 @@ def run(path: Path, world: World, backend: str) -> dict[str, Any]:
         result["fit"] = {"steps": fitted.steps, "parameters": fitted.parameters, "loss": fitted.losses[-1]}
         result["peak_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print("fitted", result["seconds"], flush=True)
-        result["look_up"] = look_up(index)
-        result["recall"] = recall(index, world)
-        backend_ = index._bank.associative
-        result["bytes_a_memory"] = backend_.bytes / world.memories
-        result["resident_bytes"] = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         started = now()
     add_up(result, "close", started)
     result["disk_bytes"] = sum(file.stat().st_size for file in path.iterdir())
-    started = now()
-    with PredictiveAssociativeIndex.open(path) as index:
-        add_up(result, "reopen", started)
-        assert len(index.recall("0", k=10)) == 10
     return result
+
+
+def ask(path: Path, world: World, result: dict[str, Any]) -> None:
+    """Opens, as left by ``close`` and with none of it in the system's cache, and asks."""
+    seconds = result["seconds"], result["cpu_seconds"]
+    for name, cold in (("reopen", False), ("reopen, cold", True)):
+        for file in path.iterdir() if cold else ():
+            with file.open("rb") as opened:
+                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        for times in seconds:
+            times.pop(name, None)
+        started = now()
+        with PredictiveAssociativeIndex.open(path) as index:
+            add_up(result, name, started)
+            assert len(index.recall("0", k=10)) == 10
+            for times in seconds:
+                times.pop("first answer and verification", None)
+            index._bank.documents.finish_verifying()
+            add_up(result, "first answer and verification", started)
+            if not cold:
+                continue
+            print("opened", result["seconds"], flush=True)
+            result["look_up"] = look_up(index)
+            result["recall"] = recall(index, world)
+            result["bytes_a_memory"] = index._bank.associative.bytes / world.memories
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            result["resident_bytes"] = pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
@@ -136,16 +174,27 @@ def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
             which = np.concatenate([best[name][1], part[top]], axis=1)
             order = np.argsort(-both, axis=1)[:, :10]
             best[name] = np.take_along_axis(both, order, axis=1), np.take_along_axis(which, order, axis=1)
-    result = {}
-    for name, queries in asked.items():
-        times, hits = [], []
-        for at in range(QUERIES):
-            started = now()
-            found = backend.search(queries[at : at + 1], 10)[1]
-            times.append(since(started))
-            hits.append(np.isin(found[0], best[name][1][at]).mean())
-        result[name] = {"recall@10": float(np.mean(hits)), **quantiles(times)}
+    result: dict[str, Any] = {"cells": backend.choice.cells, "probed": backend._probed()}
+    for share in SHARES:
+        backend.probed = max(1, int(share * result["probed"]))
+        one = {name: searched(backend, queries, best[name][1]) for name, queries in asked.items()}
+        if share == 1:
+            result |= one
+        else:
+            result[f"{backend.probed} probed"] = one
+    backend.probed = None
     return result
+
+
+def searched(backend: Any, queries: np.ndarray, best: np.ndarray) -> dict[str, float]:
+    """Recall@10 and speed of single look-ups."""
+    times, hits = [], []
+    for at in range(len(queries)):
+        started = now()
+        found = backend.search(queries[at : at + 1], 10)[1]
+        times.append(since(started))
+        hits.append(np.isin(found[0], best[at]).mean())
+    return {"recall@10": float(np.mean(hits)), **quantiles(times)}
 
 
 def recall(index: PredictiveAssociativeIndex, world: World) -> dict[str, Any]:

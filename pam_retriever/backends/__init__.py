@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pam_retriever.backends.base import Backend
+from pam_retriever.backends.base import Backend, Parts, parts
 from pam_retriever.backends.exact import ExactBackend
 from pam_retriever.backends.faiss import FaissBackend
 from pam_retriever.backends.part import FirstPart, describe, share
@@ -33,4 +33,14 @@ def make_backend(name: str, width: int, folder: Path | None = None) -> Backend:
     )
 
 
-__all__ = ["Backend", "ExactBackend", "FaissBackend", "FirstPart", "describe", "make_backend", "share"]
+__all__ = [
+    "Backend",
+    "ExactBackend",
+    "FaissBackend",
+    "FirstPart",
+    "Parts",
+    "describe",
+    "make_backend",
+    "parts",
+    "share",
+]

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from pam_retriever.types import Float32, Int64
+
+AT_ONCE = 100_000  # keys that are read, or moved, at once
+
+
+class Parts(Protocol):
+    """What gives any part of an array (n, width): the array itself, or what reads it when it is asked."""
+
+    def __getitem__(self, part: slice) -> Float32:
+        """The rows of the array in ``part``."""
+
+
+def parts(count: int, size: int = AT_ONCE) -> Iterator[slice]:
+    """Slices that cover ``count`` things, ``size`` at a time."""
+    return (slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
 class Backend(Protocol):
@@ -21,8 +36,11 @@ class Backend(Protocol):
     def __len__(self) -> int:
         """How many rows are stored."""
 
-    def rebuild(self, rows: Int64, keys: Float32) -> None:
-        """Replaces everything by ``rows`` (n,) and their ``keys`` (n, width)."""
+    def rebuild(self, rows: Int64, keys: Parts) -> None:
+        """Replaces everything by ``rows`` (n,) and their ``keys`` (n, width).
+
+        They are read part by part, in the order and the size of ``parts``, and before that perhaps a sample.
+        """
 
     def add(self, rows: Int64, keys: Float32) -> None:
         """Stores ``keys`` (n, width) under ``rows`` (n,), replacing rows that are there."""

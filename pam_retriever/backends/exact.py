@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pam_retriever.backends.base import Parts, parts
 from pam_retriever.types import Float32, Int64
 
 
@@ -22,9 +23,10 @@ class ExactBackend:
     def __repr__(self) -> str:
         return f"ExactBackend({len(self):,} rows of {self._keys.shape[1]})"
 
-    def rebuild(self, rows: Int64, keys: Float32) -> None:
-        order = np.argsort(rows)
-        self._rows, self._keys = rows[order], keys[order]
+    def rebuild(self, rows: Int64, keys: Parts) -> None:
+        order, width = np.argsort(rows), self._keys.shape[1]
+        whole = np.concatenate([np.empty((0, width), np.float32), *(keys[part] for part in parts(len(rows)))])
+        self._rows, self._keys = rows[order], whole[order]
 
     def add(self, rows: Int64, keys: Float32) -> None:
         kept = ~np.isin(self._rows, rows)

@@ -8,7 +8,6 @@ are ranked again by the full keys of a memory-mapped file: the scores are exact,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import faiss
 import numpy as np
 
+from pam_retriever.backends.base import AT_ONCE, Parts, parts
 from pam_retriever.backends.choice import Choice, choose, read_kind
 from pam_retriever.backends.keyfile import KeyFile
 from pam_retriever.backends.places import Places
@@ -31,7 +31,6 @@ SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by sca
 DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
 TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
 CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
-AT_ONCE = 100_000  # keys that are moved at once
 # how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
 CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
 RANKED_AT_ONCE = 32_000_000  # numbers
@@ -90,19 +89,23 @@ class FaissBackend:
         index = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
         return int(index.code_size)
 
-    def rebuild(self, rows: Int64, keys: Float32) -> None:
-        self.prepare(len(rows), keys)
-        self._append(rows, keys)
+    def rebuild(self, rows: Int64, keys: Parts) -> None:
+        count = len(rows)
+        self._reset(count)
+        if count <= AT_ONCE:
+            keys = keys[0:count]  # an array from here on: read once, for training and adding
+        if count and not self._index.is_trained:
+            self._train(keys, count)
+        for part in parts(count):
+            self._append(rows[part], keys[part])
 
-    def prepare(self, size: int, sample: Float32) -> None:
-        """Empties it, for ``size`` keys like those of ``sample`` (n, width), to be added batch by batch."""
-        self._reset(size)
-        if size and not self._index.is_trained:
-            sample = np.ascontiguousarray(sample[:: max(1, len(sample) // sample_size(self.choice))], np.float32)
-            if self.kind == "ivf":
-                clustering = faiss.extract_index_ivf(self._index)
-                clustering.cp.niter, clustering.cp.min_points_per_centroid = CLUSTERING_ROUNDS, 1
-            self._index.train(sample)
+    def _train(self, keys: Parts, count: int) -> None:
+        """Finds the cells and the quantiser by a sample of ``count`` keys."""
+        step = max(1 if count <= AT_ONCE else 2, count // sample_size(self.choice))
+        if self.kind == "ivf":
+            clustering = faiss.extract_index_ivf(self._index)
+            clustering.cp.niter, clustering.cp.min_points_per_centroid = CLUSTERING_ROUNDS, 1
+        self._index.train(np.ascontiguousarray(keys[0:count:step], np.float32))
 
     def add(self, rows: Int64, keys: Float32) -> None:
         if not len(rows):
@@ -224,10 +227,16 @@ class FaissBackend:
 
     # ---- on disk
 
+    @property
+    def name(self) -> str | None:
+        """Of its files in the folder; None where it has none."""
+        full = None if self._full is None else self._full.name
+        return None if full is None else full.removesuffix(".f32").replace("keys", "ann")
+
     def save(self, folder: Path) -> dict[str, Any]:
         """Writes a compressed index beside its full keys, where they are; returns what ``restore`` needs to know."""
-        assert self._full is not None and self._full.name is not None
-        name = self._full.name.removesuffix(".f32").replace("keys", "ann")
+        assert self._full is not None and self.name is not None
+        name = self.name
         faiss.write_index(self._index, str(folder / f"{name}.faiss"))
         np.save(folder / f"{name}.rows.npy", self._places.rows)
         self._full.keep()
@@ -235,6 +244,7 @@ class FaissBackend:
             "name": name,
             "width": self.width,
             "keys": len(self._full),
+            "keys_checksum": self._full.checksum,
             "choice": asdict(self.choice),
             "trained_for": self._trained_for,
         }
@@ -250,7 +260,8 @@ class FaissBackend:
         index = faiss.read_index(str(folder / f"{name}.faiss"))
         if saved["width"] != self.width or not len(rows) == index.ntotal == keys:
             raise ValueError(f"{name} does not hold what was saved")
-        self._full = KeyFile(self.width, folder, f"{name.replace('ann', 'keys')}.f32", keys, read_only)
+        full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
+        self._full = KeyFile(self.width, folder, full, keys, checksum, read_only)
         self._index, self._places, self.choice = index, Places(rows), Choice(**saved["choice"])
         self._trained_for = int(saved["trained_for"])
 
@@ -265,26 +276,32 @@ class FaissBackend:
 
     def _rebuild_with(self, rows: Int64, keys: Float32) -> None:
         """Builds it anew, of what is stored and more, without the removed; never all keys in memory at once."""
-        stored, index, full = self._places.stored(), self._index, self._full
-        stored_rows, size = self._places.rows[stored], len(stored) + len(rows)
+        stored = self._places.stored()
+        old = _Old(self._index, self._full, stored, keys)
+        self.rebuild(np.concatenate([self._places.rows[stored], rows]), old)
 
-        def old_keys(places: Int64) -> Float32:
-            kept: Float32 = index.reconstruct_batch(places) if full is None else full[places]
-            return kept
 
-        most = sample_size(choose(self._wanted, self._wanted_code, size, self.width))
-        few = stored[:: max(1, len(stored) // most)]
-        self.prepare(size, np.concatenate([old_keys(few), keys[: max(most - len(few), 0)]]) if len(few) else keys)
-        for part in parts(len(stored)):
-            self._append(stored_rows[part], old_keys(stored[part]))
-        self._append(rows, keys)
+class _Old:
+    """The keys that an index has at ``places``, and more after them.
+
+    Args:
+        index: FAISS's, which has them, unless they are in ``full``.
+        full: of a compressed index.
+        places: (n,) where.
+        more: (m, width).
+    """
+
+    def __init__(self, index: Any, full: KeyFile | None, places: Int64, more: Float32) -> None:
+        self._index, self._full, self._places, self._more = index, full, places, more
+
+    def __getitem__(self, part: slice) -> Float32:
+        count = len(self._places)
+        at = np.arange(count + len(self._more))[part]
+        places = self._places[at[at < count]]
+        old: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
+        return np.concatenate([old, self._more[at[at >= count] - count]])
 
 
 def sample_size(choice: Choice) -> int:
     """How many keys an index is trained on."""
     return max(TRAINED_ON * choice.cells, SAMPLED)
-
-
-def parts(count: int, size: int = AT_ONCE) -> Iterator[slice]:
-    """Slices that cover ``count`` things, ``size`` at a time."""
-    return (slice(at, min(at + size, count)) for at in range(0, count, size))

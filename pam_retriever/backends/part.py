@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.backends.base import Backend
+from pam_retriever.backends.base import Backend, Parts
 from pam_retriever.backends.faiss import FaissBackend
 from pam_retriever.types import Float32, Int64
 
@@ -32,7 +32,7 @@ class FirstPart:
     def kind(self) -> str:
         return self.whole.kind
 
-    def rebuild(self, rows: Int64, keys: Float32) -> None:
+    def rebuild(self, rows: Int64, keys: Parts) -> None:
         """Nothing: the whole is rebuilt."""
 
     def add(self, rows: Int64, keys: Float32) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from pam_retriever.bank import Bank
 from pam_retriever.config import FitConfig
@@ -24,7 +26,7 @@ from pam_retriever.storing import store as store_episodes
 from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
-from pam_retriever.types import Trust
+from pam_retriever.types import Float32, Trust
 
 ATTEMPTS = 5  # at a call whose connection is lost; each waits as long as the engine's patience
 T = TypeVar("T")
@@ -39,10 +41,12 @@ class EngineSwitchover(Switchover):
     """A switch-over to a new generation of keys.
 
     Attributes:
+        vectors: (n, d) of the memories.
         version: of the engine when the memories were read.
         generation: the keys that are made, once ``prepare`` was called.
     """
 
+    vectors: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
     version: int = 0
     generation: Any = None
 
@@ -85,6 +89,7 @@ class EngineBank(Bank):
         store, self.dim = engine.connect(dim)
         self._engine, self._engine_backend = store, engine
         self._documents, self._home, self._source, self._switchovers = store, None, None, []
+        self._verification = None
         self.manifest, self.folder, self.space = {"backend": engine.name, "dim": self.dim}, None, None
         self.lexicon = Lexicon(store)
         self.similar, self.associative = store.similar, None
@@ -214,8 +219,8 @@ class EngineBank(Bank):
 
     def begin_switchover(self, learnt_to: int) -> EngineSwitchover:
         """The memories of now."""
-        rows, vectors, _ = self._engine.memories.all_vectors(self.dim)
-        return EngineSwitchover(rows, vectors, learnt_to, version=self._engine.state.version)
+        rows, vectors = self._engine.memories.all_vectors(self.dim)
+        return EngineSwitchover(rows, learnt_to, vectors=vectors, version=self._engine.state.version)
 
     def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
         """Makes the keys in a generation of their own, during which the index may answer and change."""

@@ -21,7 +21,7 @@ def copy_of(store: Any, dim: int, associative: Backend | None) -> Documents:
     documents = Documents()
     with documents.closed_on_error(), documents.transaction():
         run_many = documents.database.run_many
-        rows, vectors, _ = store.memories.all_vectors(dim)
+        rows, vectors = store.memories.all_vectors(dim)
         blobs, listed, contents = to_blobs(vectors), rows.tolist(), store.memories.contents(rows)
         run_many(
             "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)",

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
+from pam_retriever.storage import handles
 from pam_retriever.storage.faults import explained
 
 Mode = Literal["create", "write", "read"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro"}
+JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own default
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 
 
@@ -40,6 +42,7 @@ class Database:
         # Python shares prepared statements between threads, so a statement runs to its end before the next
         self._mutex = threading.RLock()
         self._inode: tuple[int, int] | None = None
+        self._closed, self._changes = False, 0
         target = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode={URI_MODES[mode]}"
         with explained(path):
             self._connection = sqlite3.connect(
@@ -48,7 +51,7 @@ class Database:
         try:
             self._prepare()
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
     def _prepare(self) -> None:
@@ -58,6 +61,7 @@ class Database:
         if self.path is not None:
             with explained(self.path):
                 self._inode = _inode(self.path)
+                handles.connected(self._inode)
             if self.read_only:
                 self._begin_snapshot()
             else:
@@ -210,9 +214,24 @@ class Database:
         self.fetch("PRAGMA busy_timeout = 0")  # readers may stay as long as they like
         return self.path is not None and self.fetch("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0
 
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written through this connection."""
+        return (self._changes if self._closed else self._connection.total_changes) != 0
+
+    def keep_file_still(self, still: bool) -> None:
+        """Has what is committed stay in the journal, so that the file itself does not change; or no longer."""
+        if not self.read_only:
+            self.fetch(f"PRAGMA wal_autocheckpoint = {0 if still else JOURNAL_PAGES}")
+
     def close(self) -> None:
         with self._mutex:
+            if self._closed:
+                return
+            self._closed, self._changes = True, self._connection.total_changes
             self._connection.close()
+            if self._inode is not None:
+                handles.disconnected(self._inode)
 
 
 def takes_no_journal(path: Path) -> bool:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError
+from pam_retriever.storage import handles
 from pam_retriever.storage.faults import explained
+
+BLOCK = 1 << 22  # bytes that are read at once
 
 
 def write_atomically(path: Path, contents: bytes) -> None:
@@ -50,10 +55,30 @@ def check_file(path: Path, sha256: str | None) -> None:
 def checksum_of(path: Path) -> str:
     """SHA-256 of a file."""
     digest = hashlib.sha256()
-    with explained(path), path.open("rb") as file:
-        while block := file.read(1 << 20):
+    with explained(path):
+        for block in blocks(path):
             digest.update(block)
     return digest.hexdigest()
+
+
+def crc32_of(path: Path, size: int | None = None) -> int:
+    """CRC-32 of a file, or of its first ``size`` bytes."""
+    found = 0
+    for block in blocks(path, size):
+        found = zlib.crc32(block, found)
+    return found
+
+
+def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
+    """A file, or its first ``size`` bytes, block by block."""
+    file = path.open("rb")
+    try:
+        left = os.fstat(file.fileno()).st_size if size is None else size
+        while left and (block := file.read(min(BLOCK, left))):
+            left -= len(block)
+            yield block
+    finally:
+        handles.close(file)
 
 
 def sync(path: Path) -> None:

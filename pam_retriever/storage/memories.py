@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import compile_filter
 from pam_retriever.storage import words
 from pam_retriever.storage.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.storage.database import Database
 from pam_retriever.types import Float32, Int64, Record
+
+ROWS_AT_ONCE = 1_000_000  # as Python's own numbers
 
 
 class Memories:
@@ -36,8 +39,13 @@ class Memories:
 
     def rows(self) -> Int64:
         """All rows, sorted."""
-        found = self._database.fetch("SELECT row FROM memories ORDER BY row")
-        return np.array([row for (row,) in found], np.int64)
+        blocks, last = [np.empty(0, np.int64)], -1
+        while found := self._database.fetch(
+            "SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, ROWS_AT_ONCE]
+        ):
+            blocks.append(np.array(found, np.int64)[:, 0])
+            last = found[-1][0]
+        return np.concatenate(blocks)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those ids that are stored."""
@@ -121,14 +129,35 @@ class Memories:
 
     # ---- vectors
 
-    def all_vectors(self, dim: int) -> tuple[Int64, Float32, Float32 | None]:
-        """Every row, its vector, and its association vector if the index was fitted."""
-        found = self._database.fetch("SELECT row, vector, association FROM vectors ORDER BY row")
-        rows = np.array([row for row, _, _ in found], np.int64)
-        vectors = from_blobs([vector for _, vector, _ in found], dim)
-        if all(association is None for _, _, association in found):
-            return rows, vectors, None
-        return rows, vectors, from_blobs([association for _, _, association in found], len(found[0][2] or b"") // 4)
+    def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
+        """Every row, and its vector."""
+        found = self._database.fetch("SELECT row, vector FROM vectors ORDER BY row")
+        return np.array([row for row, _ in found], np.int64), from_blobs([vector for _, vector in found], dim)
+
+    @property
+    def associated(self) -> bool:
+        """Whether there are association vectors."""
+        found = self._database.fetch("SELECT EXISTS (SELECT 1 FROM vectors WHERE association IS NOT NULL)")
+        return bool(found[0][0])
+
+    def stored(self, rows: Int64, dim: int, width: int) -> tuple[Float32, Float32 | None]:
+        """The vectors (n, dim) of sorted ``rows``, and their association vectors (n, width); None for a width of 0.
+
+        Raises:
+            IndexFormatError: one of them is missing.
+        """
+        found = self._database.fetch(
+            "SELECT vector, association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+            [json.dumps(rows.tolist())],
+        )
+        if len(found) != len(rows):
+            raise IndexFormatError(
+                f"The database holds {len(rows)} memories, but {len(found)} vectors of them.",
+                "a vector of each",
+                "Restore the folder from a copy, or run pam-retriever repair on it.",
+            )
+        vectors = from_blobs([vector for vector, _ in found], dim)
+        return vectors, from_blobs([association for _, association in found], width) if width else None
 
     def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
         """Those of ``rows`` that are stored, sorted, and their vectors."""

@@ -98,6 +98,8 @@ def _copy_trajectories(source: sqlite3.Connection, documents: Documents, lost: l
 
 
 def _copy_setting(documents: Documents, key: Any, value: Any, lost: list[str]) -> None:
+    if key == Documents.DERIVED.encode():
+        return  # made of what may be lost now
     try:
         documents.settings.set(str(key, "utf-8"), json.loads(value))
     except (TypeError, ValueError, RecursionError):

@@ -58,12 +58,18 @@ class Home:
 
     def _open(self) -> Documents:
         path, sha256 = self.folder / str(self.manifest["database"]), self.manifest["database_sha256"]
-        check_file(path, sha256)
+        later = sha256 if has_kept(self.folder) else None
+        check_file(path, None if later else sha256)
+        self._sha256, self._stamp = sha256, _stamp(path)
         if sha256 is not None:
             # from now on it changes; said before SQLite touches it, so that a kill in between leaves no false alarm
             self.manifest["database_sha256"] = None
             write_manifest(self.folder, self.manifest)
-        documents = Documents(path, "write")
+        try:
+            documents = Documents(path, "write", later)
+        except PAMError:
+            self._say_checksum()
+            raise
         with documents.closed_on_error():
             if sha256 is None:  # its last writer was killed
                 check_everything(documents.database)
@@ -75,25 +81,62 @@ class Home:
         try:
             yield
         except BaseException:
-            self.documents.close()
-            self._lock.release()
+            self._leave()
             raise
 
     def close(self) -> None:
-        """Closes the database, and gives its file a checksum again."""
+        """Closes the database, and gives its file a checksum again.
+
+        Raises:
+            IndexFormatError: the database was damaged when it was opened.
+        """
+        try:
+            self.documents.finish_verifying()
+        except PAMError:
+            self._leave(damaged=True)
+            raise
         try:
             self.documents.database.check_there()
             settled = self.documents.database.settle()
             self.documents.close()
-            if settled:
-                path = self.folder / str(self.manifest["database"])
-                write_manifest(self.folder, {**self.manifest, "database_sha256": checksum_of(path)})
+            if self._as_it_was():
+                self._say_checksum()
+            elif settled:
+                self._sha256 = checksum_of(self.folder / str(self.manifest["database"]))
+                self._say_checksum()
         except PAMError as error:
             # all that was acknowledged is on disk; only the next open has to look at every memory
             warnings.warn(f"The index was closed without a checksum: {error}", RuntimeWarning, stacklevel=3)
         finally:
             self.documents.close()
             self._lock.release()
+
+    def _leave(self, damaged: bool = False) -> None:
+        """Closes a folder that cannot be used: what is damaged keeps a checksum that says so."""
+        self.documents.close()
+        try:
+            if damaged or self._as_it_was():
+                self._say_checksum()
+        finally:
+            self._lock.release()
+
+    def _as_it_was(self) -> bool:
+        """Whether nothing was written to the database since it was opened."""
+        path = self.folder / str(self.manifest["database"])
+        return self._sha256 is not None and not self.documents.database.changed and _stamp(path) == self._stamp
+
+    def _say_checksum(self) -> None:
+        write_manifest(self.folder, {**self.manifest, "database_sha256": self._sha256})
+
+
+def has_kept(folder: Path) -> bool:
+    """Whether there may be an index that can answer before the database is verified; see ``kept``."""
+    return any(folder.glob("ann-*.faiss"))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 def create_folder(folder: Path, manifest: dict[str, Any]) -> None:
@@ -187,8 +230,9 @@ def _view(folder: Path, manifest: dict[str, Any]) -> Documents:
         documents = _read_copy(folder, manifest)
         documents.database.forbid_writing()
         return documents
-    check_file(path, sha256)
-    documents = Documents(path, "read")
+    later = sha256 if has_kept(folder) else None
+    check_file(path, None if later else sha256)
+    documents = Documents(path, "read", later)
     with documents.closed_on_error():
         if sha256 is None:
             check_everything(documents.database)

@@ -21,6 +21,8 @@ LEFT JOIN json_each(metadata) AS o ON o.key = ?
 ORDER BY g.type, g.value, o.type, o.value, row  -- without a key to order by, o is NULL throughout
 """
 
+STEPS_AT_ONCE = 1_000_000  # as Python's own numbers
+
 
 @dataclass(frozen=True)
 class Step:
@@ -83,13 +85,17 @@ class Trajectories:
         Returns:
             Rows, trajectories, positions and salience (1 where none was given), (S,) each.
         """
-        found = self._database.fetch(
+        left_out, last, blocks = to_json(list(without)), (-1, -1), [_columns([])]
+        while found := self._database.fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
-            "WHERE trajectory NOT IN (SELECT trajectory FROM trajectories "
-            "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position",
-            [to_json(list(without))],
-        )
-        return _columns(found)
+            "WHERE (trajectory, position) > (?, ?) AND trajectory NOT IN (SELECT trajectory FROM trajectories "
+            "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position LIMIT ?",
+            [*last, left_out, STEPS_AT_ONCE],
+        ):
+            blocks.append(_columns(found))
+            last = found[-1][1:3]
+        rows, trajectories, positions, salience = (np.concatenate(column) for column in zip(*blocks, strict=True))
+        return rows, trajectories, positions, salience
 
     def lengths(self) -> tuple[Int64, Int64]:
         """The numbers of all trajectories, rising, and how many steps each has."""

@@ -160,11 +160,11 @@ class MilvusMemories:
         """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
         return MilvusSelected(self._milvus, self.collection(), where)
 
-    def all_vectors(self, dim: int) -> tuple[Int64, Float32, None]:
+    def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
         """Every row and its vector."""
         del dim
         found = sorted(self._all(["row", "vector"]), key=lambda one: int(one["row"]))
-        return np.array([one["row"] for one in found], np.int64), _vectors(found, self._dim), None
+        return np.array([one["row"] for one in found], np.int64), _vectors(found, self._dim)
 
     def entities(self, collection: str, expression: str) -> tuple[list[dict[str, Any]], Float32]:
         """Whole entities but for vectors and keys, and their vectors."""

@@ -140,10 +140,10 @@ class PostgresMemories:
         """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
         return Selected(self._database, *PostgresCompiler().compile(where))
 
-    def all_vectors(self, dim: int) -> tuple[Int64, Float32, None]:
+    def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
         """Every row and its vector."""
         found = self._database.fetch("SELECT row, vector FROM memories ORDER BY row")
-        return *_with_vectors(found, dim), None
+        return _with_vectors(found, dim)
 
     def vectors_since(self, version: int) -> tuple[Int64, Float32]:
         """The rows that were written after a version, sorted, and their vectors."""

@@ -1,0 +1,152 @@
+"""What is done chunk by chunk is the same whatever the size of a chunk, and whatever happens between two of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import DIM, TINY, WINDOW
+
+from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
+from pam_retriever.backends import FaissBackend, base, make_backend
+from pam_retriever.backends import faiss as faiss_backend
+from pam_retriever.integrity import check
+from pam_retriever.keys import StoredVectors
+from pam_retriever.training import predict
+
+SMALL = FitConfig(hidden=16, passes=1)
+BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
+
+
+@pytest.fixture(params=[64, 100, 200])
+def at_once(request, monkeypatch) -> int:
+    """So many keys at once: 200 memories are four chunks with a rest, two, or one."""
+    monkeypatch.setattr(base.parts, "__defaults__", (request.param,))
+    monkeypatch.setattr(faiss_backend, "AT_ONCE", request.param)
+    return request.param
+
+
+def associations_are_f(index: PredictiveAssociativeIndex) -> None:
+    """In the database, in the index, and of every memory."""
+    bank = index._bank
+    rows = bank.documents.memories.rows()
+    vectors, stored = bank.documents.memories.stored(rows, index.dim, bank.predictor.config.width)
+    np.testing.assert_allclose(stored, predict(bank.predictor, vectors), atol=1e-5)
+    np.testing.assert_array_equal(bank.associative.keys(rows)[:, index.dim :], stored)
+    assert len(bank.associative) == len(bank.similar) == len(rows)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatch):
+    monkeypatch.setattr("pam_retriever.backends.choice.IVF_FROM", 100)
+    path = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(path, DIM, backend) as index:
+        index.add(planted.vectors, planted.ids)
+        index.delete(planted.ids[60:70])  # rows with a hole
+        index.fit([o for o in planted.outings if "m060" not in o], window=WINDOW, config=TINY, progress=False)
+        associations_are_f(index)
+        before = [[hit.id for hit in hits] for hits in index.recall(planted.ids[:20], k=3)]
+    for read_only in (False, True):
+        with PredictiveAssociativeIndex.open(path, read_only=read_only) as index:
+            associations_are_f(index)
+            assert [[hit.id for hit in hits] for hits in index.recall(planted.ids[:20], k=3)] == before
+    assert check(path) == []
+
+
+def test_what_changes_between_two_chunks_is_caught_up(planted, tmp_path, monkeypatch):
+    monkeypatch.setattr(base.parts, "__defaults__", (64,))
+    monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
+    real, read = StoredVectors.__getitem__, []
+
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        index.add(planted.vectors, planted.ids)
+
+        def reading(self, part):
+            read.append(part)
+            if len(read) == 2:
+                index.delete(["m010", "m100", "m199"])  # behind, in, and ahead of this chunk
+                index.add(-planted.vectors[20:21], ["m020"])
+                index.add(-planted.vectors[150:151], ["m150"])
+                index.add(-planted.vectors[:1], ["new"])
+                index.add(planted.vectors[10:11], ["m010"])  # deleted and added again: another row
+            return real(self, part)
+
+        monkeypatch.setattr(StoredVectors, "__getitem__", reading)
+        index.fit(planted.outings, window=WINDOW, config=SMALL, progress=False)
+        assert len(read) == 4
+        associations_are_f(index)
+        everything = {hit.id for hit in index.recall("m000", k=500)} | {"m000"}
+        assert everything == (set(planted.ids) | {"new"}) - {"m100", "m199"}
+        assert index.search(-planted.vectors[150], k=1)[0].id == "m150"
+    assert check(tmp_path / "index") == []
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("chunk", [1, 3, "commit"])
+def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(base.parts, "__defaults__", (64,))
+    monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
+    path = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(path, DIM) as index:
+        index.add(planted.vectors, planted.ids)
+        index.fit(planted.outings, window=WINDOW, config=SMALL, progress=False)
+        before = [(hit.id, hit.score) for hit in index.recall("m044", k=20)]
+    index = PredictiveAssociativeIndex.open(path)
+    memories, done = index._bank.documents.memories, []
+    real_read, real_set = StoredVectors.__getitem__, memories.set_associations
+
+    def read(self, part):
+        done.append(part)
+        if len(done) == chunk:
+            raise Killed
+        return real_read(self, part)
+
+    def store(*arguments):
+        if chunk == "commit" and len(done) == 6:
+            raise Killed
+        done.append(arguments)
+        real_set(*arguments)
+
+    monkeypatch.setattr(StoredVectors, "__getitem__", read)
+    monkeypatch.setattr(memories, "set_associations", store)
+    with pytest.raises(Killed):
+        index.fit(config=SMALL, seed=7, progress=False)
+    assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
+    associations_are_f(index)
+    index._bank._home.close()  # without what a close would do besides
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
+        associations_are_f(index)
+
+
+def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
+    """Keys in order, so that whoever trains on the first chunk alone finds few of the others."""
+    monkeypatch.setattr(base.parts, "__defaults__", (4_000,))
+    monkeypatch.setattr(faiss_backend, "AT_ONCE", 4_000)
+    monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)
+    keys = np.random.default_rng(2).standard_normal((20_000, 24)).astype(np.float32)
+    keys += 5 * np.repeat(np.eye(24, dtype=np.float32)[:5], 4_000, axis=0)
+    asked, exact = keys[::199] + 0.01, make_backend("exact", 24)
+    exact.rebuild(np.arange(20_000), keys)
+    right = exact.search(asked, 10)[1]
+
+    def found() -> float:
+        backend = FaissBackend(24, "ivf,sq8")
+        backend.rebuild(np.arange(20_000), keys)
+        np.testing.assert_array_equal(backend.keys(np.arange(20_000)), keys)
+        return float(np.mean([np.isin(a, b).mean() for a, b in zip(backend.search(asked, 10)[1], right, strict=True)]))
+
+    in_chunks = found()
+    monkeypatch.setattr(faiss_backend, "AT_ONCE", 20_000)
+    assert in_chunks > max(found() - 0.02, 0.9)
+
+
+def test_a_vector_that_is_missing_is_no_shorter_index(planted):
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(planted.vectors, planted.ids)
+    database = index._bank.documents.database
+    database.fetch("DELETE FROM vectors WHERE row = 77")
+    with pytest.raises(IndexFormatError, match="200 memories, but 199 vectors"):
+        index._bank._build_all()

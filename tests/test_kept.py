@@ -1,0 +1,226 @@
+"""Reopening from what was kept: fast, and no damage goes unnoticed, whenever it is found."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
+from pam_retriever.integrity import check, repair
+from pam_retriever.storage import handles
+from pam_retriever.storage.manifest import read_manifest
+from pam_retriever.storage.trajectories import Trajectories
+from pam_retriever.storage.verification import Verification
+
+COUNT, DIM = 2_000, 8
+IDS = [f"m{n}" for n in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("kept") / "index"
+    with PredictiveAssociativeIndex.open(path, DIM, "faiss:ivf,sq8") as index:
+        index.add(np.random.default_rng(5).standard_normal((COUNT, DIM)), IDS)
+        walks = [IDS[s : s + 10] for s in range(0, COUNT, 10)]
+        index.fit(walks, config=FitConfig(passes=1, hidden=16), progress=False)
+        index.observe(IDS[5:0:-1])
+        index.delete("m7")
+    return path
+
+
+@pytest.fixture
+def path(closed, tmp_path) -> Path:
+    shutil.copytree(closed, tmp_path / "index")
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """No verification gets anywhere before this is set."""
+    go_on, run = threading.Event(), Verification._run
+    monkeypatch.setattr(Verification, "_run", lambda self, *given: (go_on.wait(30), run(self, *given)))
+    yield go_on
+    go_on.set()
+
+
+def flip(file: Path, at: float = 0.5) -> None:
+    contents = bytearray(file.read_bytes())
+    contents[int(at * len(contents))] ^= 1
+    file.write_bytes(contents)
+
+
+def answers(index) -> list:
+    return [(hit.id, hit.score) for hits in index.recall(IDS[:500:17], k=5) for hit in hits]
+
+
+def reading(monkeypatch) -> list:
+    read, real = [], Trajectories.experienced
+    monkeypatch.setattr(Trajectories, "experienced", lambda self, *given: (read.append(1), real(self, *given))[1])
+    return read
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_the_links_that_were_kept_are_those_of_the_database(path, monkeypatch, read_only):
+    read = reading(monkeypatch)
+    with PredictiveAssociativeIndex.open(path, read_only=read_only) as index:
+        assert not read
+        kept, stored = index._bank.links.steps(), index._bank.documents.trajectories.experienced()
+        for a, b in zip(kept, stored, strict=True):
+            np.testing.assert_array_equal(a, b)
+            assert a.dtype == b.dtype
+        assert index._bank.links.memories == index._bank.documents.trajectories.memories()
+
+
+@pytest.mark.parametrize("harm", ["flipped", "short", "gone", "of another kind", "replaced"])
+def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeypatch, harm):
+    with PredictiveAssociativeIndex.open(path) as index:
+        before = answers(index)
+    (links,) = path.glob("*.links.npy")
+    if harm == "flipped":
+        flip(links)
+    elif harm == "short":
+        links.write_bytes(links.read_bytes()[:-28])
+    elif harm == "gone":
+        links.unlink()
+    elif harm == "of another kind":
+        np.save(links, np.zeros(3))
+    else:
+        shutil.copy(next(path.glob("*.rows.npy")), links)
+    assert "links.npy" in check(path)[0]
+    read = reading(monkeypatch)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert read
+        assert answers(index) == before
+    assert check(path) == []  # and kept again
+    read.clear()
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert not read
+        assert answers(index) == before
+
+
+def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
+    index = PredictiveAssociativeIndex.open(path)
+    index.observe(["m100", "m900"])
+    index._bank._home.close()  # as a kill: nothing is kept
+    read = reading(monkeypatch)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert read
+        assert "m900" in {hit.id for hit in index.recall("m100", k=30, faithful=True)}
+    read.clear()
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert not read
+        assert "m900" in {hit.id for hit in index.recall("m100", k=30, faithful=True)}
+        index.delete("m900")
+        index.observe(["m100", "m901"])
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert not read
+        kept, stored = index._bank.links.steps(), index._bank.documents.trajectories.experienced()
+        np.testing.assert_array_equal(np.stack(kept), np.stack(stored))
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("place", ["memories-*.sqlite", "keys-*.f32"])
+@pytest.mark.parametrize("at", [0.3, 0.6, 0.9999])
+def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, place, read_only, at):
+    (file,) = path.glob(place)
+    flip(file, at)
+    try:
+        index = PredictiveAssociativeIndex.open(path, read_only=read_only)
+    except IndexFormatError:  # SQLite saw it itself, where it read
+        assert place.startswith("mem")
+    else:
+        patient.set()
+        with pytest.raises(IndexFormatError, match=file.name):
+            index._bank._documents.finish_verifying()
+        for call in (lambda: index.recall("m0"), lambda: len(index), lambda: index.get(["m0"]), index.close):
+            with pytest.raises(IndexFormatError, match=file.name):
+                call()
+    with pytest.raises(IndexFormatError), PredictiveAssociativeIndex.open(path):
+        pass
+    assert check(path)
+    if place.startswith("keys"):
+        file.unlink()
+        with PredictiveAssociativeIndex.open(path) as index:
+            assert len(answers(index)) == 150
+    else:
+        repair(path)
+    assert check(path) == []
+    assert not handles._connections
+    assert not handles._waiting
+
+
+def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_finding(path, patient):
+    with PredictiveAssociativeIndex.open(path) as index:
+        database = index._bank.documents.database
+        file = path / str(read_manifest(path)["database"])
+        before = file.read_bytes()
+        for at in range(30):
+            ids = [f"new{at}-{n}" for n in range(100)]
+            index.add(np.ones((100, DIM)) * np.arange(1, 101)[:, None], ids, ["long " * 400] * 100)
+        assert file.read_bytes() == before  # all of it in the journal
+        patient.set()
+        index._bank.documents.finish_verifying()
+        index.add(np.ones((1, DIM)), ["last"])
+        assert file.read_bytes() != before
+        assert database.fetch("PRAGMA wal_autocheckpoint")[0][0] == 1000
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert len(index) == COUNT - 1 + 3001
+        assert index.search(np.ones(DIM), k=1)[0].score > 0.99
+    assert check(path) == []
+
+
+def test_damage_below_new_memories_stays_damage(path, patient):
+    (file,) = path.glob("memories-*.sqlite")
+    contents = bytearray(file.read_bytes())
+    with PredictiveAssociativeIndex.open(path) as index:
+        bank = index._bank
+        width = bank.predictor.config.width
+        stored = bank.documents.memories.stored(np.array([1500]), DIM, width)[1].tobytes()
+        patient.set()
+    at = contents.index(stored)  # an association vector, which has no checksum of its own
+    contents[at] ^= 1
+    file.write_bytes(contents)
+    index = PredictiveAssociativeIndex.open(path)
+    with suppress(IndexFormatError):  # it may be found before
+        index.add(np.ones((1, DIM)), ["new"])
+    with pytest.raises(IndexFormatError, match="checksum differs"):
+        index.close()
+    with pytest.raises(IndexFormatError, match="checksum differs"), PredictiveAssociativeIndex.open(path) as index:
+        len(index)
+    repair(path)
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert len(index) >= COUNT - 1
+
+
+def test_closing_an_index_that_was_only_asked_leaves_it_as_it_was(path):
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with PredictiveAssociativeIndex.open(path) as index:
+        answers(index)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path):
+    first = PredictiveAssociativeIndex.open(path, read_only=True)
+    second = PredictiveAssociativeIndex.open(path, read_only=True)
+    second._bank.documents.finish_verifying()
+    assert sum(handles._connections.values()) == 2
+    assert handles._waiting  # what was read beside SQLite is open still
+    second.close()
+    assert handles._waiting
+    first.close()
+    assert not handles._waiting
+    assert not handles._connections
+
+
+def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path):
+    before = read_manifest(path)
+    with PredictiveAssociativeIndex.open(path, read_only=True) as reader:
+        with PredictiveAssociativeIndex.open(path) as index:
+            answers(index)
+        assert read_manifest(path) == before
+        assert answers(reader)
