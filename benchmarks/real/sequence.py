@@ -117,6 +117,7 @@ def ranked(model: Any, data: Any, steps: list[tuple[Walk, int]]) -> list[Rows]:
         dataset=interactions([so_far[number] for number in asked]),
         k=DEPTH + 1,
         filter_viewed=False,
+        on_unsupported_targets="ignore",  # walks that it can say nothing of: their answer stays empty, a miss
     )
     best: list[Rows] = [np.empty(0, np.int64) for _ in steps]
     for user, items in found.groupby(Columns.User)[Columns.Item]:
