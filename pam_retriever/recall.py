@@ -60,32 +60,15 @@ class Cues:
 
     def followed_by(self, others: Cues) -> Cues:
         """These cues and then ``others``."""
-        return Cues(
-            np.concatenate([self.looks, others.looks]),
-            np.concatenate([self.completed, others.completed]),
-            np.concatenate([self.predicted, others.predicted]),
-            self.rows + others.rows,
-            self.weights + others.weights,
-            np.concatenate([self.trust, others.trust]),
-            np.concatenate([self.one_of, others.one_of]),
-            np.concatenate([self.stands_out, others.stands_out]),
-            np.concatenate([self.own, others.own]),
-        )
+        pairs = ((getattr(self, column.name), getattr(others, column.name)) for column in fields(self))
+        columns: list[Any] = [
+            one + more if isinstance(one, list) else np.concatenate([one, more]) for one, more in pairs
+        ]
+        return Cues(*columns)
 
     def only(self, at: int) -> Cues:
         """One of the cues."""
-        one = slice(at, at + 1)
-        return Cues(
-            self.looks[one],
-            self.completed[one],
-            self.predicted[one],
-            self.rows[one],
-            self.weights[one],
-            self.trust[one],
-            self.one_of[one],
-            self.stands_out[one],
-            self.own[one],
-        )
+        return Cues(*(getattr(self, column.name)[at : at + 1] for column in fields(self)))
 
 
 @dataclass(frozen=True)

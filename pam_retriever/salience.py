@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 from pam_retriever.cooccurrence import Associations, Experience
 from pam_retriever.errors import InvalidInput
@@ -21,7 +22,7 @@ def training_weights(
     Raises:
         InvalidInput: an unknown familiarity, or nothing counts.
     """
-    if familiarity not in ("none", "log", "difference"):
+    if familiarity not in get_args(Familiarity):
         raise InvalidInput(f"Got familiarity={familiarity!r}.", "'none', 'log' or 'difference'", "Use 'log' or none.")
     counts = running_counts(experience, len(associations.indptr) - 1)
     one, other = counts[associations.anchors()], counts[associations.indices]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.metrics import Rows
+from benchmarks.paper.main_table import recalled
 from benchmarks.paper.protocol import Ranks, choose_queries, evaluate_ranks
 from benchmarks.worlds import paper
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
-WINDOW, DEPTH = 5, 100
+WINDOW = 5
 COLUMNS = ("AP@1", "AP@5", "AP@20", "R@20", "CBR@20")
 
 
@@ -42,11 +42,3 @@ def fitted(world: paper.World, config: FitConfig) -> PredictiveAssociativeIndex:
     index.add(world.states, names.tolist())
     index.fit([names[t].tolist() for t in world.trajectories], window=WINDOW, config=config, progress=False)
     return index
-
-
-def recalled(index: PredictiveAssociativeIndex, **options: Any) -> Ranks:
-    def ranks(rows: Rows) -> list[Rows]:
-        found = index.recall([str(row) for row in rows], k=DEPTH, **options)
-        return [np.array([int(hit.id) for hit in hits]) for hits in found]
-
-    return ranks

@@ -39,11 +39,11 @@ def run(setting: Setting) -> list[Table]:
     return tables
 
 
-def recalled(index: PredictiveAssociativeIndex, depth: int = DEPTH) -> Ranks:
-    """Default recall by the public call; the query is never an answer to itself."""
+def recalled(index: PredictiveAssociativeIndex, depth: int = DEPTH, **options: Any) -> Ranks:
+    """Default recall by the public call, or with ``options``; the query is never an answer to itself."""
 
     def ranks(rows: metrics.Rows) -> list[metrics.Rows]:
-        found = index.recall([str(row) for row in rows], k=depth)
+        found = index.recall([str(row) for row in rows], k=depth, **options)
         return [np.array([int(hit.id) for hit in hits]) for hits in found]
 
     return ranks
