@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cell
 CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
 # how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
 CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
-RANKED_AT_ONCE = 32_000_000  # numbers
 
 
 class FaissBackend:
@@ -153,23 +153,21 @@ class FaissBackend:
         scores, places = self._index.search(queries, candidates, params=self._parameters(candidates, allowed))
         if self._full is not None:
             scores, places = self._ranked(queries, places, k)
-        if places.size and places.min() < 0:
+        if places[:, -1].min(initial=0) < 0:  # what is missing comes last
             found = places >= 0
             return np.where(found, scores, -np.inf), np.where(found, self._places.rows[places], -1)
         return scores, self._places.rows[places]
 
     def _ranked(self, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
-        """The ``k`` best of the candidates (Q, n) by the full keys."""
+        """The ``k`` best of the candidates (Q, n) by the full keys, read where they are; -1 after the last."""
         assert self._full is not None
-        some = max(1, RANKED_AT_ONCE // (places.shape[1] * self.width))
-        if len(queries) > some:
-            done = [self._ranked(queries[p], places[p], k) for p in parts(len(queries), some)]
-            return np.concatenate([scores for scores, _ in done]), np.concatenate([found for _, found in done])
-        keys = self._full[places]  # (Q, n, width); whatever lies at -1 is not taken
-        scores = np.where(places < 0, -np.inf, np.matmul(keys, queries[:, :, None])[..., 0])
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        query = np.arange(len(queries))[:, None]  # several times as fast as take_along_axis
-        return scores[query, best], places[query, best]
+        count, candidates = places.shape
+        scores, found = np.empty((count, k), np.float32), np.empty((count, k), np.int64)
+        pointers = [faiss.swig_ptr(array) for array in (queries, self._full.mapped, np.ascontiguousarray(places))]
+        sizes = self.width, count, len(self._full), candidates, k
+        # the stride is named because FAISS takes a wrong one for a batch unless it is (seen with 1.15)
+        faiss.knn_inner_products_by_idx(*pointers, *sizes, faiss.swig_ptr(scores), faiss.swig_ptr(found), candidates)
+        return scores, found
 
     def _scan(self, queries: Float32, k: int, allowed: Int64) -> tuple[Float32, Int64]:
         if k == 0:
@@ -201,11 +199,10 @@ class FaissBackend:
                 mask = np.zeros(len(mask), bool)
                 mask[self._places.of(allowed)] = True
             selector = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
-        if self.kind == "hnsw":
-            return faiss.SearchParametersHNSW(sel=selector, efSearch=max(HNSW_SEARCH, 2 * k))
-        if self.kind == "ivf":
-            return faiss.SearchParametersIVF(sel=selector, nprobe=self._probed())
-        return faiss.SearchParameters(sel=selector) if selector is not None else None
+        if self.kind == "flat":
+            return faiss.SearchParameters(sel=selector) if selector is not None else None
+        wide = max(HNSW_SEARCH, 2 * k) if self.kind == "hnsw" else self._probed()
+        return kept_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
 
     def _probed(self) -> int:
         cells = self.choice.cells
@@ -300,6 +297,16 @@ class _Old:
         places = self._places[at[at < count]]
         old: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
         return np.concatenate([old, self._more[at[at >= count] - count]])
+
+
+def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
+    """FAISS's, for an HNSW or IVF that is searched ``wide``."""
+    if kind == "hnsw":
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=wide)
+    return faiss.SearchParametersIVF(sel=selector, nprobe=wide)
+
+
+kept_parameters = lru_cache(search_parameters)  # making them would take a tenth of a short search
 
 
 def sample_size(choice: Choice) -> int:

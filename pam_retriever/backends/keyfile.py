@@ -73,6 +73,11 @@ class KeyFile:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def mapped(self) -> Float32:
+        """(capacity, width) all keys, read as they are touched; what follows the last is not used."""
+        return self._map
+
     def __getitem__(self, places: Int64) -> Float32:
         if hasattr(os, "pread") and places.ndim == 1 and len(places) >= IN_A_ROW and (np.diff(places) == 1).all():
             return self._read(int(places[0]), len(places))
