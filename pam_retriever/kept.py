@@ -19,7 +19,7 @@ import numpy as np
 from pam_retriever.backends import Backend, FaissBackend, make_backend
 from pam_retriever.links import Links
 from pam_retriever.storage.documents import Documents
-from pam_retriever.storage.files import crc32_of
+from pam_retriever.storage.files import blocks, crc32_of
 from pam_retriever.storage.verification import Copy
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,9 @@ def keep(documents: Documents, folder: Path, whole: Backend | None, links: Links
     try:
         saved = whole.save(folder)
         _save_links(folder / f"{saved['name']}.links.npy", links)
-        checksums = {end: crc32_of(folder / f"{saved['name']}.{end}") for end in ("faiss", "rows.npy", "links.npy")}
+        checksums = {
+            end: crc32_of(blocks(folder / f"{saved['name']}.{end}")) for end in ("faiss", "rows.npy", "links.npy")
+        }
     except (OSError, RuntimeError) as error:
         warnings.warn(f"The compressed index was not kept ({error}): the next open builds it.", RuntimeWarning, 3)
         return
@@ -91,7 +93,7 @@ def damaged(documents: Documents, folder: Path) -> Iterator[str]:
             return
         for end in ("faiss", "rows.npy", "links.npy"):
             _check(folder, saved, end)
-        if crc32_of(full.path, full.size) != full.checksum:
+        if crc32_of(blocks(full.path, full.size)) != full.checksum:
             raise ValueError(f"{full.path} is damaged: its checksum differs")
     except UNUSABLE as error:
         yield f"the index that was kept is not whole ({error}); it can be built from the database"
@@ -115,7 +117,7 @@ def _saved(documents: Documents) -> dict[str, Any] | None:
 def _check(folder: Path, saved: dict[str, Any], end: str) -> Path:
     """The file of that ending, which is what was saved, or ValueError."""
     path = folder / f"{saved['name']}.{end}"
-    if crc32_of(path) != saved["checksums"][end]:
+    if crc32_of(blocks(path)) != saved["checksums"][end]:
         raise ValueError(f"{path} is damaged: its checksum differs")
     return path
 

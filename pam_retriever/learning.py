@@ -134,7 +134,7 @@ def switch_over(
     with lock.shared():
         switchover = bank.begin_switchover(learnt_to)
     try:
-        if not first_process() and bank.documents.database.read_only:
+        if not first_process() and bank.follows:
             bank.help_prepare(switchover, predictor)  # the first writes what they make
             return
         bank.prepare(switchover, predictor)

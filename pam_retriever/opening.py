@@ -14,6 +14,7 @@ from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.store import Space
 from pam_retriever.limits import MAX_DIM
+from pam_retriever.local import LocalBank
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.manifest import new_manifest, read_manifest
@@ -31,7 +32,7 @@ def new_bank(
     space = _space(encoder)
     if not isinstance(backend, str):
         return _engine_bank(dim, backend, embedder, space)
-    return Bank(Documents(), _new_manifest(_read_dim(dim, space, embedder), backend), space=space)
+    return LocalBank(Documents(), _new_manifest(_read_dim(dim, space, embedder), backend), space=space)
 
 
 def _engine_bank(dim: int | None, engine: Engine, embedder: Embedder | None, space: Space | None) -> Bank:
@@ -75,7 +76,7 @@ def open_bank(
     home = snapshot.Home(folder)
     with home.closed_on_error():
         _check_backend(home.manifest)
-        return Bank(home.documents, home.manifest, folder, source=folder, home=home, space=space)
+        return LocalBank(home.documents, home.manifest, folder, source=folder, home=home, space=space)
 
 
 def load_bank(folder: Path, encoder: CompositeEncoder | None) -> Bank:
@@ -86,7 +87,7 @@ def load_bank(folder: Path, encoder: CompositeEncoder | None) -> Bank:
 
 def _read(folder: Path, documents: Documents, manifest: dict[str, Any], space: Space | None) -> Bank:
     _check_backend(manifest)
-    return Bank(documents, manifest, source=folder, space=space)
+    return LocalBank(documents, manifest, source=folder, space=space)
 
 
 def _space(encoder: CompositeEncoder | None) -> Space | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 
 class ReadWriteLock:
@@ -60,3 +61,36 @@ class ReadWriteLock:
                 if not self._readers[me]:
                     del self._readers[me]
                     self._changed.notify_all()
+
+
+class Copy(Protocol):
+    """What answers from copies of a database, which may be behind it."""
+
+    def reading(self) -> AbstractContextManager[bool]:
+        """One moment of the database; whether the copies are of it."""
+
+    def refresh(self) -> None:
+        """Brings the copies up to now. Nobody may read meanwhile."""
+
+
+class FollowingLock(ReadWriteLock):
+    """The lock of a copy: whoever is to read while it is behind brings it up first.
+
+    Args:
+        copy: which has the answers.
+    """
+
+    def __init__(self, copy: Copy) -> None:
+        super().__init__()
+        self._copy = copy
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Beside other readers, while nobody in this process writes."""
+        while True:
+            with super().shared(), self._copy.reading() as current:
+                if current:
+                    yield
+                    return
+            with self:
+                self._copy.refresh()

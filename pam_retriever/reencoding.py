@@ -19,6 +19,7 @@ from pam_retriever.jepa.observations import unpack
 from pam_retriever.jepa.outward import OutwardPredictor
 from pam_retriever.jepa.store import Space, no_encoder
 from pam_retriever.limits import MAX_WINDOW
+from pam_retriever.local import LocalBank
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.types import Float32, Int64
@@ -40,6 +41,7 @@ def reencode(
 ) -> Future[int]:
     """Checks the arguments, and encodes all memories anew; see ``PredictiveAssociativeIndex.reencode``."""
     space = _read_space(bank, encoder, outward)
+    assert isinstance(bank, LocalBank)  # an engine has no encoder
     if predictor is not None and predictor.config.dim != bank.dim:
         raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{bank.dim}", "Match the encoder.")
     inward = None if predictor is None else copy.deepcopy(predictor).cpu().eval()
@@ -79,7 +81,7 @@ def _read_space(bank: Bank, encoder: CompositeEncoder, outward: OutwardPredictor
 
 
 def encode_anew(
-    bank: Bank, lock: ReadWriteLock, space: Space, predictor: Predictor | None, window: int, progress: bool | None
+    bank: LocalBank, lock: ReadWriteLock, space: Space, predictor: Predictor | None, window: int, progress: bool | None
 ) -> int:
     """Encodes all memories with another encoder, outside the lock, and switches over at the end.
 

@@ -46,6 +46,11 @@ def store(
     return added, told
 
 
+def rows_of(added: list[Added]) -> Int64:
+    """All new states."""
+    return np.concatenate([np.empty(0, np.int64), *(rows for rows, _, _ in added)])
+
+
 def _add_states(documents: Documents, episode: Episode, vectors: Float32, predicted: Float32 | None) -> Added:
     length = len(episode.ids)
     rows = documents.memories.upsert(episode.ids, [None] * length, ["{}"] * length, vectors, predicted)

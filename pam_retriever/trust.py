@@ -23,6 +23,7 @@ from torch import Tensor
 
 from pam_retriever.channels import CHANNELS, Channels, features, unit
 from pam_retriever.cooccurrence import Associations
+from pam_retriever.ranges import concatenated
 from pam_retriever.types import Bools, Familiarity, Float32, Int64, Regime, Trust
 
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
@@ -168,17 +169,20 @@ def _walks(
 
 def _step(associations: Associations, seeds: Int64, weights: Float32, cues: Int64, sample: Int64) -> Float32:
     """The share of each of ``sample`` (N,) after one step along the links from ``seeds`` (Q, n)."""
-    reached = np.zeros((len(cues), len(sample)), np.float32)
     weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-30)
-    for at, (row, weight) in enumerate(zip(seeds, weights, strict=True)):
-        for seed, mass in zip(row.tolist(), weight.tolist(), strict=True):
-            inside = slice(associations.indptr[seed], associations.indptr[seed + 1])
-            links, strength = associations.indices[inside], associations.weights[inside]
-            place = np.searchsorted(sample, links)
-            there = (np.take(sample, place, mode="clip") == links) & (links != cues[at])
-            total = strength.sum()
-            reached[at, place[there]] += mass * strength[there] / (total if total else 1)
-    return reached
+    at, place = np.nonzero(weights)
+    start = associations.indptr[seeds[at, place]]
+    count = associations.indptr[seeds[at, place] + 1] - start
+    entry = concatenated(start, count)
+    linked, strength = associations.indices[entry], associations.weights[entry]
+    walk = np.repeat(np.arange(len(at)), count)  # each link's pair of a cue and a seed
+    total = np.maximum(np.bincount(walk, strength, len(at)), 1e-30)  # 0 if nothing salient was met
+    mass = (weights[at, place] / total)[walk] * strength
+    column = np.searchsorted(sample, linked)
+    there = (np.take(sample, column, mode="clip") == linked) & (linked != cues[at][walk])
+    pair = at[walk[there]] * len(sample) + column[there]
+    reached = np.bincount(pair, mass[there], len(cues) * len(sample)).reshape(len(cues), len(sample))
+    return reached.astype(np.float32)
 
 
 def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:

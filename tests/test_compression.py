@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
-from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, StorageError
 from pam_retriever.backends import FaissBackend, make_backend
 from pam_retriever.backends.choice import choose
 from pam_retriever.backends.part import FirstPart
@@ -182,3 +185,72 @@ def test_compressing_by_a_code_that_does_not_fit_is_refused():
     for name in ("faiss:hnsw,pq", "faiss:ivf,sq4", "faiss:,sq8"):
         with pytest.raises(InvalidInput):
             PredictiveAssociativeIndex(4, name)
+
+
+@contextmanager
+def full_disk():
+    """No file of this process can grow past 10 kB. (SQLite is in memory where this is used.)"""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("name", ["faiss:flat,sq8", "faiss:ivf,sq8"])
+def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name):
+    index, states = fitted(name), world()[0]
+    hits = index.recall("7", k=5)
+    for change in (
+        lambda: index.add(-states[:3000], ids=[f"new {at}" for at in range(3000)]),
+        lambda: index.observe(-states[:3000]),
+        lambda: index.fit([-states[:3000]], config=FitConfig(passes=1, hidden=128), progress=False),
+    ):
+        with full_disk(), pytest.raises(StorageError, match="cannot be written"):
+            change()
+        assert len(index) == len(index.find()) == COUNT
+        assert index.recall("7", k=5) == hits
+    index.add(-states[:3000], ids=[f"new {at}" for at in range(3000)])
+    assert index.search(-states[1], k=1)[0].id == "new 1"
+
+
+@pytest.mark.parametrize("name", ["faiss:flat", "faiss:flat,sq8"])
+@pytest.mark.parametrize("change", ["add", "delete", "observe", "prune"])
+def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeypatch):
+    """The database has it, and the ANN index only half of it: whoever reads next has it built anew."""
+    index, states = fitted(name), world()[0]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        for method in ("add", "remove", "rebuild"):
+            patched.setattr(FaissBackend, method, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            {
+                "add": lambda: index.add(-states[:5], ids=["7", "a", "b", "c", "d"]),
+                "delete": lambda: index.delete(["7", "8"]),
+                "observe": lambda: index.observe(-states[:10]),
+                "prune": lambda: index.prune(3_000),
+            }[change]()
+    count = {"add": COUNT + 4, "delete": COUNT - 2, "observe": COUNT + 10, "prune": 3_000}[change]
+    assert len(index) == len(index.search(states[0], k=9000)) == count
+    other = PredictiveAssociativeIndex(DIM, name)
+    other.add([record.vector for record in index.find()], ids=[record.id for record in index.find()])
+    for asked in (states[50], -states[1]):
+        assert [hit.id for hit in index.search(asked, k=5)] == [hit.id for hit in other.search(asked, k=5)]
+    index.add(states[:1] + 1, ids=["goes on"])
+    assert index.search(states[0] + 1, k=1)[0].id == "goes on"
+
+
+def test_a_disk_that_fills_up_after_all_loses_nothing():
+    """Room was made in time, but then the write failed: what the database took is found as soon as there is room."""
+    index, states = fitted("faiss:flat,sq8"), world()[0]
+    with full_disk():  # which room inside a file can still be made for
+        with pytest.raises(StorageError, match="stored already"):
+            index.add(-states[7:8], ids=["7"])
+        with pytest.raises(StorageError, match="cannot be written"):
+            index.search(states[0])
+    assert index.search(-states[7], k=1)[0].id == "7"
+    assert len(index) == len(index.search(states[0], k=9000)) == COUNT

@@ -407,19 +407,19 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
 
 def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkeypatch):
     """Memories that are added, replaced and deleted while fit prepares are there, new, and gone afterwards."""
-    from pam_retriever import bank
+    from pam_retriever import local
 
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(planted.vectors, planted.ids)
     prepared, go_on = threading.Event(), threading.Event()
-    real = bank.Bank.prepare
+    real = local.LocalBank.prepare
 
     def prepare(self, *arguments):
         real(self, *arguments)
         prepared.set()
         assert go_on.wait(30)
 
-    monkeypatch.setattr(bank.Bank, "prepare", prepare)
+    monkeypatch.setattr(local.LocalBank, "prepare", prepare)
     fitting = threading.Thread(
         target=lambda: index.fit(planted.outings, window=WINDOW, config=TINY, progress=False), daemon=True
     )

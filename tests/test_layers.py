@@ -20,7 +20,7 @@ FLOW = [
     | {"checkpoint", "kept"},
     {"belief", "fusion", "hops", "forgetting", "streamed"},
     {"bank"},
-    {"engines"},
+    {"engines", "local"},
     {"opening", "adding", "request", "learning", "integrity", "reencoding", "surprise"},
     {"answer"},
     {"imagine", "spreading"},

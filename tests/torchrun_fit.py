@@ -6,14 +6,14 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch.distributed as dist
 
-from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever import FitConfig, PgVectorBackend, PredictiveAssociativeIndex
 from pam_retriever.training import Loop
 
 
-def main(folder: Path, buffer: int | None) -> None:
+def main(where: str, report_to: Path, buffer: int | None) -> None:
+    """Fits the index in a folder, or in the schema "shared" of a PostgreSQL server."""
     dist.init_process_group("gloo")
     first = dist.get_rank() == 0
     loops = []
@@ -24,18 +24,21 @@ def main(folder: Path, buffer: int | None) -> None:
         loops.append(self)
 
     Loop.__init__ = kept
-    with PredictiveAssociativeIndex.open(folder, read_only=not first) as index:
+    if where.startswith("postgresql:"):
+        opened = PredictiveAssociativeIndex(backend=PgVectorBackend(where, schema="shared"))
+    else:
+        opened = PredictiveAssociativeIndex.open(where, read_only=not first)
+    with opened as index:
         dist.barrier()
         config = FitConfig(hidden=64, passes=30, batch_size=50)
         report = index.fit(config=config, buffer=buffer, device="cpu", progress=False)
         sent = {"bytes": loops[0].acting.bytes, "seconds": loops[0].acting.seconds, "of": report.seconds}
-        if first:
-            (folder.parent / "report.json").write_text(json.dumps({"losses": report.losses, **sent}))
-            weights = [p.detach().numpy().ravel() for p in index._bank.predictor.parameters()]
-            np.save(folder.parent / "weights.npy", np.concatenate(weights))
         dist.barrier()
+        hits = index.recall("m017", k=5) if index.is_fitted else []  # a reader of a folder opens it again for that
+        found = {"losses": report.losses, "recalled": [hit.id for hit in hits], **sent}
+        (report_to / f"report_{dist.get_rank()}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) or None)
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) or None)

@@ -119,6 +119,15 @@ class FaissBackend:
         else:
             self._append(rows, np.ascontiguousarray(keys, np.float32))
 
+    def make_room(self, count: int) -> None:
+        """Has the disk take ``count`` more full keys, if there are any.
+
+        Raises:
+            StorageError: it does not.
+        """
+        if self._full is not None:
+            self._full.make_room(count)
+
     def remove(self, rows: Int64) -> None:
         places = self._places.of(rows)
         places = places[places >= 0]

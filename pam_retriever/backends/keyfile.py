@@ -12,7 +12,8 @@ import tempfile
 import uuid
 import weakref
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,21 +101,37 @@ class KeyFile:
         Raises:
             StorageError: the disk is full.
         """
-        try:
+        block = np.ascontiguousarray(keys, np.float32).data.cast("B")
+        with self._explained(len(keys)):
             self._file.seek(4 * self._width * self._count)
-            block = np.ascontiguousarray(keys, np.float32).data.cast("B")
             self._file.write(block)
             self._file.flush()
             if self._count + len(keys) > self._capacity:
                 self._grow(self._count + len(keys))
+        self._count += len(keys)
+        self.checksum = zlib.crc32(block, self.checksum)
+
+    def make_room(self, count: int) -> None:
+        """Has the disk take ``count`` more keys before they are appended, where it can be asked.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        if count and hasattr(os, "posix_fallocate"):
+            with self._explained(count):
+                os.posix_fallocate(self._file.fileno(), 4 * self._width * self._count, 4 * self._width * count)
+
+    @contextmanager
+    def _explained(self, count: int) -> Iterator[None]:
+        """What to do about a disk that does not take ``count`` more keys."""
+        try:
+            yield
         except OSError as error:
             raise StorageError(
                 f"The full keys of a compressed index cannot be written ({error}).",
-                f"{4 * self._width * (self._count + len(keys)):,} bytes of disk",
+                f"{4 * self._width * (self._count + count):,} bytes of disk",
                 "Free some, or name a folder on another disk: open(path), or TMPDIR for an index in memory.",
             ) from error
-        self._count += len(keys)
-        self.checksum = zlib.crc32(block, self.checksum)
 
     def _grow(self, count: int) -> None:
         """Makes room for more than is there, so that few appends map it anew; a hole takes no disk."""

@@ -19,9 +19,9 @@ from pam_retriever.forgetting import to_forget
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
-from pam_retriever.readwrite import ReadWriteLock
+from pam_retriever.readwrite import FollowingLock
 from pam_retriever.storage import snapshot, weights
-from pam_retriever.storing import Added, Told, link
+from pam_retriever.storing import Told, link
 from pam_retriever.storing import store as store_episodes
 from pam_retriever.switchover import Switchover
 from pam_retriever.training import predict
@@ -51,29 +51,6 @@ class EngineSwitchover(Switchover):
     generation: Any = None
 
 
-class EngineLock(ReadWriteLock):
-    """The lock of an index whose engine others write to: a reader sees one moment, and all that was written before.
-
-    Args:
-        bank: which has the answers.
-    """
-
-    def __init__(self, bank: EngineBank) -> None:
-        super().__init__()
-        self._bank = bank
-
-    @contextmanager
-    def shared(self) -> Iterator[None]:
-        """Beside other readers, while nobody in this process writes."""
-        while True:
-            with super().shared(), self._bank.reading() as current:
-                if current:
-                    yield
-                    return
-            with self:
-                self._bank.refresh()
-
-
 class EngineBank(Bank):
     """The memories of one index in an engine, and what this process knows of them.
 
@@ -88,13 +65,12 @@ class EngineBank(Bank):
     def __init__(self, engine: Any, dim: int | None) -> None:
         store, self.dim = engine.connect(dim)
         self._engine, self._engine_backend = store, engine
-        self._documents, self._home, self._source, self._switchovers = store, None, None, []
-        self._verification = None
+        self._documents = store
         self.manifest, self.folder, self.space = {"backend": engine.name, "dim": self.dim}, None, None
         self.lexicon = Lexicon(store)
         self.similar, self.associative = store.similar, None
         self.predictor, self.trust, self.window, self.calibration = None, None, 5, None
-        self.lock = EngineLock(self)
+        self.lock = FollowingLock(self)
         store.began, store.committed = self._began, self._committed
         with store.reading() as state:
             self._read_model(state)
@@ -104,6 +80,11 @@ class EngineBank(Bank):
     def place(self) -> str:
         """Where the index is, in words."""
         return f"in {self._engine.database.place}"
+
+    @property
+    def follows(self) -> bool:
+        """Whether this process sees what the first process of a distributed ``fit`` writes."""
+        return True
 
     # ---- following what others write
 
@@ -212,9 +193,6 @@ class EngineBank(Bank):
             self.links = Links(*store.trajectories.experienced())  # short trajectories went too
         return len(gone)
 
-    def _index(self, added: list[Added]) -> None:
-        """Nothing: the engine has the keys from the transaction that stored the memories."""
-
     # ---- fit
 
     def begin_switchover(self, learnt_to: int) -> EngineSwitchover:
@@ -234,6 +212,9 @@ class EngineBank(Bank):
             made.generation.fill(made.rows, made.vectors, lambda vectors: predict(predictor, vectors))
 
         self._again(make)
+
+    def help_prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+        """Nothing: the first process makes all keys, and the next call takes them in."""
 
     def adopt(
         self,

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError
@@ -54,17 +54,22 @@ def check_file(path: Path, sha256: str | None) -> None:
 
 def checksum_of(path: Path) -> str:
     """SHA-256 of a file."""
-    digest = hashlib.sha256()
     with explained(path):
-        for block in blocks(path):
-            digest.update(block)
+        return sha256_of(blocks(path))
+
+
+def sha256_of(contents: Iterable[bytes]) -> str:
+    """SHA-256 of what comes block by block."""
+    digest = hashlib.sha256()
+    for block in contents:
+        digest.update(block)
     return digest.hexdigest()
 
 
-def crc32_of(path: Path, size: int | None = None) -> int:
-    """CRC-32 of a file, or of its first ``size`` bytes."""
+def crc32_of(contents: Iterable[bytes]) -> int:
+    """CRC-32 of what comes block by block."""
     found = 0
-    for block in blocks(path, size):
+    for block in contents:
         found = zlib.crc32(block, found)
     return found
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError, PAMError
 from pam_retriever.storage.faults import explained
-from pam_retriever.storage.files import blocks, check_file
+from pam_retriever.storage.files import blocks, check_file, crc32_of, sha256_of
 
 
 @dataclass(frozen=True)
@@ -93,20 +91,14 @@ class Verification:
             self._error = error
 
     def _verify(self, copies: Sequence[Copy]) -> None:
-        digest = hashlib.sha256()
-        for block in self._blocks(self._path, None):
-            digest.update(block)
-        if digest.hexdigest() != self._sha256:
+        if sha256_of(self._wanted(blocks(self._path))) != self._sha256:
             raise IndexFormatError(
                 f"{self._path} is damaged: its checksum differs. Do not trust what it answered.",
                 f"sha256 {self._sha256}",
                 "Restore it from a copy, or run pam-retriever repair on the folder.",
             )
         for copy in copies:
-            found = 0
-            for block in self._blocks(copy.path, copy.size):
-                found = zlib.crc32(block, found)
-            if found != copy.checksum:
+            if crc32_of(self._wanted(blocks(copy.path, copy.size))) != copy.checksum:
                 raise IndexFormatError(
                     f"{copy.path} is damaged: its checksum differs. Do not trust what it answered.",
                     "what was kept when the index was closed",
@@ -114,8 +106,9 @@ class Verification:
                 )
         self._check_types()
 
-    def _blocks(self, path: Path, size: int | None) -> Iterator[bytes]:
-        for block in blocks(path, size):
+    def _wanted(self, contents: Iterator[bytes]) -> Iterator[bytes]:
+        """The same blocks, for as long as anybody wants to know."""
+        for block in contents:
             if self._stopped.is_set():
                 raise Stopped
             yield block
