@@ -176,13 +176,17 @@ class LocalBank(Bank):
             IndexFormatError: what was opened turns out to be damaged.
         """
         documents, self._documents = self._documents, None
-        if documents is not None and self._home is not None and self.folder is not None:
+        if documents is None:
+            return
+        whole, links = self.associative or self.similar, self.links
+        del self.similar, self.associative, self.links  # memory, and the file of full keys
+        if self._home is not None and self.folder is not None:
             try:
                 if not self._behind:
-                    kept.keep(documents, self.folder, self.associative or self.similar, self.links)
+                    kept.keep(documents, self.folder, whole, links)
             finally:
                 self._home.close()
-        elif documents is not None:
+        else:
             try:
                 if self._verification is not None:
                     self._verification.finish()

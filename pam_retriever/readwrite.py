@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
@@ -82,7 +83,7 @@ class FollowingLock(ReadWriteLock):
 
     def __init__(self, copy: Copy) -> None:
         super().__init__()
-        self._copy = copy
+        self._copy: Copy = weakref.proxy(copy)  # which has this lock: gone as soon as nobody else has it
 
     @contextmanager
     def shared(self) -> Iterator[None]:

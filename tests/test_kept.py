@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import threading
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -224,3 +226,22 @@ def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path)
             answers(index)
         assert read_manifest(path) == before
         assert answers(reader)
+
+
+def test_nothing_is_held_once_it_is_closed_or_gone(path):
+    """Without waiting for the garbage collector: a bank may take gigabytes, and a mapped file keeps its disk."""
+    gc.collect()
+    gc.disable()
+    try:
+        index = PredictiveAssociativeIndex.open(path)
+        index.add(np.eye(DIM))
+        index.close()
+        held = [str(one.resolve()) for one in Path("/proc/self/fd").iterdir()]
+        assert str(path) not in "\n".join([*held, Path("/proc/self/maps").read_text()])
+        other = PredictiveAssociativeIndex(dim=4)
+        other.add(np.eye(4))
+        bank = weakref.ref(other._bank)
+        del other
+        assert bank() is None
+    finally:
+        gc.enable()

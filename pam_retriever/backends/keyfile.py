@@ -61,9 +61,11 @@ class KeyFile:
         self.name = None if folder is None else name or f"keys-{uuid.uuid4().hex[:12]}.f32"
         if folder is None or self.name is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+            weakref.finalize(self, self._file.close)
             return
         path = folder / self.name
         self._file = path.open("rb" if read_only else "r+b" if name else "x+b")
+        weakref.finalize(self, self._file.close)
         if name is None:
             self._deletion = weakref.finalize(self, _delete, path)
         elif os.fstat(self._file.fileno()).st_size < 4 * width * count:
