@@ -27,8 +27,12 @@ def kill(folder: Path) -> list[str]:
 
 
 def fail_writes(folder: Path) -> list[str]:
-    counts, failures = faults.run(folder / "index", 40, 7, faults.limited_files)
-    return failures if sum(n for kind, n in counts.items() if kind.endswith("refused")) else ["nothing failed"]
+    found = []
+    for backend in faults.BACKENDS.values():
+        inside = folder / backend.replace(":", "-")
+        counts, failures = faults.run(inside / "index", 40, 7, faults.limited_files, backend)
+        found += failures if sum(n for kind, n in counts.items() if kind.endswith("refused")) else ["nothing failed"]
+    return found
 
 
 def flip(folder: Path) -> list[str]:
