@@ -27,13 +27,14 @@ log = logging.getLogger(__name__)
 
 HNSW_BUILD, HNSW_SEARCH = 100, 128
 IVF_PROBED_SHARE = 0.15
-PROBED = 2.5  # times the square root of the cells of a compressed index, which has more of them (docs/scaling.md)
+# times the square root of the cells of a compressed index, which has more of them, and at most (docs/scaling.md)
+PROBED, MOST_PROBED = 2.5, 160
 SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
 DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
 TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
 CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
 # how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
-CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
+CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (4, 120), "pq": (8, 160)}
 
 
 class FaissBackend:
@@ -215,7 +216,9 @@ class FaissBackend:
 
     def _probed(self) -> int:
         cells = self.choice.cells
-        return self.probed or max(4, int(PROBED * cells**0.5 if self.choice.code else IVF_PROBED_SHARE * cells))
+        if not self.choice.code:
+            return self.probed or max(4, int(IVF_PROBED_SHARE * cells))
+        return self.probed or max(4, min(int(PROBED * cells**0.5), MOST_PROBED))
 
     def _reset(self, size: int) -> None:
         """An empty index of the kind that fits ``size`` rows."""
