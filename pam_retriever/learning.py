@@ -142,5 +142,5 @@ def switch_over(
             bank.adopt(switchover, predictor, trust, window, episodes, config)
             bank.keep_within_capacity()
     finally:
-        with lock.shared():
+        with lock:
             bank.end_switchover(switchover)

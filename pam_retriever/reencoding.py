@@ -119,7 +119,7 @@ def encode_anew(
             bank.move(space, predictor, window, now, switched)
             return len(now)
     finally:
-        with lock.shared():
+        with lock:
             bank.end_switchover(begun)
 
 

@@ -254,3 +254,22 @@ def test_a_disk_that_fills_up_after_all_loses_nothing():
             index.search(states[0])
     assert index.search(-states[7], k=1)[0].id == "7"
     assert len(index) == len(index.search(states[0], k=9000)) == COUNT
+
+
+def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatch):
+    """The commit is done, the copies are not: the next reader has them built, and no switch-over is left open."""
+    index, states = fitted("faiss:flat,sq8"), world()[0]
+    real = FaissBackend.add
+
+    def fails(*_):
+        raise StorageError("No room.", "some", "Make some.")
+
+    monkeypatch.setattr(FaissBackend, "add", fails)
+    with pytest.raises(StorageError, match="stored already"):
+        index.fit([-states[:20]], config=FitConfig(passes=1, hidden=128), progress=False)
+    monkeypatch.setattr(FaissBackend, "add", real)
+    assert index._bank._switchovers == []
+    assert len(index) == len(index.search(states[0], k=9000)) == COUNT + 20
+    new = [record.id for record in index.find()][COUNT:]
+    met = {hit.id for hit in index.recall(new[9], k=10, faithful=True)}
+    assert met == set(new[4:15]) - {new[9]}
