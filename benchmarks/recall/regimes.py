@@ -7,6 +7,8 @@ steps are not in the index. Four fifths are stored cues. Both are also asked as 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -154,8 +156,16 @@ def main() -> None:
     parser.add_argument("--config", default="fast")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", default="recall/regimes")
+    parser.add_argument("--join", nargs="*", default=[], help="names of results whose worlds are taken as they are")
     arguments = parser.parse_args()
-    runs, sure = {}, {}
+    runs: dict[int, Any] = {}
+    sure: dict[int, Any] = {}
+    for name in arguments.join:
+        joined = json.loads((report.RESULTS / f"{name}.json").read_text())
+        if joined["config"] != arguments.config or joined["seed"] != arguments.seed:
+            sys.exit(f"{name} is of --config {joined['config']} --seed {joined['seed']}")
+        runs |= {int(world): columns for world, columns in joined["worlds"].items()}
+        sure |= {int(world): found for world, found in joined["reliability"].items()}
     for world_seed in arguments.world_seeds:
         runs[world_seed], sure[world_seed] = measure(
             world_seed, read_config(arguments.config), arguments.seed, arguments.trajectories
@@ -174,7 +184,7 @@ def main() -> None:
         "worlds": runs,
         "reliability": sure,
     }
-    draw(sure[arguments.world_seeds[0]], FIGURE)
+    draw(next(iter(sure.values())), FIGURE)
     print(f"written to {report.write(arguments.name, result)}, {FIGURE}")
 
 
