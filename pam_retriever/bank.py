@@ -23,7 +23,7 @@ from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storing import Added, link, rows_of, store
-from pam_retriever.switchover import Switchover
+from pam_retriever.switchover import Learnt, Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
 from pam_retriever.types import Float32, Int64, Trust
@@ -101,19 +101,8 @@ class Bank(ABC):
         """This process's share of what the first one prepares."""
 
     @abstractmethod
-    def adopt(
-        self,
-        switchover: Switchover,
-        predictor: Predictor,
-        trust: Trust | None,
-        window: int,
-        episodes: list[Episode],
-        recipe: FitConfig | None = None,
-    ) -> None:
-        """Takes over a finished training: episodes, weights and association vectors, all or none.
-
-        ``recipe`` is what a later ``fit`` has to ask for to go on from these weights.
-        """
+    def adopt(self, switchover: Switchover, learnt: Learnt, episodes: list[Episode]) -> None:
+        """Takes over a finished training: episodes, weights and association vectors, all or none."""
 
     @abstractmethod
     def end_switchover(self, switchover: Switchover) -> None:

@@ -11,13 +11,13 @@ from pam_retriever.distributed import first_process
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience import check_known, gather, read_groups
 from pam_retriever.parts import StoredExperience
-from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage.documents import Documents
 from pam_retriever.streamed import train_in_parts
+from pam_retriever.switchover import Learnt
 from pam_retriever.training import train
 from pam_retriever.trajectories import Episode, TrajectoryLike, read_in_batches
-from pam_retriever.types import FitReport, Trust
+from pam_retriever.types import FitReport
 
 BUFFER = 250_000  # steps that a fit in parts holds, unless told otherwise
 STORED_AT_ONCE = 50_000  # states of a stream
@@ -63,7 +63,7 @@ def learn(
         fresh=None if start is None else fresh,
         trust=None if start is None else bank.trust,
     )
-    switch_over(bank, lock, predictor, report.trust, window, episodes, config, learnt_to)
+    switch_over(bank, lock, Learnt(predictor, report.trust, window, config), episodes, learnt_to)
     return report
 
 
@@ -114,32 +114,23 @@ def learn_in_parts(
         trust=None if start is None else bank.trust,
         checkpoint=checkpoint,
     )
-    switch_over(bank, lock, predictor, report.trust, window, [], config, source.last_number)
+    switch_over(bank, lock, Learnt(predictor, report.trust, window, config), [], source.last_number)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return report
 
 
-def switch_over(
-    bank: Bank,
-    lock: ReadWriteLock,
-    predictor: Predictor,
-    trust: Trust | None,
-    window: int,
-    episodes: list[Episode],
-    config: FitConfig,
-    learnt_to: int,
-) -> None:
+def switch_over(bank: Bank, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
     """Has the bank take over what was learnt. It answers meanwhile, but for the last moment."""
     with lock.shared():
         switchover = bank.begin_switchover(learnt_to)
     try:
         if not first_process() and bank.follows:
-            bank.help_prepare(switchover, predictor)  # the first writes what they make
+            bank.help_prepare(switchover, learnt.predictor)  # the first writes what they make
             return
-        bank.prepare(switchover, predictor)
+        bank.prepare(switchover, learnt.predictor)
         with lock:
-            bank.adopt(switchover, predictor, trust, window, episodes, config)
+            bank.adopt(switchover, learnt, episodes)
             bank.keep_within_capacity()
     finally:
         with lock:

@@ -13,7 +13,6 @@ from pam_retriever import kept
 from pam_retriever.backends import Backend, FaissBackend, FirstPart, Parts, make_backend, parts, share
 from pam_retriever.bank import Bank
 from pam_retriever.channels import make_keys, unit
-from pam_retriever.config import FitConfig
 from pam_retriever.errors import StorageError
 from pam_retriever.fitted import check_fitted, describe, read_fitted
 from pam_retriever.forgetting import to_forget
@@ -27,10 +26,10 @@ from pam_retriever.storage import snapshot, weights
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.verification import Verification
 from pam_retriever.storing import Added, link, rows_of, store
-from pam_retriever.switchover import Switchover
+from pam_retriever.switchover import Learnt, Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
-from pam_retriever.types import Float32, Int64, Trust
+from pam_retriever.types import Float32, Int64
 
 
 class LocalBank(Bank):
@@ -243,20 +242,9 @@ class LocalBank(Bank):
         vectors = StoredVectors(self.documents, self.lock, switchover.rows, self.dim)
         return NewKeys(vectors, predictor, together=True)
 
-    def adopt(
-        self,
-        switchover: Switchover,
-        predictor: Predictor,
-        trust: Trust | None,
-        window: int,
-        episodes: list[Episode],
-        recipe: FitConfig | None = None,
-    ) -> None:
-        """Takes over a finished training: episodes, weights and association vectors, all or none.
-
-        ``recipe`` is what a later ``fit`` has to ask for to go on from these weights.
-        """
-        documents = self.documents
+    def adopt(self, switchover: Switchover, learnt: Learnt, episodes: list[Episode]) -> None:
+        """Takes over a finished training: episodes, weights and association vectors, all or none."""
+        documents, predictor = self.documents, learnt.predictor
         assert switchover.associative is not None
         model = self._write_weights(predictor)
         with documents.transaction():
@@ -270,12 +258,12 @@ class LocalBank(Bank):
             predicted = predict(predictor, vectors)
             documents.memories.set_associations(rows, predicted)
             learnt_to = switchover.learnt_to if told_meanwhile else documents.trajectories.last_number()
-            learnt = describe(trust, learnt_to, recipe)
-            documents.settings.set("model", {**model, "window": window, **learnt})
+            about = describe(learnt.trust, learnt_to, learnt.recipe)
+            documents.settings.set("model", {**model, "window": learnt.window, **about})
             documents.settings.set("forgotten", False)
             if isinstance(switchover.associative, FaissBackend):
                 switchover.associative.make_room(len(rows))
-        self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
+        self.predictor, self.trust, self.window, self.calibration = predictor, learnt.trust, learnt.window, None
 
         def change() -> None:
             self.associative = switchover.catch_up(rows, vectors, predicted)

@@ -9,9 +9,28 @@ import numpy as np
 
 from pam_retriever.backends import Backend, Parts, parts
 from pam_retriever.channels import make_keys
-from pam_retriever.types import Float32, Int64
+from pam_retriever.config import FitConfig
+from pam_retriever.predictor import Predictor
+from pam_retriever.types import Float32, Int64, Trust
 
 Build = Callable[[Int64, Parts], Backend]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What a training found.
+
+    Attributes:
+        predictor: f and e.
+        trust: in the channels; None after the published recipe.
+        window: tau.
+        recipe: what a later ``fit`` has to ask for to go on from these weights; None: it begins afresh.
+    """
+
+    predictor: Predictor
+    trust: Trust | None
+    window: int
+    recipe: FitConfig | None = None
 
 
 @dataclass

@@ -26,6 +26,7 @@ from pam_retriever.channels import MODES, query_vectors
 from pam_retriever.config import read_config
 from pam_retriever.links import Links
 from pam_retriever.recall import stored_cues
+from pam_retriever.switchover import Learnt
 from pam_retriever.training import train
 from pam_retriever.types import FitReport, Hit, Int64
 
@@ -57,7 +58,7 @@ def build(
     bank = index._bank
     switchover = bank.begin_switchover(bank.documents.trajectories.last_number())
     bank.prepare(switchover, predictor)
-    bank.adopt(switchover, predictor, fitted.trust, WINDOW, [])
+    bank.adopt(switchover, Learnt(predictor, fitted.trust, WINDOW), [])
     bank.end_switchover(switchover)
     if len(held_out):
         index.delete(names[held_out].tolist())

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from pam_retriever.bank import Bank
-from pam_retriever.config import FitConfig
 from pam_retriever.engines.export import copy_of
 from pam_retriever.errors import Interrupted
 from pam_retriever.fitted import describe, read_learnt
@@ -23,10 +22,10 @@ from pam_retriever.readwrite import FollowingLock
 from pam_retriever.storage import snapshot, weights
 from pam_retriever.storing import Told, link
 from pam_retriever.storing import store as store_episodes
-from pam_retriever.switchover import Switchover
+from pam_retriever.switchover import Learnt, Switchover
 from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
-from pam_retriever.types import Float32, Trust
+from pam_retriever.types import Float32
 
 ATTEMPTS = 5  # at a call whose connection is lost; each waits as long as the engine's patience
 T = TypeVar("T")
@@ -216,18 +215,10 @@ class EngineBank(Bank):
     def help_prepare(self, switchover: Switchover, predictor: Predictor) -> None:
         """Nothing: the first process makes all keys, and the next call takes them in."""
 
-    def adopt(
-        self,
-        switchover: Switchover,
-        predictor: Predictor,
-        trust: Trust | None,
-        window: int,
-        episodes: list[Episode],
-        recipe: FitConfig | None = None,
-    ) -> None:
+    def adopt(self, switchover: Switchover, learnt: Learnt, episodes: list[Episode]) -> None:
         """Takes over a finished training: episodes, weights and the generation of keys, all or none."""
         assert isinstance(switchover, EngineSwitchover)
-        made, store = switchover, self._engine
+        made, store, predictor = switchover, self._engine, learnt.predictor
         model, packed = weights.pack_predictor(predictor)
 
         def take_over() -> list[Told]:
@@ -237,15 +228,15 @@ class EngineBank(Bank):
                 store.catch_up(made.generation, made.version, lambda vectors: predict(predictor, vectors))
                 _, told = store_episodes(store, episodes, lambda vectors: predict(predictor, vectors))
                 learnt_to = store.trajectories.last_number() if last == made.learnt_to else made.learnt_to
-                learnt = describe(trust, learnt_to, recipe)
-                store.settings.set("model", {**model, "window": window, **learnt})
+                about = describe(learnt.trust, learnt_to, learnt.recipe)
+                store.settings.set("model", {**model, "window": learnt.window, **about})
                 store.settings.set("forgotten", False)
                 store.settings.set_weights("predictor", packed)
             return told
 
         told = self._again(take_over)
         link(self.links, told)
-        self.predictor, self.trust, self.window, self.calibration = predictor, trust, window, None
+        self.predictor, self.trust, self.window, self.calibration = predictor, learnt.trust, learnt.window, None
         self.associative = store.associative(made.generation.number, self.dim + predictor.config.width)
 
     def end_switchover(self, switchover: Switchover) -> None:
