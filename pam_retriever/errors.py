@@ -46,7 +46,10 @@ class IndexFormatError(PAMError, OSError):
 
 
 class StorageError(PAMError, OSError):
-    """The disk did not take it: full, read-only, gone, or not permitted. The index is as it was."""
+    """The disk did not take it: full, read-only, gone, or not permitted.
+
+    The index is as it was, unless the message says that the memories are stored already.
+    """
 
 
 class IndexLocked(PAMError, OSError):
