@@ -34,7 +34,7 @@ DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
 TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
 CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
 # how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
-CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (4, 120), "pq": (8, 160)}
+CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
 
 
 class FaissBackend:
@@ -63,6 +63,7 @@ class FaissBackend:
         self._index: Any
         self._places: Places
         self._full: KeyFile | None
+        self._centres: Any  # of IVF's cells, to be scanned; None where FAISS does that itself
         self.choice = choose(self._wanted, self._wanted_code, 0, width)
         self._reset(0)
 
@@ -84,7 +85,8 @@ class FaissBackend:
         if self.kind == "hnsw":
             graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
         codes = int(self._index.ntotal) * (self._code_size() + (8 if self.kind == "ivf" else 0))
-        return codes + int(graph) + 4 * self.choice.cells * self.width + self._places.bytes
+        centres = (1 if self._centres is None else 2) * 4 * self.choice.cells * self.width
+        return codes + int(graph) + centres + self._places.bytes
 
     def _code_size(self) -> int:
         index = faiss.downcast_index(self._index.storage) if self.kind == "hnsw" else self._index
@@ -107,6 +109,7 @@ class FaissBackend:
             clustering = faiss.extract_index_ivf(self._index)
             clustering.cp.niter, clustering.cp.min_points_per_centroid = CLUSTERING_ROUNDS, 1
         self._index.train(np.ascontiguousarray(keys[0:count:step], np.float32))
+        self._centres = scanned_centres(self._index)
 
     def add(self, rows: Int64, keys: Float32) -> None:
         if not len(rows):
@@ -160,13 +163,23 @@ class FaissBackend:
             return scores, self._places.rows[places]
         times, more = CANDIDATES[self.choice.code]
         candidates = min(times * k + more, len(self._places.rows))
-        scores, places = self._index.search(queries, candidates, params=self._parameters(candidates, allowed))
+        scores, places = self._look_up(queries, candidates, self._parameters(candidates, allowed))
         if self._full is not None:
             scores, places = self._ranked(queries, places, k)
         if places[:, -1].min(initial=0) < 0:  # what is missing comes last
             found = places >= 0
             return np.where(found, scores, -np.inf), np.where(found, self._places.rows[places], -1)
         return scores, self._places.rows[places]
+
+    def _look_up(self, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
+        if self._centres is None:
+            scores, places = self._index.search(queries, k, params=parameters)
+            return scores, places
+        nearness, cells = self._centres.search(queries, parameters.nprobe)
+        scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+        pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, places)]
+        self._index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
+        return scores, places
 
     def _ranked(self, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
         """The ``k`` best of the candidates (Q, n) by the full keys, read where they are; -1 after the last."""
@@ -229,6 +242,7 @@ class FaissBackend:
         self._places = Places()
         self._index = faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT)
         self._full = KeyFile(self.width, self._folder) if choice.code else None
+        self._centres = None
         if self.kind == "hnsw":
             self._index.hnsw.efConstruction = HNSW_BUILD
         elif self.kind == "ivf" and not choice.code:
@@ -272,6 +286,7 @@ class FaissBackend:
         full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
         self._full = KeyFile(self.width, folder, full, keys, checksum, read_only)
         self._index, self._places, self.choice = index, Places(rows), Choice(**saved["choice"])
+        self._centres = scanned_centres(index)
         self._trained_for = int(saved["trained_for"])
 
     def _append(self, rows: Int64, keys: Float32) -> None:
@@ -319,6 +334,20 @@ def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
 
 
 kept_parameters = lru_cache(search_parameters)  # making them would take a tenth of a short search
+
+
+def scanned_centres(index: Any) -> Any:
+    """The centres of the cells that FAISS has a graph over, or None.
+
+    The graph finds the cells of stored keys, which is what adding needs. A query weighs the parts of a key anew, so
+    that it lies far from all of them, and the graph may miss its best cells altogether (docs/scaling.md).
+    """
+    graph = faiss.downcast_index(index.quantizer) if hasattr(index, "quantizer") else None
+    if not isinstance(graph, faiss.IndexHNSW):
+        return None
+    centres = faiss.IndexFlatIP(graph.d)
+    centres.add(graph.storage.reconstruct_n(0, int(graph.ntotal)))
+    return centres
 
 
 def sample_size(choice: Choice) -> int:
