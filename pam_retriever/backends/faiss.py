@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 HNSW_BUILD, HNSW_SEARCH = 100, 128
 IVF_PROBED_SHARE = 0.15
 # times the square root of the cells of a compressed index, which has more of them, and at most (docs/scaling.md)
-PROBED, MOST_PROBED = 2.5, 160
+PROBED, MOST_PROBED = 2.5, 80
 SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
 DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
 TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
