@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -117,7 +118,7 @@ def test_a_time_budget_ends_the_training_and_the_schedule(planted):
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path):
+def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):
     if durable:
         index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
         index.add(planted.vectors, planted.ids)
@@ -129,6 +130,9 @@ def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path):
         time.sleep(0.5)
         _thread.interrupt_main()
 
+    # a process that was started in the background ignores it, and would never end
+    before_that = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before_that))
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         index.fit(
