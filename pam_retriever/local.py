@@ -113,8 +113,14 @@ class LocalBank(Bank):
             self._build_all()
             self._behind = False
 
-    def _make_room(self, memories: int) -> None:
-        whole = self.associative or self.similar
+    @property
+    def _whole(self) -> Backend:
+        """The ANN index over all that the keys have."""
+        return self.similar if self.associative is None else self.associative
+
+    def _make_room(self, memories: int, whole: Backend | None = None) -> None:
+        """As for ``Bank``, in the index that is or in ``whole``, which is to take its place."""
+        whole = self._whole if whole is None else whole
         if isinstance(whole, FaissBackend):
             whole.make_room(memories)
 
@@ -177,7 +183,7 @@ class LocalBank(Bank):
         documents, self._documents = self._documents, None
         if documents is None:
             return
-        whole, links = self.associative or self.similar, self.links
+        whole, links = self._whole, self.links
         del self.similar, self.associative, self.links  # memory, and the file of full keys
         if self._home is not None and self.folder is not None:
             try:
@@ -261,8 +267,7 @@ class LocalBank(Bank):
             about = describe(learnt.trust, learnt_to, learnt.recipe)
             documents.settings.set("model", {**model, "window": learnt.window, **about})
             documents.settings.set("forgotten", False)
-            if isinstance(switchover.associative, FaissBackend):
-                switchover.associative.make_room(len(rows))
+            self._make_room(len(rows), switchover.associative)
         self.predictor, self.trust, self.window, self.calibration = predictor, learnt.trust, learnt.window, None
 
         def change() -> None:

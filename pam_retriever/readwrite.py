@@ -64,7 +64,7 @@ class ReadWriteLock:
                     self._changed.notify_all()
 
 
-class Copy(Protocol):
+class Follower(Protocol):
     """What answers from copies of a database, which may be behind it."""
 
     def reading(self) -> AbstractContextManager[bool]:
@@ -75,23 +75,23 @@ class Copy(Protocol):
 
 
 class FollowingLock(ReadWriteLock):
-    """The lock of a copy: whoever is to read while it is behind brings it up first.
+    """The lock of a follower: whoever is to read while it is behind brings it up first.
 
     Args:
-        copy: which has the answers.
+        follower: which has the answers.
     """
 
-    def __init__(self, copy: Copy) -> None:
+    def __init__(self, follower: Follower) -> None:
         super().__init__()
-        self._copy: Copy = weakref.proxy(copy)  # which has this lock: gone as soon as nobody else has it
+        self._follower: Follower = weakref.proxy(follower)  # which has this lock: gone as soon as nobody else has it
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Beside other readers, while nobody in this process writes."""
         while True:
-            with super().shared(), self._copy.reading() as current:
+            with super().shared(), self._follower.reading() as current:
                 if current:
                     yield
                     return
             with self:
-                self._copy.refresh()
+                self._follower.refresh()

@@ -228,10 +228,10 @@ class FaissBackend:
         return kept_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
 
     def _probed(self) -> int:
+        if self.probed:
+            return self.probed
         cells = self.choice.cells
-        if not self.choice.code:
-            return self.probed or max(4, int(IVF_PROBED_SHARE * cells))
-        return self.probed or max(4, min(int(PROBED * cells**0.5), MOST_PROBED))
+        return max(4, int(min(PROBED * cells**0.5, MOST_PROBED) if self.choice.code else IVF_PROBED_SHARE * cells))
 
     def _reset(self, size: int) -> None:
         """An empty index of the kind that fits ``size`` rows."""
