@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ import numpy as np
 
 from pam_retriever.backends import Backend
 from pam_retriever.belief import Knowledge
+from pam_retriever.codes import with_codes
 from pam_retriever.config import FitConfig
 from pam_retriever.errors import IndexClosed, NotFitted
 from pam_retriever.familiarity import rarity
@@ -41,7 +42,7 @@ class Bank(ABC):
         similar: over p, (d): plain similarity, and cue completion.
         associative: over [p ; f(p) ; e(p)], (2d + code); None before ``fit``.
         links: what was experienced with what.
-        predictor: f and e; None before ``fit``.
+        predictor: f; None before ``fit``.
         trust: in the channels; None before ``fit``, and for the published recipe.
         lexicon: the words of the texts.
         window: tau of the last ``fit``.
@@ -93,16 +94,20 @@ class Bank(ABC):
         """
 
     @abstractmethod
-    def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+    def prepare(self, switchover: Switchover, learnt: Learnt) -> None:
         """The long part of a switch-over, during which the index may answer and change."""
 
     @abstractmethod
-    def help_prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+    def help_prepare(self, switchover: Switchover, learnt: Learnt) -> None:
         """This process's share of what the first one prepares."""
 
     @abstractmethod
     def adopt(self, switchover: Switchover, learnt: Learnt, episodes: list[Episode]) -> None:
         """Takes over a finished training: episodes, weights and association vectors, all or none."""
+
+    @abstractmethod
+    def codes_of(self, rows: Int64) -> Float32:
+        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
 
     @abstractmethod
     def end_switchover(self, switchover: Switchover) -> None:
@@ -162,8 +167,8 @@ class Bank(ABC):
         observed: list[bytes] | None = None,
     ) -> None:
         """Stores checked memories, replacing those whose id is there."""
-        predicted = self._predict(vectors)
         with self.documents.transaction():
+            predicted = self._associate(ids, vectors)
             rows = self.documents.memories.upsert(ids, texts, metadatas, vectors, predicted, observed)
             self._make_room(len(rows))
         self._in_step(rows, lambda: self._index([(rows, vectors, predicted)]))
@@ -185,7 +190,7 @@ class Bank(ABC):
     def observe(self, episodes: list[Episode]) -> None:
         """Stores checked episodes and their new states."""
         with self.documents.transaction():
-            added, told = store(self.documents, episodes, self._predict)
+            added, told = store(self.documents, episodes, self._associate)
             rows = rows_of(added)
             self._make_room(len(rows))
 
@@ -234,7 +239,7 @@ class Bank(ABC):
         return Knowledge(self.similar, self.associative, self.links, self.window, self.trust)
 
     def predict(self, points: Float32) -> Float32:
-        """f and the episode code of (n, d), each at unit length; (n, d + code).
+        """f of (n, d) at unit length, and no code; (n, d + code).
 
         Raises:
             NotFitted: before ``fit``.
@@ -253,5 +258,15 @@ class Bank(ABC):
         if self.links.experienced(rows).any():
             self.documents.settings.set("forgotten", True)
 
-    def _predict(self, vectors: Float32) -> Float32 | None:
-        return None if self.predictor is None else predict(self.predictor, vectors)
+    def _associate(self, ids: Sequence[str], vectors: Float32) -> Float32 | None:
+        """Association vectors of memories to be stored: f, and the code of the one that each replaces."""
+        if self.predictor is None:
+            return None
+        predicted = predict(self.predictor, vectors)
+        replaced = self.documents.memories.rows_of(ids) if self.predictor.config.code else {}
+        if replaced:
+            rows, place = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
+            codes = np.zeros((len(rows), self.predictor.config.code), np.float32)
+            codes[rows >= 0] = self.codes_of(rows[rows >= 0])
+            predicted = with_codes(predicted, codes[place])
+        return predicted

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pam_retriever.backends import Backend
-from pam_retriever.channels import query_vectors
+from pam_retriever.channels import weighted
 from pam_retriever.links import Links
 from pam_retriever.ranges import concatenated
 from pam_retriever.recall import Cues, Found
@@ -148,9 +148,7 @@ def _weigh(
 
 def _query(cues: Cues, regime: Regime) -> Float32:
     """Query vectors whose products with a key are log odds."""
-    channels = channels_of(regime)
-    queries: Float32 = np.float32(channels.total) * query_vectors(channels, cues.looks, cues.completed, cues.predicted)
-    return queries
+    return weighted(channels_of(regime), cues.looks, cues.completed, cues.predicted)
 
 
 def _recognised(cues: Cues, links: Links) -> Float32:

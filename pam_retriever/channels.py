@@ -1,7 +1,7 @@
 """Step 6: one key [p ; f(p) ; e(p)] a memory; the query decides which question is asked of it.
 
-With q the cue, f the predictor and e its episode code, all unit length, each channel is an inner
-product with the key:
+With q the cue, f the predictor and e the episode code, all unit length (e is 0 where nothing was experienced),
+each channel is an inner product with the key:
 
     similarity  [q    ; 0    ; 0   ]   what looks like q
     forward     [f(q) ; 0    ; 0   ]   what q predicts: the paper's score
@@ -89,7 +89,7 @@ def make_keys(vectors: Float32, associations: Float32 | None) -> Float32:
 
 
 def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: Float32) -> Float32:
-    """One query vector a cue, whose inner product with a key is the mean over the channels.
+    """One query vector a cue, whose inner product with a key is the mean over the channels that the cue has.
 
     Args:
         channels: the weights.
@@ -102,6 +102,20 @@ def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: 
     """
     if not channels.association:
         return looks
+    queries = weighted(channels, looks, cues, predicted)
+    queries /= np.maximum(totals(channels, predicted, looks.shape[1]), np.float32(1e-12))
+    return queries
+
+
+def totals(channels: Channels, predicted: Float32, dim: int) -> Float32:
+    """(Q, 1) the weight of all channels that each cue has, given f and e of them (Q, d + code): some have no code."""
+    coded = predicted[:, dim:].any(axis=1, keepdims=True)
+    total: Float32 = np.where(coded, channels.total, channels.total - channels.episode).astype(np.float32)
+    return total
+
+
+def weighted(channels: Channels, looks: Float32, cues: Float32, predicted: Float32) -> Float32:
+    """As ``query_vectors``, with the sum in place of the mean."""
     dim = looks.shape[1]
     f, code = predicted[:, :dim], predicted[:, dim:]
     parts = [
@@ -109,7 +123,7 @@ def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: 
         channels.reverse * cues + channels.mutual * f,
         channels.episode * code,
     ]
-    return np.concatenate(parts, axis=1, dtype=np.float32) / np.float32(channels.total)
+    return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
 def features(cues: Float32, keys: Float32, dim: int) -> Float32:

@@ -12,10 +12,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from pam_retriever.codes import CodeBook
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage.files import write_atomically
-from pam_retriever.types import Regime
+from pam_retriever.types import Float32, Regime
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -45,13 +46,16 @@ class Checkpoint:
     unlearnt: Regime | None = None
 
 
-def write_checkpoint(path: Path, state: Checkpoint, model: Predictor, optimizer: torch.optim.Optimizer) -> None:
+def write_checkpoint(
+    path: Path, state: Checkpoint, model: Predictor, optimizer: torch.optim.Optimizer, codes: CodeBook
+) -> None:
     """Replaces the file at once; it is on the disk on return."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for name, parameter in model.named_parameters():
         for moment in MOMENTS:
             if parameter in optimizer.state:
                 tensors[f"{moment}.{name}"] = optimizer.state[parameter][moment]
+    tensors |= {name: torch.from_numpy(table) for name, table in _tables(codes).items()}
     packed = safetensors.torch.save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
         {"state": json.dumps(asdict(state))},
@@ -59,7 +63,9 @@ def write_checkpoint(path: Path, state: Checkpoint, model: Predictor, optimizer:
     write_atomically(path, packed)
 
 
-def read_checkpoint(path: Path, new: Checkpoint, model: Predictor, optimizer: torch.optim.Optimizer) -> Checkpoint:
+def read_checkpoint(
+    path: Path, new: Checkpoint, model: Predictor, optimizer: torch.optim.Optimizer, codes: CodeBook
+) -> Checkpoint:
     """Brings a new training to where the file says that it was.
 
     Raises:
@@ -78,12 +84,18 @@ def read_checkpoint(path: Path, new: Checkpoint, model: Predictor, optimizer: to
                 "Delete it to begin anew, or name another file.",
             )
         state = _read_state(said)
+        for name, table in _tables(codes).items():
+            table[:] = tensors.pop(name).numpy()
         _restore(tensors, state, model, optimizer)
     except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise IndexFormatError(f"{path} is damaged ({error}).", "a checkpoint", "Delete it to begin anew.") from error
     return state
+
+
+def _tables(codes: CodeBook) -> dict[str, Float32]:
+    return {"codes.values": codes.values, "codes.moments": codes.moments}
 
 
 def _read_state(said: dict[str, Any]) -> Checkpoint:

@@ -9,7 +9,7 @@ from typing import Literal
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
 
-PASSES, FEWEST_STEPS = 40, 200
+PASSES, FEWEST_STEPS = 20, 200
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,16 @@ class FitConfig:
     """How to train. ``None`` follows the data, see ``resolve``.
 
     Attributes:
-        objective: "joint" trains f and the episode code together, on all associates of whole
+        objective: "joint" trains f and the episode codes, on all associates of whole
             trajectories; "info_nce" is the paper's loss on single pairs, which trains f alone.
-        passes: over the trajectories, or over the drawn pairs; None: until each memory was seen 40 times, and
+        passes: over the trajectories, or over the drawn pairs; None: until each memory was seen 20 times, and
             at least 200 steps.
         stop_after: end after so many passes, in the middle of the schedules; None goes to their end.
         batch_size: states in a step, or pairs.
         hidden: width of the predictor.
         residual_layers: residual layers of the predictor.
         whiten: see ``PredictorConfig``.
-        code: length of the episode code, see ``PredictorConfig``; "info_nce" has none.
-        forward_weight: of the loss of f against that of the episode code. f is the harder to learn.
+        code: length of an episode code, see ``codes``; 0 for none. "info_nce" has none.
         probation: share of the memories (at most 200) that are no cues in the first two thirds of the training.
             What the channels know of them by then says how far to trust each on a cue that was never learnt.
         learning_rate: peak; falls along a cosine to ``final_learning_rate``.
@@ -36,11 +35,13 @@ class FitConfig:
         beta2: of AdamW, how slowly the second moment forgets.
         weight_decay: of AdamW.
         gradient_clip: largest gradient norm.
-        temperature: at the start; falls along a cosine to ``final_temperature``.
+        temperature: of the loss of f at the start; falls along a cosine to ``final_temperature``.
         final_temperature: at the end.
+        code_temperature: of the loss of the codes at the start; falls likewise to ``final_code_temperature``.
+        final_code_temperature: at the end.
         noise: standard deviation of Gaussian noise on every (whitened) input dimension.
         distance_weights: in the loss of f, "inverse" weighs an association by the sum over its
-            meetings of 1 / distance, "uniform" weighs all alike. The episode code weighs all alike.
+            meetings of 1 / distance, "uniform" weighs all alike. The episode codes weigh all alike.
         familiarity: "log" or "difference" weighs an association, in training and among the exact links, by what is
             left of it above how often its two memories would have met by chance (pam.tex 3.8; ``familiarity.py``),
             "none" does not.
@@ -56,7 +57,6 @@ class FitConfig:
     residual_layers: int = 2
     whiten: bool = True
     code: int = 64
-    forward_weight: float = 3.0
     probation: float = 0.02
     learning_rate: float = 6e-3
     final_learning_rate: float = 1e-5
@@ -65,7 +65,9 @@ class FitConfig:
     weight_decay: float = 1e-4
     gradient_clip: float = 1.0
     temperature: float = 0.2
-    final_temperature: float = 0.04
+    final_temperature: float = 0.12
+    code_temperature: float = 0.2
+    final_code_temperature: float = 0.04
     noise: float = 0.0
     distance_weights: Literal["inverse", "uniform"] = "inverse"
     familiarity: Familiarity = "none"
@@ -87,7 +89,12 @@ class FitConfig:
 
     def to_continue(self) -> FitConfig:
         """How to go on from a predictor that has learnt most of it already: gentler, and sharp from the start."""
-        return replace(self, learning_rate=self.learning_rate / 2, temperature=2 * self.final_temperature)
+        return replace(
+            self,
+            learning_rate=self.learning_rate / 2,
+            temperature=min(self.temperature, 2 * self.final_temperature),
+            code_temperature=min(self.code_temperature, 2 * self.final_code_temperature),
+        )
 
     def with_passes(self, steps: int, meetings: float = 1.0) -> FitConfig:
         """Fills in the passes: small data get more of them, and fewer do where memories come again and again.

@@ -53,14 +53,12 @@ class Together(nn.Module):
         self.normalise, self.score = predictor.normalise, predictor.score
         self.seconds, self.bytes = 0.0, 0
 
-    def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> tuple[Tensor, Tensor]:
-        """f and the episode code of each state, as of the predictor."""
+    def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
+        """f of each state, as of the predictor."""
         own, gather = share(len(states)), cast("Any", _Gathered).apply
         disturbed = disturb(self.normalise(states))[own]  # the same noise as one process draws
-        outputs = self._share(states[own], disturbed)
-        width = outputs[0].shape[1]
-        gathered: Tensor = gather(torch.cat(outputs, dim=1), len(states), self)
-        return gathered[:, :width], gathered[:, width:]
+        gathered: Tensor = gather(self._share(states[own], disturbed), len(states), self)
+        return gathered
 
     def forward(self, states: Tensor) -> Tensor:
         """f of each state, as of the predictor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -11,7 +12,7 @@ from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.filters import to_json
 from pam_retriever.storage.documents import Documents
 from pam_retriever.trajectories import Episode
-from pam_retriever.types import Bools, Float32
+from pam_retriever.types import Bools, Float32, Int64
 
 
 def check_known(documents: Documents, episodes: list[Episode]) -> dict[str, int]:
@@ -33,15 +34,35 @@ def check_known(documents: Documents, episodes: list[Episode]) -> dict[str, int]
     return known
 
 
-def gather(
-    documents: Documents, episodes: list[Episode], dim: int, learnt_to: int = 0
-) -> tuple[Float32, Experience, Bools]:
+@dataclass(frozen=True)
+class Gathered:
+    """A training set.
+
+    Attributes:
+        vectors: (M, dim) of all memories.
+        rows: (n,) sorted, of those that are stored: the first n.
+        places: where the memories that an episode names are.
+        experience: the steps, which point at the memories.
+        fresh: (S,) which steps are new.
+    """
+
+    vectors: Float32
+    rows: Int64
+    places: dict[str, int]
+    experience: Experience
+    fresh: Bools
+
+    def with_codes(self, codes: Float32) -> Float32:
+        """Codes (n, code) of the stored memories as those of all; (M, code), zeros for the others."""
+        new = len(self.vectors) - len(codes)
+        return np.concatenate([codes, np.zeros((new, codes.shape[1]), np.float32)])
+
+
+def gather(documents: Documents, episodes: list[Episode], dim: int, learnt_to: int = 0) -> Gathered:
     """What is stored and what is new, as one training set; nothing is written.
 
-    Returns:
-        The vectors (M, dim) of all memories, the steps, which point at them, and which steps (S,) are new: those
-        of the episodes, and of stored trajectories numbered above ``learnt_to``. An episode replaces the
-        stored trajectory of the same id.
+    New are the steps of the episodes, and of stored trajectories numbered above ``learnt_to``. An episode replaces the
+    stored trajectory of the same id.
     """
     known = check_known(documents, episodes)
     stored, vectors = documents.memories.all_vectors(dim)
@@ -61,7 +82,8 @@ def gather(
         salience = np.array(episode.salience or np.ones(len(states)), np.float32)
         parts.append((states, np.full(len(states), number), np.arange(len(states)), salience))
     states, trajectory, position, salience = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return together, Experience(states, trajectory, position, salience), trajectory > learnt_to
+    steps = Experience(states, trajectory, position, salience)
+    return Gathered(together, stored, place, steps, trajectory > learnt_to)
 
 
 def read_groups(documents: Documents, group_by: str, order_by: str | None) -> list[Episode]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.backends import Backend
-from pam_retriever.channels import Channels, query_vectors
+from pam_retriever.channels import Channels, query_vectors, totals
 from pam_retriever.ranges import concatenated
 from pam_retriever.recall import Cues, Found, plain_cues, stored_cues
 from pam_retriever.types import Float32, Int64
@@ -261,7 +261,8 @@ def _describe(cues: Cues, channels: Channels, backend: Backend, paths: Paths, le
     queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
     direct = np.einsum("pk,pk->p", queries[paths.query], keys)
     similarity = np.einsum("pd,pd->p", cues.looks[paths.query], keys[:, :dim])
-    association = (direct * channels.total - channels.similarity * similarity) / channels.association
+    total = totals(channels, cues.predicted, dim)[paths.query, 0]
+    association = (direct * total - channels.similarity * similarity) / np.maximum(total - channels.similarity, 1e-12)
     cuts = np.searchsorted(paths.query, np.arange(1, len(cues)))
     through = np.split(paths.rows[:, :-1], cuts)
     columns = (paths.ends, paths.scores, similarity, association.astype(np.float32), lengths)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pam_retriever import kept
 from pam_retriever.backends import make_backend, parts
+from pam_retriever.codes import with_codes
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
@@ -22,6 +23,7 @@ from pam_retriever.storage.manifest import FORMAT_VERSION, new_manifest, read_ma
 from pam_retriever.storage.salvage import ENCODERS, salvage
 from pam_retriever.storage.weights import read_predictor
 from pam_retriever.training import predict
+from pam_retriever.types import Bools, Float32
 
 CLOSE = 1e-3  # float32 on another machine moves f(p), of unit length, by 1e-6
 NAMED = 20  # damaged memories that are named one by one
@@ -48,8 +50,9 @@ def repair(path: str | Path) -> list[str]:
     """Rebuilds what can be rebuilt, and leaves a sound index.
 
     Memories whose checksum differs are left out and named; association vectors are computed anew from vectors
-    and weights; where the weights are lost, the index has to be fitted again. ANN indexes are built by
-    ``open`` and ``load``; one that was kept in the folder is dropped. The damaged database is kept as ``damaged-...``.
+    and weights, but for the episode codes, which are kept; where the weights are lost, the index has to be fitted
+    again. ANN indexes are built by ``open`` and ``load``; one that was kept in the folder is dropped. The damaged
+    database is kept as ``damaged-...``.
 
     Returns:
         A line for each thing that was done, lost or could not be rebuilt; none for a sound index.
@@ -136,10 +139,10 @@ def _contents(folder: Path, manifest: dict[str, Any], documents: Documents) -> I
         width = predictor.config.width if predictor is not None and associated else 0
         vectors, associations = documents.memories.stored(rows[part], dim, width)
         if predictor is not None and associations is not None:
-            distance = np.abs(predict(predictor, vectors) - associations).max(axis=1)
-            far += rows[part][distance > CLOSE].tolist()
+            distance = np.abs(predict(predictor, vectors) - associations)[:, :dim].max(axis=1)
+            far += rows[part][(distance > CLOSE) | _no_code(associations[:, dim:])].tolist()
     if far:
-        yield f"{len(far):,} association vectors are not f of their memory, the first in row {far[0]}"
+        yield f"{len(far):,} association vectors are not f and a code of their memory, the first in row {far[0]}"
 
 
 def _manifest(folder: Path) -> dict[str, Any] | str:
@@ -182,22 +185,50 @@ def _rebuild(folder: Path) -> Iterator[str]:
 
 
 def _refit(folder: Path, documents: Documents, dim: int) -> tuple[Predictor | None, list[str]]:
-    """Association vectors from vectors and weights; without weights the index is not fitted."""
+    """f from vectors and weights; of the episode codes what is sound. Without weights the index is not fitted."""
     model = documents.settings.get("model")
     if model is None:
+        with documents.transaction():
+            documents.memories.clear_associations()
         return None, []
     try:
         predictor = read_predictor(folder, model, dim)
     except PAMError as error:
         with documents.transaction():
             documents.settings.remove("model")
+            documents.memories.clear_associations()
         return None, [f"lost: the weights ({error.got}) They cannot be rebuilt: call fit() again."]
     rows = documents.memories.rows()
+    lost = 0
     with documents.transaction():
         for part in parts(len(rows)):
             _, vectors = documents.memories.vectors_of(rows[part], dim)
-            documents.memories.set_associations(rows[part], predict(predictor, vectors))
-    return predictor, ["association vectors computed anew from vectors and weights"]
+            blobs = documents.memories.association_blobs(rows[part])
+            codes = _sound_codes(blobs, dim, predictor.config.code)
+            lost += int(np.isnan(codes).any(axis=1).sum())
+            associations = with_codes(predict(predictor, vectors), np.nan_to_num(codes))
+            documents.memories.set_associations(rows[part], associations)
+    words = ["association vectors computed anew from vectors and weights"]
+    if lost:
+        words.append(f"lost: the episode codes of {lost:,} memories. They are learnt: call fit() again.")
+    return predictor, words
+
+
+def _sound_codes(blobs: list[bytes | None], dim: int, code: int) -> Float32:
+    """The codes in stored association vectors, (n, code); NaN for one that cannot be a code."""
+    codes = np.full((len(blobs), code), np.nan, np.float32)
+    for at, blob in enumerate(blobs):
+        if blob is not None and len(blob) == 4 * (dim + code):
+            codes[at] = np.frombuffer(blob, "<f4")[dim:]
+    codes[_no_code(codes)] = np.nan
+    return codes
+
+
+def _no_code(codes: Float32) -> Bools:
+    """(n,) which are neither of length 1 nor zeros."""
+    length = np.linalg.norm(codes, axis=1)
+    wrong: Bools = ~(np.minimum(length, np.abs(length - 1)) <= CLOSE)
+    return wrong
 
 
 def _database(folder: Path, manifest: dict[str, Any]) -> Path:

@@ -6,6 +6,7 @@ import numpy as np
 
 from pam_retriever.backends import Backend, Parts
 from pam_retriever.channels import make_keys
+from pam_retriever.codes import Codes, with_codes
 from pam_retriever.distributed import in_shards
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
@@ -60,21 +61,41 @@ class NewKeys:
 
     Args:
         vectors: (n, d) an array, or what reads one part by part.
-        predictor: f and e; None for keys [p].
+        predictor: f; None for keys [p].
+        codes: (n, code) the episode codes, or what reads them part by part; None for none.
         together: all processes read the same parts, and each predicts its share. A sample (a slice with a step)
             is read by the one that builds, and predicted by it alone.
     """
 
-    def __init__(self, vectors: Parts, predictor: Predictor | None, together: bool = False) -> None:
-        self._vectors, self._predictor, self._together = vectors, predictor, together
+    def __init__(
+        self, vectors: Parts, predictor: Predictor | None, codes: Parts | None = None, together: bool = False
+    ) -> None:
+        self._vectors, self._predictor, self._codes, self._together = vectors, predictor, codes, together
 
     def __getitem__(self, part: slice) -> Float32:
         vectors, predictor = self._vectors[part], self._predictor
         if predictor is None:
             return make_keys(vectors, None)
         if self._together and part.step is None:
-            return make_keys(vectors, in_shards(lambda some: predict(predictor, some), vectors))
-        return make_keys(vectors, predict(predictor, vectors))
+            predicted = in_shards(lambda some: predict(predictor, some), vectors)
+        else:
+            predicted = predict(predictor, vectors)
+        return make_keys(vectors, predicted if self._codes is None else with_codes(predicted, self._codes[part]))
+
+
+class LearntCodes:
+    """The codes of memories, as a training found them.
+
+    Args:
+        codes: of all.
+        rows: (n,) of which.
+    """
+
+    def __init__(self, codes: Codes, rows: Int64) -> None:
+        self._codes, self._rows = codes, rows
+
+    def __getitem__(self, part: slice) -> Float32:
+        return self._codes.of(self._rows[part])
 
 
 class FirstNumbers:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
+from pam_retriever.backends import parts
 from pam_retriever.bank import Bank
+from pam_retriever.codes import CodeBook, Codes
 from pam_retriever.config import FitConfig
 from pam_retriever.distributed import first_process
 from pam_retriever.errors import InvalidInput
@@ -44,14 +48,16 @@ def learn(
         if group_by is not None:
             episodes = read_groups(bank.documents, group_by, order_by)
         learnt_to = bank.documents.trajectories.last_number()
-        vectors, experience, fresh = gather(bank.documents, episodes, bank.dim, bank.learnt_to)
+        gathered = gather(bank.documents, episodes, bank.dim, bank.learnt_to)
+        experience, fresh = gathered.experience, gathered.fresh
         start = bank.predictor_to_continue(config, window) if fresh.any() and not fresh.all() else None
+        codes = None if start is None else gathered.with_codes(bank.codes_of(gathered.rows))
     if not len(experience):
         raise InvalidInput(
             "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
         )
-    predictor, report = train(
-        vectors,
+    predictor, found, report = train(
+        gathered.vectors,
         experience,
         window,
         config if start is None else config.to_continue(),
@@ -62,8 +68,10 @@ def learn(
         start=start,
         fresh=None if start is None else fresh,
         trust=None if start is None else bank.trust,
+        codes=codes,
     )
-    switch_over(bank, lock, Learnt(predictor, report.trust, window, config), episodes, learnt_to)
+    learnt = Learnt(predictor, Codes(gathered.rows, found, gathered.places), report.trust, window, config)
+    switch_over(bank, lock, learnt, episodes, learnt_to)
     return report
 
 
@@ -101,6 +109,12 @@ def learn_in_parts(
     source = StoredExperience(bank.documents, lock, bank.dim, buffer, learnt_to if start else 0)
     if start is not None and source.nothing_new:
         start, source = None, StoredExperience(bank.documents, lock, bank.dim, buffer)
+    codes = CodeBook.on_disk(source.last_row + 1, config.code)
+    if start is not None:
+        with lock.shared():
+            stored = bank.documents.memories.rows()
+            for part in parts(len(stored)):
+                codes.values[stored[part]] = bank.codes_of(stored[part])
     predictor, report = train_in_parts(
         source,
         bank.dim,
@@ -112,9 +126,11 @@ def learn_in_parts(
         progress=progress,
         start=start,
         trust=None if start is None else bank.trust,
+        codes=codes,
         checkpoint=checkpoint,
     )
-    switch_over(bank, lock, Learnt(predictor, report.trust, window, config), [], source.last_number)
+    found = Codes(np.arange(len(codes.values)), codes.values)
+    switch_over(bank, lock, Learnt(predictor, found, report.trust, window, config), [], source.last_number)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return report
@@ -126,9 +142,9 @@ def switch_over(bank: Bank, lock: ReadWriteLock, learnt: Learnt, episodes: list[
         switchover = bank.begin_switchover(learnt_to)
     try:
         if not first_process() and bank.follows:
-            bank.help_prepare(switchover, learnt.predictor)  # the first writes what they make
+            bank.help_prepare(switchover, learnt)  # the first writes what they make
             return
-        bank.prepare(switchover, learnt.predictor)
+        bank.prepare(switchover, learnt)
         with lock:
             bank.adopt(switchover, learnt, episodes)
             bank.keep_within_capacity()

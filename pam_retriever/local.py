@@ -17,7 +17,7 @@ from pam_retriever.errors import StorageError
 from pam_retriever.fitted import check_fitted, describe, read_fitted
 from pam_retriever.forgetting import to_forget
 from pam_retriever.jepa.store import Space, read_space, write_space
-from pam_retriever.keys import FirstNumbers, NewKeys, StoredKeys, StoredVectors
+from pam_retriever.keys import FirstNumbers, LearntCodes, NewKeys, StoredKeys, StoredVectors
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
 from pam_retriever.predictor import Predictor
@@ -27,7 +27,6 @@ from pam_retriever.storage.documents import Documents
 from pam_retriever.storage.verification import Verification
 from pam_retriever.storing import Added, link, rows_of, store
 from pam_retriever.switchover import Learnt, Switchover
-from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
 from pam_retriever.types import Float32, Int64
 
@@ -235,18 +234,25 @@ class LocalBank(Bank):
         self._switchovers.append(begun)
         return begun
 
-    def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+    def prepare(self, switchover: Switchover, learnt: Learnt) -> None:
         """The long part of a switch-over, during which the index may answer and change."""
-        width = self.dim + predictor.config.width
-        switchover.prepare(self._new_keys(switchover, predictor), lambda rows, keys: self._build(rows, keys, width))
+        width = self.dim + learnt.predictor.config.width
+        switchover.prepare(self._new_keys(switchover, learnt), lambda rows, keys: self._build(rows, keys, width))
 
-    def help_prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+    def help_prepare(self, switchover: Switchover, learnt: Learnt) -> None:
         """This process's share of what the first one prepares."""
-        switchover.help_prepare(self._new_keys(switchover, predictor))
+        switchover.help_prepare(self._new_keys(switchover, learnt))
 
-    def _new_keys(self, switchover: Switchover, predictor: Predictor) -> NewKeys:
+    def _new_keys(self, switchover: Switchover, learnt: Learnt) -> NewKeys:
         vectors = StoredVectors(self.documents, self.lock, switchover.rows, self.dim)
-        return NewKeys(vectors, predictor, together=True)
+        return NewKeys(vectors, learnt.predictor, LearntCodes(learnt.codes, switchover.rows), together=True)
+
+    def codes_of(self, rows: Int64) -> Float32:
+        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
+        assert self.predictor is not None
+        _, associations = self.documents.memories.stored(rows, self.dim, self.predictor.config.width)
+        assert associations is not None
+        return associations[:, self.dim :]
 
     def adopt(self, switchover: Switchover, learnt: Learnt, episodes: list[Episode]) -> None:
         """Takes over a finished training: episodes, weights and association vectors, all or none."""
@@ -257,11 +263,13 @@ class LocalBank(Bank):
             # trajectories that came during the training were not learnt
             told_meanwhile = documents.trajectories.last_number() != switchover.learnt_to
             self._store_associations(switchover.rows, switchover.associative)
-            added, told = store(documents, episodes, lambda vectors: predict(predictor, vectors))
+            added, told = store(documents, episodes, learnt.associate_new)
             new = rows_of(added)
             switchover.changed.update(new.tolist())
             rows, vectors = documents.memories.vectors_of(np.array(sorted(switchover.changed), np.int64), self.dim)
-            predicted = predict(predictor, vectors)
+            predicted = learnt.associate(rows, vectors)
+            for new_rows, _, associations in added:  # which the training knew by id only
+                predicted[np.searchsorted(rows, new_rows)] = associations
             documents.memories.set_associations(rows, predicted)
             learnt_to = switchover.learnt_to if told_meanwhile else documents.trajectories.last_number()
             about = describe(learnt.trust, learnt_to, learnt.recipe)
@@ -286,21 +294,23 @@ class LocalBank(Bank):
         self._switchovers.remove(switchover)
 
     def move(self, space: Space, predictor: Predictor | None, window: int, rows: Int64, vectors: Float32) -> None:
-        """Takes over another encoder with all vectors (n, d) that it made, and f and e of them: all or none.
+        """Takes over another encoder with all vectors (n, d) that it made, and f of them: all or none.
 
         A ``fit`` after it begins afresh. Trust is fitted to a predictor: a new one has none, and recall uses the
         plain channels.
 
         Args:
             space: the encoder.
-            predictor: f and e in its space; None before ``fit``.
+            predictor: f in its space; None before ``fit``.
             window: tau of f.
             rows: all rows, in the order of ``vectors``.
             vectors: by that encoder.
         """
         documents = self.documents
         width = self.dim + (predictor.config.width if predictor else 0)
-        whole = self._build(rows, NewKeys(vectors, predictor), width)
+        # another predictor comes without codes
+        codes = self.codes_of(rows) if predictor is not None and predictor is self.predictor else None
+        whole = self._build(rows, NewKeys(vectors, predictor, codes), width)
         associative = whole if predictor else None
         similar = self._similar_of(whole, rows) if predictor else whole
         model, trust = documents.settings.get("model"), self.trust

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pam_retriever.codes import CodeBook
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
 from pam_retriever.distributed import Together
@@ -59,13 +60,12 @@ class InfoNCEObjective:
 
 
 class JointObjective:
-    """f and the episode code, on whole trajectories: every pair that met is in some batch.
+    """f and the episode codes, on whole trajectories: every pair that met is in some batch.
 
-    f(q) is drawn to the vectors of q's associates, e(q) to their codes; see ``Predictor``. A long trajectory
+    f(q) is drawn to the vectors of q's associates, the code of q to their codes; see ``codes``. A long trajectory
     is cut into segments that overlap by the window, so that no pair is lost at a cut. A batch holds each
     memory once, and every association among its memories, wherever it was experienced: none is ever
-    taken for a negative. Memories that no trajectory holds come along as negatives, at most as many a
-    pass as there are steps.
+    taken for a negative.
 
     Args:
         experience: all of it.
@@ -75,10 +75,13 @@ class JointObjective:
         generator: of the input noise.
         fresh: (S,) which steps are new, to learn those and rehearse as many of the others, drawn anew in
             every pass. None learns all alike.
+        codes: to be learnt beside f; None learns f alone.
+        rows: (M,) where the codes of the memories are; None: in the same order.
 
     Attributes:
         targets_only: (M,) memories that are what others predict, and never a cue themselves.
-        hidden: (M,) memories that are left out altogether.
+        hidden: (M,) memories of which f learns nothing.
+        uncoded: (M,) memories whose code is not learnt.
         bank_size: how many memories the batches stand for; M unless they are a part of the bank.
         associations: of the experience.
     """
@@ -93,6 +96,8 @@ class JointObjective:
         config: FitConfig,
         generator: torch.Generator,
         fresh: Bools | None = None,
+        codes: CodeBook | None = None,
+        rows: Int64 | None = None,
     ) -> None:
         assert config.batch_size
         self._experience, self.associations, self._config = experience, associations, config
@@ -103,55 +108,62 @@ class JointObjective:
         self._met = np.diff(associations.indptr) > 0
         self.targets_only = np.zeros(memories, bool)
         self.hidden = np.zeros(memories, bool)
-        bystanders = np.setdiff1d(np.arange(memories), experience.states)
-        self._states = np.concatenate([experience.states, bystanders])
+        self.uncoded = np.zeros(memories, bool)
+        self._codes, self._rows = codes, np.arange(memories) if rows is None else rows
         self._segments = _segments(experience, max(config.batch_size // 10, window), window)
         self._fresh = np.ones(len(self._segments), bool) if fresh is None else fresh[self._segments[:, 0]]
-        self._bystanders = np.arange(len(experience), len(self._states))
         lengths = self._segments[:, 1] - self._segments[:, 0]
         learnt = lengths[self._fresh].sum()
         rehearsed = min(learnt, lengths[~self._fresh].sum())
-        self._alone = min(len(bystanders), len(experience), learnt)
-        self.steps = int(np.ceil((learnt + rehearsed + self._alone) / config.batch_size))
+        self.steps = int(np.ceil((learnt + rehearsed) / config.batch_size))
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
-        alone = random.permutation(self._bystanders)[: self._alone]
         fresh, others = self._segments[self._fresh], random.permutation(self._segments[~self._fresh])
         rehearsed = others[np.cumsum(others[:, 1] - others[:, 0]) <= (fresh[:, 1] - fresh[:, 0]).sum()]
-        segments = random.permutation(np.concatenate([fresh, rehearsed, np.stack([alone, alone + 1], axis=1)]))
+        segments = random.permutation(np.concatenate([fresh, rehearsed]))
         ends = np.cumsum(segments[:, 1] - segments[:, 0])
         # cut the shuffled segments into as equal runs as their lengths allow
         cuts = np.searchsorted(ends, np.linspace(0, ends[-1], self.steps + 1)[1:-1])
         for chosen in np.split(segments, cuts):
             if len(chosen):
-                yield np.unique(np.concatenate([self._states[start:stop] for start, stop in chosen]))
+                yield np.unique(np.concatenate([self._experience.states[start:stop] for start, stop in chosen]))
 
     def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         place = states.device
-        batch = batch[~self.hidden[batch]]
-        own = np.flatnonzero(~self.targets_only[batch])  # (A,) the cues among the batch
         rows, columns, entry = within(self.associations, batch, self._lookup)
-        cue = np.full(len(batch), -1, np.int64)
-        cue[own] = np.arange(len(own))
-        asked = cue[rows] >= 0
-        rows, columns, entry = cue[rows[asked]], columns[asked], entry[asked]
-        weights = self.associations.weights[entry]
 
         def tensor(array: Bools | Int64 | Float32) -> Tensor:
             return torch.from_numpy(array).to(place)
 
         x = states[tensor(batch)]  # (B, d)
-        f, code = model.associate(x[tensor(own)], self._noise)  # (A, d), (A, code)
+        own = np.flatnonzero(~(self.hidden | self.targets_only)[batch])  # (A,) the cues among the batch
+        asked, told = _renumbered(own, len(batch))[rows], ~self.hidden[batch[columns]]
+        kept = (asked >= 0) & told
+        f = model.associate(x[tensor(own)], self._noise)  # (A, d)
         # what was never experienced cannot have been met, so that it was not says nothing
-        scores = model.score(f, x).masked_fill(tensor(~self._met[batch]), -1e9)  # (A, B)
-        loss = self._config.forward_weight * multi_positive_info_nce(
-            scores, tensor(rows), tensor(columns), tensor(weights), temperature, self.bank_size, tensor(own)
+        silent = (self.hidden | ~self._met)[batch]
+        loss = multi_positive_info_nce(
+            model.score(f, x).masked_fill(tensor(silent), -1e9),  # (A, B)
+            tensor(asked[kept]),
+            tensor(columns[kept]),
+            tensor(self.associations.weights[entry[kept]]),
+            temperature,
+            self.bank_size,
+            tensor(own),
         )
-        if self._config.code:
-            both = cue[columns] >= 0
-            rows, columns, salience = rows[both], cue[columns[both]], self.associations.salience[entry[both]]
+        if self._codes is not None:
+            coded = np.flatnonzero(~self.uncoded[batch])
+            one, other = (_renumbered(coded, len(batch))[side] for side in (rows, columns))
+            kept = (one >= 0) & (other >= 0)
+            code = self._codes.ask(self._rows[batch[coded]], place)  # (C, code)
+            salience = self.associations.salience[entry[kept]]
             loss = loss + multi_positive_info_nce(
-                code @ code.T, tensor(rows), tensor(columns), tensor(salience), temperature, self.bank_size
+                code @ code.T,
+                tensor(one[kept]),
+                tensor(other[kept]),
+                tensor(salience),
+                self._codes.temperature,
+                self.bank_size,
             )
         return loss
 
@@ -162,7 +174,8 @@ class JointObjective:
 
 
 MakeObjective = Callable[
-    [Experience, Associations, int, FitConfig, torch.Generator, np.random.Generator, Bools | None], Objective
+    [Experience, Associations, int, FitConfig, torch.Generator, np.random.Generator, Bools | None, CodeBook | None],
+    Objective,
 ]
 
 
@@ -174,11 +187,19 @@ def choose_objective(
     generator: torch.Generator,
     random: np.random.Generator,
     fresh: Bools | None,
+    codes: CodeBook | None,
 ) -> Objective:
     """The objective that the configuration names, over all of the experience."""
     if config.objective == "joint":
-        return JointObjective(experience, associations, window, config, generator, fresh)
+        return JointObjective(experience, associations, window, config, generator, fresh, codes)
     return InfoNCEObjective(associations, config, random)
+
+
+def _renumbered(chosen: Int64, count: int) -> Int64:
+    """(count,) the place among the ``chosen`` of each number that is, -1 for the others."""
+    place = np.full(count, -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    return place
 
 
 def _segments(experience: Experience, length: int, window: int) -> Int64:

@@ -19,7 +19,7 @@ class Part:
     """Some of the experience.
 
     Attributes:
-        rows: (m,) the memories in it, and others as negatives, sorted.
+        rows: (m,) the memories in it, sorted.
         vectors: (m, d) of them.
         experience: whose states are indices into both.
     """
@@ -43,6 +43,7 @@ class StoredExperience:
         steps: of one pass.
         nothing_new: all trajectories are old.
         bank: how many memories there are.
+        last_row: the highest row of any.
         last_number: the highest number of a trajectory.
         trajectories: how many there are.
         experienced: how many memories they hold.
@@ -52,7 +53,7 @@ class StoredExperience:
         self._documents, self._lock, self._dim = documents, lock, dim
         with lock.shared():
             numbers, lengths = documents.trajectories.lengths()
-            self.bank, self._last_row = len(documents.memories), documents.memories.last_row
+            self.bank, self.last_row = len(documents.memories), documents.memories.last_row
             self.experienced = documents.trajectories.memories()
             self.last_number = documents.trajectories.last_number()
         self.trajectories = len(numbers)
@@ -74,14 +75,12 @@ class StoredExperience:
         part = np.cumsum(self._lengths[blocks]) // max(self._size, 1)
         return [np.sort(blocks[part == number]) for number in np.unique(part)]
 
-    def read(self, blocks: Int64, random: np.random.Generator) -> Part:
-        """The steps of some blocks, with memories that no trajectory holds as further negatives."""
+    def read(self, blocks: Int64) -> Part:
+        """The steps of some blocks, and the memories in them."""
         with self._lock.shared():
             found = [self._documents.trajectories.between(*self._spans[block].tolist()) for block in blocks]
             rows, trajectory, position, salience = (np.concatenate(column) for column in zip(*found, strict=True))
-            sample = np.unique(random.integers(1, self._last_row + 1, len(rows)))
-            alone = self._documents.trajectories.not_in_any(sample)
-            stored, vectors = self._documents.memories.vectors_of(np.union1d(rows, alone), self._dim)
+            stored, vectors = self._documents.memories.vectors_of(np.unique(rows), self._dim)
         kept = np.isin(rows, stored)  # a memory may be deleted meanwhile
         states = np.searchsorted(stored, rows[kept])
         return Part(stored, vectors, Experience(states, trajectory[kept], position[kept], salience[kept]))

@@ -19,7 +19,7 @@ class PredictorConfig:
         residual_layers: hidden-to-hidden layers with a residual connection; 2 in the paper.
         whiten: centre and decorrelate the input with statistics of the training memories, and let the output
             move in the decorrelated space too; they are kept in the model. The paper feeds and predicts raw vectors.
-        code: length of the episode code, a second output; 0, as in the paper, for none.
+        code: length of the episode code that a memory has beside f(p), see ``codes``; 0, as in the paper, for none.
     """
 
     dim: int
@@ -40,10 +40,8 @@ class Predictor(nn.Module):
     With ``dim=128`` and the defaults this is the paper's D2 model: 2,362,752 parameters,
     Xavier uniform weights and zero biases.
 
-    With ``code`` there is a second output on the same trunk. f(p) lies where the associates of p
-    lie, in the space of the memories, so it also says something of a cue that was never seen. The
-    episode code e(p) lies anywhere, only near to that of its associates: it says which experience p was
-    part of, and learns that many times faster. One output that has to be both is bad at the first.
+    f(p) lies where the associates of p lie, in the space of the memories, so it also says something of a cue
+    that was never seen.
     """
 
     mean: Tensor
@@ -61,13 +59,12 @@ class Predictor(nn.Module):
         self.residual = nn.ModuleList(_linear(width, width) for _ in range(config.residual_layers))
         self.outward = _linear(width, config.dim)
         self.norm = nn.LayerNorm(config.dim)
-        self.episode = _linear(width, config.code) if config.code else None
         self.register_buffer("mean", torch.zeros(config.dim))
         self.register_buffer("whitening", torch.eye(config.dim))
         self.register_buffer("centre", torch.zeros(config.dim))  # of the memories at unit length
         self.register_buffer("sharpening", torch.eye(config.dim))
         self.register_buffer("spread", torch.ones(()))
-        for layer in [self.inward, *self.residual, self.outward, *([self.episode] if self.episode else [])]:
+        for layer in [self.inward, *self.residual, self.outward]:
             nn.init.xavier_uniform_(layer.weight, generator=generator)
             nn.init.zeros_(layer.bias)
 
@@ -81,18 +78,16 @@ class Predictor(nn.Module):
 
     def predict(self, x: Tensor) -> Tensor:
         """f from the layers' input; (B, d) -> (B, d)."""
-        return self._sharpen(self._trunk(x))
+        predicted: Tensor = self.norm(self.outward(self._trunk(x)))
+        return predicted @ self.sharpening if self.config.whiten else predicted
 
-    def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> tuple[Tensor, Tensor]:
-        """f and the episode code of each state, at unit length; (B, d) -> (B, d), (B, code).
+    def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
+        """f of each state, at unit length; (B, d) -> (B, d).
 
         ``disturb`` adds noise to the layers' input, in training.
         """
-        trunk = self._trunk(disturb(self.normalise(states)))
-        predicted = nn.functional.normalize(self._sharpen(trunk).float(), dim=-1)
-        if self.episode is None:
-            return predicted, predicted.new_empty(len(predicted), 0)
-        return predicted, nn.functional.normalize(self.episode(trunk).float(), dim=-1)
+        predicted = self.predict(disturb(self.normalise(states)))
+        return nn.functional.normalize(predicted.float(), dim=-1)
 
     def score(self, predicted: Tensor, memories: Tensor) -> Tensor:
         """How well each of ``memories`` (B, d) fits each of ``predicted`` (A, d); (A, B).
@@ -102,10 +97,6 @@ class Predictor(nn.Module):
         """
         away = nn.functional.normalize(memories, dim=-1) - self.centre
         return predicted @ away.T / self.spread
-
-    def _sharpen(self, trunk: Tensor) -> Tensor:
-        predicted: Tensor = self.norm(self.outward(trunk))
-        return predicted @ self.sharpening if self.config.whiten else predicted
 
     def _trunk(self, x: Tensor) -> Tensor:
         x = nn.functional.gelu(self.inward(x))  # (B, hidden)
@@ -159,7 +150,7 @@ def widen(predictor: Predictor, hidden: int, generator: torch.Generator | None =
     with torch.no_grad():
         for name, weight in wide.state_dict().items():  # shares its memory with the model
             source = old[name]
-            if name.startswith(("residual", "outward", "episode")) and weight.dim() == 2:
+            if name.startswith(("residual", "outward")) and weight.dim() == 2:
                 weight[: len(source), narrow:] = 0
             weight[tuple(slice(size) for size in source.shape)] = source
     return wide

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from pam_retriever.backends import Backend
-from pam_retriever.channels import Channels, query_vectors, unit
+from pam_retriever.channels import Channels, query_vectors, totals, unit
 from pam_retriever.types import Float32, Int64
 
 # Cue completion: a query that is no stored state stands for its nearest memories, weighted by
@@ -251,8 +251,10 @@ def _parts(
     similarity: Float32 = np.einsum("qd,qnd->qn", cues.looks, _gather(backend, rows)[..., :dim])
     if not channels.association:
         return similarity, None
-    rest: Float32 = scores * np.float32(channels.total) - np.float32(channels.similarity) * similarity
-    return similarity, rest / np.float32(channels.association)
+    total = totals(channels, cues.predicted, dim)  # (Q, 1)
+    rest = scores * total - np.float32(channels.similarity) * similarity
+    association: Float32 = rest / np.maximum(total - np.float32(channels.similarity), 1e-12)
+    return similarity, association
 
 
 def _search_ball(backend: Backend, queries: Float32, min_score: float, allowed: Int64 | None) -> tuple[Float32, Int64]:

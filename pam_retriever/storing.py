@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from pam_retriever.storage.trajectories import Step
 from pam_retriever.trajectories import Episode
 from pam_retriever.types import Float32, Int64
 
-Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, f and e of them
+Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, association vectors
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,15 @@ class Told:
 
 
 def store(
-    documents: Documents, episodes: list[Episode], predict: Callable[[Float32], Float32 | None]
+    documents: Documents, episodes: list[Episode], associate: Callable[[Sequence[str], Float32], Float32 | None]
 ) -> tuple[list[Added], list[Told]]:
     """Writes episodes inside a transaction; returns their new states, and their steps."""
     added: list[Added] = []
     told: list[Told] = []
     for episode in episodes:
         if episode.vectors is not None:
-            added.append(_add_states(documents, episode, episode.vectors, predict(episode.vectors)))
+            predicted = associate(episode.ids, episode.vectors)
+            added.append(_add_states(documents, episode, episode.vectors, predicted))
         told.append(_put_steps(documents, episode))
     return added, told
 

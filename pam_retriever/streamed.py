@@ -16,6 +16,7 @@ import torch
 from tqdm.auto import tqdm
 
 from pam_retriever.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from pam_retriever.codes import CodeBook
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import associate
 from pam_retriever.distributed import first_process
@@ -37,6 +38,7 @@ from pam_retriever.training import (
 from pam_retriever.types import FitReport, Int64, Trust
 
 CHECKPOINT_EVERY = 30.0  # seconds, at the end of a part
+CHECKPOINT_SHARE = 20  # times as long as it takes to write one: it has all codes
 
 
 def train_in_parts(
@@ -51,6 +53,7 @@ def train_in_parts(
     progress: bool | None = None,
     start: Predictor | None = None,
     trust: Trust | None = None,
+    codes: CodeBook,
     checkpoint: Path | None = None,
 ) -> tuple[Predictor, FitReport]:
     """Trains a predictor on what is stored, one part in memory at a time.
@@ -66,6 +69,7 @@ def train_in_parts(
         progress: show a progress bar.
         start: go on from this predictor.
         trust: what ``start`` was found to know of cues that were never learnt.
+        codes: by row; they are learnt in place.
         checkpoint: a file to go on from if it is there, and to keep the state of the training in meanwhile.
 
     Returns:
@@ -82,7 +86,9 @@ def train_in_parts(
     check_processes(time_budget)
     if not source.steps:
         raise InvalidInput("There are no trajectories to learn from.", "at least one", "Pass trajectories.")
-    return _Training(source, dim, window, config, device, seed, time_budget, start, trust, checkpoint).run(progress)
+    return _Training(source, dim, window, config, device, seed, time_budget, start, trust, codes, checkpoint).run(
+        progress
+    )
 
 
 class _Training:
@@ -97,8 +103,10 @@ class _Training:
         time_budget: float | None,
         start: Predictor | None,
         trust: Trust | None,
+        codes: CodeBook,
         checkpoint: Path | None,
     ) -> None:
+        self._codes = codes
         self._source, self._window, self._seed = source, window, seed
         self._file, self._time_budget = checkpoint, time_budget
         config = config.resolve(steps=source.steps, memories=source.bank)
@@ -125,13 +133,13 @@ class _Training:
         objective = self._objective(self._first)
         random = np.random.default_rng([seed, 3])
         associations = associate(self._first.experience, len(self._first.rows), window)
-        self._kept = Kept(objective, associations, config, None, random, trust)
+        self._kept = Kept(objective, codes, associations, config, None, random, trust, self._first.rows)
         self._hidden, self._targets = self._first.rows[objective.hidden], self._first.rows[objective.targets_only]
         states = torch.tensor(self._first.vectors).to(self._place)
-        self._loop = Loop(self._model, objective, config, states, time_budget, self._half)
+        self._loop = Loop(self._model, objective, config, states, time_budget, self._half, codes)
         self._state = Checkpoint(self._fingerprint(), probation=len(self._hidden) + len(self._targets) > 0)
         if checkpoint is not None and checkpoint.exists():
-            self._state = read_checkpoint(checkpoint, self._state, self._model, self._loop.optimizer)
+            self._state = read_checkpoint(checkpoint, self._state, self._model, self._loop.optimizer, codes)
             if not self._state.probation:
                 self._kept.end(self._state.unlearnt)
 
@@ -149,7 +157,7 @@ class _Training:
         }
 
     def _read(self, blocks: Int64) -> Part:
-        return self._source.read(blocks, np.random.default_rng([self._seed, 4, *blocks.tolist()]))
+        return self._source.read(blocks)
 
     def _objective(self, part: Part) -> JointObjective:
         associations = associate(part.experience, len(part.rows), self._window)
@@ -157,13 +165,16 @@ class _Training:
             associations, part.experience, self._window, self._config.distance_weights, self._config.familiarity
         )
         noise = torch.Generator(self._place).manual_seed(self._seed)
-        objective = JointObjective(part.experience, weighed, self._window, self._config, noise)
+        codes = self._codes if self._codes.length else None
+        objective = JointObjective(
+            part.experience, weighed, self._window, self._config, noise, codes=codes, rows=part.rows
+        )
         objective.bank_size = self._source.bank
         return objective
 
     def run(self, progress: bool | None) -> tuple[Predictor, FitReport]:
         state, started = self._state, time.perf_counter()
-        before, saved = state.seconds, started
+        before, saved, pause = state.seconds, started, CHECKPOINT_EVERY
         with tqdm(
             total=len(self._schedule),
             initial=state.part,
@@ -179,9 +190,11 @@ class _Training:
                 state.part += 1
                 bar.update()
                 bar.set_postfix(loss=f"{state.losses[-1][0] / max(state.losses[-1][1], 1):.4f}")
-                if self._file is not None and first_process() and time.perf_counter() - saved >= CHECKPOINT_EVERY:
-                    write_checkpoint(self._file, state, self._model, self._loop.optimizer)
+                if self._file is not None and first_process() and time.perf_counter() - saved >= pause:
+                    began = time.perf_counter()
+                    write_checkpoint(self._file, state, self._model, self._loop.optimizer, self._codes)
                     saved = time.perf_counter()
+                    pause = max(CHECKPOINT_EVERY, CHECKPOINT_SHARE * (saved - began))
         return self._report()
 
     def _learn_part(self, spent: Callable[[], float]) -> bool:
@@ -195,6 +208,7 @@ class _Training:
         objective = loop.objective
         assert isinstance(objective, JointObjective)
         self._leave_out(objective)
+        self._codes.begin(self._part.rows, self._part.vectors, objective.associations, self._seed)
         if state.part < len(self._passes[0]):
             state.associations += len(objective.associations)
         if len(state.losses) <= at:

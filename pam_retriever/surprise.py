@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.bank import Bank
-from pam_retriever.channels import MODES, make_keys, query_vectors
+from pam_retriever.channels import Channels, make_keys, query_vectors
 from pam_retriever.errors import NotFitted
 from pam_retriever.trajectories import Episode
 from pam_retriever.types import Float32
 
+PREDICTED = Channels(forward=0.25, reverse=0.25, mutual=0.5)  # what f says: whatever is new has no code
 SAMPLE = 1_000  # steps from which the usual score of an experienced pair is measured
 
 
@@ -38,9 +39,9 @@ def usual_score(bank: Bank) -> float:
 
 
 def association_scores(left: Float32, right: Float32, dim: int) -> Float32:
-    """(n,) the mean of the association channels of each pair of keys [p ; f(p) ; e(p)], (n, 2d + code) each."""
+    """(n,) the mean of what f says of each pair of keys [p ; f(p) ; e(p)], (n, 2d + code) each."""
     p = left[:, :dim]
-    queries = query_vectors(MODES["association"], p, p, left[:, dim:])
+    queries = query_vectors(PREDICTED, p, p, left[:, dim:])
     scores: Float32 = np.einsum("nk,nk->n", queries, right)
     return scores
 

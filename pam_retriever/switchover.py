@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pam_retriever.backends import Backend, Parts, parts
 from pam_retriever.channels import make_keys
+from pam_retriever.codes import Codes, with_codes
 from pam_retriever.config import FitConfig
 from pam_retriever.predictor import Predictor
+from pam_retriever.training import predict
 from pam_retriever.types import Float32, Int64, Trust
 
 Build = Callable[[Int64, Parts], Backend]
@@ -21,16 +23,26 @@ class Learnt:
     """What a training found.
 
     Attributes:
-        predictor: f and e.
+        predictor: f.
+        codes: the episode codes.
         trust: in the channels; None after the published recipe.
         window: tau.
         recipe: what a later ``fit`` has to ask for to go on from these weights; None: it begins afresh.
     """
 
     predictor: Predictor
+    codes: Codes
     trust: Trust | None
     window: int
     recipe: FitConfig | None = None
+
+    def associate(self, rows: Int64, vectors: Float32) -> Float32:
+        """The association vectors of stored memories: f of each, and its code; (n, d + code)."""
+        return with_codes(predict(self.predictor, vectors), self.codes.of(rows))
+
+    def associate_new(self, ids: Sequence[str], vectors: Float32) -> Float32:
+        """Those of memories that an episode gave with their vectors; (n, d + code)."""
+        return with_codes(predict(self.predictor, vectors), self.codes.named(ids))
 
 
 @dataclass

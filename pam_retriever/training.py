@@ -1,4 +1,4 @@
-"""Step 5: the training loop, from trajectories to a predictor."""
+"""Step 5: the training loop, from trajectories to a predictor and the episode codes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pam_retriever.channels import make_keys, unit
+from pam_retriever.codes import CodeBook, with_codes
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.distributed import Together, processes
@@ -42,8 +43,9 @@ def train(
     fresh: Bools | None = None,
     make_objective: MakeObjective = choose_objective,
     trust: Trust | None = None,
-) -> tuple[Predictor, FitReport]:
-    """Trains a predictor.
+    codes: Float32 | None = None,
+) -> tuple[Predictor, Float32, FitReport]:
+    """Trains a predictor, and the episode codes beside it.
 
     Args:
         vectors: (M, d) float32, the memories that the experience speaks of.
@@ -55,15 +57,18 @@ def train(
         time_budget: seconds. Learning rate and temperature follow whichever of passes and time is
             further on, so that they have come to their end when the budget has.
         progress: show a progress bar; None shows it on a terminal only.
-        held_out: memories that are never a cue, only what others predict (the paper's held-out query states).
+        held_out: memories that are never a cue, only what others predict (the paper's held-out query states). They get
+            no code.
         start: go on from this predictor.
         fresh: (S,) which steps it has not learnt yet: those are learnt, and as many of the others
             rehearsed in every pass.
         make_objective: what to train on, if not on all of the experience.
         trust: what ``start`` was found to know of cues that were never learnt.
+        codes: (M, code) episode codes to go on from, zeros for a memory that has none.
 
     Returns:
-        The predictor, on the CPU, and the report.
+        The predictor, on the CPU; the episode codes (M, code) of the memories, zeros for those without associates; and
+        the report.
 
     Raises:
         InvalidInput: nothing was experienced together.
@@ -88,27 +93,35 @@ def train(
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
     noise = torch.Generator(place).manual_seed(seed)
-    objective = make_objective(experience, weighed, window, config, noise, random, fresh)
+    book = new_codes(len(vectors), config) if codes is None else CodeBook(codes.copy())
+    book.begin(np.arange(len(vectors)), vectors, associations, seed)
+    objective = make_objective(experience, weighed, window, config, noise, random, fresh, book if book.length else None)
     joint = objective if isinstance(objective, JointObjective) else None
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
-    kept = Kept(joint, associations, config, held_out, random, trust)
-    loop = Loop(model, objective, config, states, time_budget, half)
+    if held_out is not None:
+        book.forget(held_out)
+    kept = Kept(joint, book, associations, config, held_out, random, trust)
+    loop = Loop(model, objective, config, states, time_budget, half, book)
     loop.run(random, progress, lambda: kept.release(model, vectors))
     model = model.cpu().eval()
-    return model, FitReport(
-        losses=tuple(loop.losses),
-        steps=loop.step,
-        seconds=loop.seconds,
-        device=str(place),
-        precision="bfloat16" if half else "float32",
-        memories=len(np.unique(experience.states)),
-        trajectories=len(np.unique(experience.trajectory)),
-        associations=len(associations),
-        coverage=objective.coverage,
-        parameters=sum(p.numel() for p in model.parameters()),
-        config=asdict(config),
-        stopped_by="passes" if loop.finished else "time_budget",
-        trust=kept.trust(model, vectors),
+    return (
+        model,
+        book.values,
+        FitReport(
+            losses=tuple(loop.losses),
+            steps=loop.step,
+            seconds=loop.seconds,
+            device=str(place),
+            precision="bfloat16" if half else "float32",
+            memories=len(np.unique(experience.states)),
+            trajectories=len(np.unique(experience.trajectory)),
+            associations=len(associations),
+            coverage=objective.coverage,
+            parameters=sum(p.numel() for p in model.parameters()),
+            config=asdict(config),
+            stopped_by="passes" if loop.finished else "time_budget",
+            trust=kept.trust(model, vectors),
+        ),
     )
 
 
@@ -124,6 +137,7 @@ class Loop:
         states: (M, d) of whom.
         optimizer: of the model.
         acting: the model as the objective sees it.
+        codes: that the objective learns beside the model.
     """
 
     def __init__(
@@ -134,7 +148,9 @@ class Loop:
         states: Tensor,
         time_budget: float | None,
         half: bool,
+        codes: CodeBook,
     ) -> None:
+        self.codes = codes
         self._model, self.objective, self._config, self.states = model, objective, config, states
         # the model, or its share of the work where several processes train together
         self.acting: Predictor | Together = Together(model) if processes() > 1 else model
@@ -193,12 +209,14 @@ class Loop:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         temperature = _cosine(config.temperature, config.final_temperature, done)
+        self.codes.temperature = _cosine(config.code_temperature, config.final_code_temperature, done)
         with torch.autocast(self.states.device.type, torch.bfloat16, enabled=self._half):
             loss = self.objective.loss(self.acting, self.states, batch, temperature)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.gradient_clip)
         self.optimizer.step()
+        self.codes.learn(rate)
         return loss.detach()
 
 
@@ -215,13 +233,16 @@ class Kept:
     def __init__(
         self,
         objective: JointObjective | None,
+        codes: CodeBook,
         associations: Associations,
         config: FitConfig,
         held_out: Int64 | None,
         random: np.random.Generator,
         trust: Trust | None,
+        rows: Int64 | None = None,
     ) -> None:
         self._objective, self._associations, self._random = objective, associations, random
+        self._codes, self._rows = codes, np.arange(len(associations.indptr) - 1) if rows is None else rows
         self._familiarity = config.familiarity
         met = np.diff(associations.indptr) > 0
         self._held_out = np.zeros(len(met), bool)
@@ -233,6 +254,7 @@ class Kept:
         if objective is None:
             return
         objective.targets_only |= self._held_out
+        objective.uncoded |= self._held_out
         count = min(PROBATION, int(config.probation * len(self._learnt)))
         if trust is None and count >= FEWEST_ON_PROBATION:
             self._probation = random.permutation(self._learnt)[:count]
@@ -259,8 +281,12 @@ class Kept:
         return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self.unlearnt, self._familiarity)
 
     def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
+        uncoded = np.zeros(len(vectors), bool)
+        uncoded[self._probation] = True
+
         def keys(places: Int64) -> Float32:
-            return make_keys(vectors[places], predict(model, vectors[places]))
+            codes = self._codes.values[self._rows[places]] * ~uncoded[places, None]
+            return make_keys(vectors[places], with_codes(predict(model, vectors[places]), codes))
 
         return fit_regime(vectors, keys, self._associations, cues, asked, self._random)
 
@@ -272,17 +298,23 @@ def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predic
     return Predictor(PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code), generator)
 
 
+def new_codes(memories: int, config: FitConfig) -> CodeBook:
+    """Room for the codes that the configuration asks for; of length 0 where it asks for none."""
+    return CodeBook(np.zeros((memories, config.code if config.objective == "joint" else 0), np.float32))
+
+
 @torch.inference_mode()
 def predict(model: Predictor, vectors: Float32, batch_size: int = 4096) -> Float32:
-    """The association vectors of (n, d): f and the episode code of each row, each at unit length; (n, d + code).
+    """The association vectors of (n, d) as far as they follow from them: f at unit length, and no code; (n, d + code).
 
     Of a memory that is the mean of all, like one of several equal ones, a network without biases says nothing: it is
     its own prediction, so that every association vector has a direction.
     """
     place = model.mean.device
     batches = torch.split(torch.tensor(vectors, dtype=torch.float32), batch_size)
-    predicted: Float32 = torch.cat([torch.cat(model.associate(b.to(place)), dim=1).cpu() for b in batches]).numpy()
+    predicted = np.zeros((len(vectors), model.config.width), np.float32)
     f = predicted[:, : vectors.shape[1]]
+    f[:] = torch.cat([model.associate(b.to(place)).cpu() for b in batches]).numpy()
     silent = np.flatnonzero(np.einsum("nd,nd->n", f, f) < 0.5)
     f[silent] = unit(vectors[silent])
     return predicted

@@ -60,13 +60,14 @@ def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
     """A held-out memory is never a cue: only the others' predictions lead to it, and back from it."""
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     held_out = np.arange(5, 200, 10)
-    model, report = train(planted.vectors, experience, WINDOW, TINY, held_out=held_out, progress=False)
+    model, codes, report = train(planted.vectors, experience, WINDOW, TINY, held_out=held_out, progress=False)
     f = predict(model, planted.vectors)[:, :DIM]
     looks = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     reverse = looks[held_out] @ f.T
     reverse[:, held_out] = -np.inf
     best = reverse.argmax(axis=1)
     assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # chance: .02
+    assert (codes.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()  # and it has no code
     assert report.trust is not None
 
 

@@ -30,7 +30,11 @@ def associations_are_f(index: PredictiveAssociativeIndex) -> None:
     bank = index._bank
     rows = bank.documents.memories.rows()
     vectors, stored = bank.documents.memories.stored(rows, index.dim, bank.predictor.config.width)
-    np.testing.assert_allclose(stored, predict(bank.predictor, vectors), atol=1e-5)
+    np.testing.assert_allclose(stored[:, : index.dim], predict(bank.predictor, vectors)[:, : index.dim], atol=1e-5)
+    length = np.linalg.norm(stored[:, index.dim :], axis=1)  # of the codes
+    experienced = bank.links.experienced(rows)
+    assert not length[~experienced].any()
+    assert np.isclose(length[experienced], 1, atol=1e-5).sum() >= experienced.sum() - 2  # but for what came meanwhile
     np.testing.assert_array_equal(bank.associative.keys(rows)[:, index.dim :], stored)
     assert len(bank.associative) == len(bank.similar) == len(rows)
 

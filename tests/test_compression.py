@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, StorageError
+from pam_retriever import Channels, FitConfig, InvalidInput, PredictiveAssociativeIndex, StorageError
 from pam_retriever.backends import FaissBackend, make_backend
 from pam_retriever.backends.choice import choose
 from pam_retriever.backends.part import FirstPart
@@ -33,7 +33,7 @@ def fitted(backend: str, path=None) -> PredictiveAssociativeIndex:
         else PredictiveAssociativeIndex.open(path, DIM, backend)
     )
     index.add(states, ids=[str(at) for at in range(COUNT)])
-    index.fit(trajectories, config=FitConfig(passes=1, hidden=128), progress=False)
+    index.fit(trajectories, config=FitConfig(passes=5, hidden=128), progress=False)
     return index
 
 
@@ -53,15 +53,19 @@ def test_the_index_answers_as_with_full_keys(name, exact):
     asked = [str(at) for at in range(0, COUNT, 101)]
     noisy = states[::101] + 0.02
     for answer in (
-        lambda i: i.recall(asked, k=10),
-        lambda i: i.recall(noisy, k=10),
+        lambda i: i.recall(asked, k=5),
+        lambda i: i.recall(noisy, k=5),
         lambda i: i.search(noisy, k=10),
     ):
         found, expected = answer(index), answer(exact)
         assert overlap(found, expected) > 0.97
         scores = {h.id: h.score for h in expected[0]}
         for hit in found[0]:
-            assert hit.score == pytest.approx(scores.get(hit.id, hit.score), abs=1e-4)
+            # what is likely is a share of what a search has found, and these do not find all that is hardly likely
+            assert hit.score == pytest.approx(scores.get(hit.id, hit.score), abs=0.02)
+    for channels in (Channels(forward=1, reverse=1, mutual=2), Channels(episode=1)):
+        found, expected = (i.recall(asked, k=5, channels=channels) for i in (index, exact))
+        assert overlap(found, expected) > 0.85  # of one part of the key, which the cells do not follow alone
     assert isinstance(index._bank.similar, FirstPart)
     assert f"{name} ({name.split(':')[1]})" in repr(index)
     assert not isinstance(exact._bank.similar, FirstPart)
@@ -76,7 +80,7 @@ def test_a_shared_index_follows_every_change(tmp_path):
         assert index.search(new[0], k=1)[0].id != "new"
         index.add(new, ids=["3"])
         assert index.search(new[0], k=1)[0].id == "3"
-        index.fit([["3", "77"]], config=FitConfig(passes=1, hidden=128), progress=False)
+        index.fit([["3", "77"]], config=FitConfig(passes=5, hidden=128), progress=False)
         assert index.search(new[0], k=1)[0].id == "3"
         assert index.recall("3", k=1)[0].id == "2" or index.recall("3", k=3)
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
@@ -205,7 +209,7 @@ def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name):
     for change in (
         lambda: index.add(-states[:3000], ids=[f"new {at}" for at in range(3000)]),
         lambda: index.observe(-states[:3000]),
-        lambda: index.fit([-states[:3000]], config=FitConfig(passes=1, hidden=128), progress=False),
+        lambda: index.fit([-states[:3000]], config=FitConfig(passes=5, hidden=128), progress=False),
     ):
         with full_disk(), pytest.raises(StorageError, match="cannot be written"):
             change()
@@ -266,7 +270,7 @@ def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatc
 
     monkeypatch.setattr(FaissBackend, "add", fails)
     with pytest.raises(StorageError, match="stored already"):
-        index.fit([-states[:20]], config=FitConfig(passes=1, hidden=128), progress=False)
+        index.fit([-states[:20]], config=FitConfig(passes=5, hidden=128), progress=False)
     monkeypatch.setattr(FaissBackend, "add", real)
     assert index._bank._switchovers == []
     assert len(index) == len(index.search(states[0], k=9000)) == COUNT + 20

@@ -313,7 +313,10 @@ def test_association_vectors_that_are_not_f_are_noticed_and_rebuilt(saved):
     with PredictiveAssociativeIndex.open(saved) as index:
         expected = [(hit.id, round(hit.score, 4)) for hit in index.recall("m0")]
         with index._bank.documents.transaction():
-            wrong = np.ones((1, index._bank.predictor.config.width), np.float32)
+            _, stored = index._bank.documents.memories.stored(
+                np.array([2]), index.dim, index._bank.predictor.config.width
+            )
+            wrong = np.concatenate([np.ones((1, index.dim), np.float32), stored[:, index.dim :]], axis=1)
             index._bank.documents.memories.set_associations(np.array([2]), wrong)
     assert "1 association vectors are not f" in check(saved)[0]
     repair(saved)
@@ -437,7 +440,8 @@ def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkey
     for id in ("new", "m007", "m050"):
         own = index._bank.documents.memories.rows_of([id])[id]
         keys = index._bank.associative.keys(np.array([own]))[0]
-        np.testing.assert_allclose(keys[DIM:], index._bank._predict(index.get([id])[0].vector[None])[0], atol=1e-5)
+        f = index._bank.predict(index.get([id])[0].vector[None])[0, :DIM]
+        np.testing.assert_allclose(keys[DIM : 2 * DIM], f, atol=1e-5)
         stored = index._bank.documents.database.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
         np.testing.assert_allclose(np.frombuffer(stored, "<f4"), keys[DIM:], atol=1e-5)
     assert index._bank._switchovers == []

@@ -13,6 +13,7 @@ FLOW = [
     {"types", "predictor", "losses"},
     {"ranges", "selection", "distributed"},
     {"filters", "config", "channels", "cooccurrence"},
+    {"codes"},
     {"validation", "objectives", "trust", "familiarity"},
     {"salience", "links"},
     {"trajectories", "training", "backends", "storage", "embedding", "parquet"},

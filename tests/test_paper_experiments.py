@@ -30,6 +30,7 @@ from benchmarks.paper import (
 from benchmarks.paper.partial import Partial, subset
 from benchmarks.paper.protocol import choose_queries, evaluate, evaluate_ranks, experience_of, ranks_of
 from benchmarks.paper.setting import WINDOW, NotRun, Setting
+from pam_retriever.codes import CodeBook
 from pam_retriever.config import FitConfig
 from pam_retriever.predictor import Predictor, PredictorConfig
 
@@ -96,33 +97,35 @@ def test_a_subset_keeps_exactly_the_drawn_associations(setting):
     assert set(zip(part.anchors().tolist(), part.indices.tolist(), strict=True)) == expected
 
 
-class Tables(Predictor):
-    """f and the episode code as two free tables, one row a state."""
+class Table(Predictor):
+    """f as a free table, one row a state."""
 
     def __init__(self, states: torch.Tensor) -> None:
         super().__init__(PredictorConfig(128))
         generator = torch.Generator().manual_seed(0)
         self.states = states
-        self.f, self.codes = (torch.nn.Parameter(torch.randn(len(states), n, generator=generator)) for n in (128, 16))
+        self.f = torch.nn.Parameter(torch.randn(len(states), 128, generator=generator))
 
     def associate(self, states, disturb=None):
         rows = (states[:, None, :4] == self.states[None, :, :4]).all(-1).int().argmax(1)
-        return (torch.nn.functional.normalize(table[rows], dim=-1) for table in (self.f, self.codes))
+        return torch.nn.functional.normalize(self.f[rows], dim=-1)
 
 
-def partial_loss(setting, partial, code=16):
+def partial_loss(setting, partial, code=16, rate=1e-3):
     """The objective, its loss, and how much f and the code of each state are moved by it."""
     states = torch.from_numpy(setting.world.states)
     random, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
     config = FitConfig(code=code).resolve(len(states), len(states))
-    objective = partial(setting.experience, setting.associations, WINDOW, config, generator, random)
-    model = Tables(states)
+    codes = CodeBook(np.zeros((len(states), code), np.float32))
+    codes.begin(np.arange(len(states)), setting.world.states, setting.associations, seed=0)
+    before = codes.values.copy()
+    book = codes if code else None
+    objective = partial(setting.experience, setting.associations, WINDOW, config, generator, random, codes=book)
+    model = Table(states)
     loss = objective.loss(model, states, np.arange(len(states)), 0.1)
     loss.backward()
-    moved = [
-        torch.zeros(len(states)) if table.grad is None else table.grad.norm(dim=1) for table in (model.f, model.codes)
-    ]
-    return objective, loss.item(), moved[0].numpy(), moved[1].numpy()
+    codes.learn(rate)
+    return objective, loss.item(), model.f.grad.norm(dim=1).numpy(), np.abs(codes.values - before).sum(axis=1)
 
 
 def test_held_out_anchors_get_no_gradient_and_the_others_do(setting):
@@ -135,9 +138,9 @@ def test_held_out_anchors_get_no_gradient_and_the_others_do(setting):
 
 
 def test_everything_kept_is_the_recipe_itself(setting):
-    objective, loss, _, _ = partial_loss(setting, Partial(np.ones(len(setting.associations), bool)))
+    objective, loss, _, _ = partial_loss(setting, Partial(np.ones(len(setting.associations), bool)), rate=0.0)
     states = torch.from_numpy(setting.world.states)
-    plain = super(type(objective), objective).loss(Tables(states), states, np.arange(len(states)), 0.1)
+    plain = super(type(objective), objective).loss(Table(states), states, np.arange(len(states)), 0.1)
     assert loss == pytest.approx(plain.item(), rel=1e-5)
     assert objective.coverage == 1.0
 

@@ -35,7 +35,7 @@ def test_the_law_of_capacity_is_found_in_runs_that_follow_it():
     runs = {}
     for number, load in enumerate(np.geomspace(0.05, 2, 12)):
         recall = 1 / (1 + (load / 0.3) ** 2.5)
-        runs[number] = {"associations": load * 1000, "parameters": 1000, "code": {"CBR@20": recall}}
+        runs[number] = {"associations": load * 1000, "parameters": 1000, "network": {"CBR@20": recall}}
     found = capacity.law(runs)
     assert found["half recalled at associations per parameter"] == pytest.approx(0.3, rel=1e-3)
     assert found["steepness"] == pytest.approx(2.5, rel=1e-3)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors.torch import load_file, save_file
 
 import pam_retriever
@@ -20,13 +21,14 @@ from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.channels import MODES, query_vectors, unit
+from pam_retriever.codes import with_codes
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.objectives import MakeObjective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig
 from pam_retriever.training import predict, train
 from pam_retriever.types import Float32, Int64
 
-TRAINING = ("config", "cooccurrence", "losses", "objectives", "predictor", "training")
+TRAINING = ("codes", "config", "cooccurrence", "losses", "objectives", "predictor", "training")
 CHANNELS = {
     "forward": Channels(forward=1),
     "reverse": Channels(reverse=1),
@@ -44,7 +46,7 @@ class Fitted:
     Attributes:
         states: (M, d) as they are.
         looks: (M, d) the same at unit length.
-        predicted: (M, d) f of each, at unit length.
+        predicted: (M, d + code) f and the episode code of each.
         model: f.
         report: what ``fit`` did.
     """
@@ -66,7 +68,7 @@ class Fitted:
         return lambda rows: self.score(channels, self.looks[rows], self.predicted[rows])
 
     def score(self, channels: Channels, cues: Float32, predicted: Float32) -> Float32:
-        """(Q, d) cues and (Q, d) f of them, at unit length -> (Q, M)."""
+        """(Q, d) cues at unit length, and (Q, d + code) f and e of them -> (Q, M)."""
         return query_vectors(channels, cues, cues, predicted) @ self._keys.T
 
     @cached_property
@@ -74,7 +76,7 @@ class Fitted:
         return np.concatenate([self.looks, self.predicted], axis=1)
 
     def predict(self, vectors: Float32) -> Float32:
-        """f of any vectors (n, d), at unit length."""
+        """f of any vectors (n, d), at unit length, and no code; (n, d + code)."""
         return predict(self.model, vectors)
 
 
@@ -95,7 +97,7 @@ def index_of(
     index = PredictiveAssociativeIndex.load(folder / "index")
     model = index._bank.predictor
     assert model is not None
-    return index, _fitted(states, model, folder)
+    return index, _fitted(states, model, index._bank.codes_of(index._bank.documents.memories.rows()), folder)
 
 
 def trained(
@@ -113,7 +115,7 @@ def trained(
     states = setting.world.states if states is None else states
     folder = _folder(setting, config, seed, name)
     if not (folder / "report.json").exists():
-        model, fitted = train(
+        model, codes, fitted = train(
             states,
             experience or setting.experience,
             WINDOW,
@@ -123,17 +125,20 @@ def trained(
             make_objective=make_objective,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(model.state_dict(), folder / "predictor.safetensors")
+        save_file(model.state_dict() | {"codes": torch.from_numpy(codes)}, folder / "predictor.safetensors")
         shape = asdict(model.config)
         _write_report(folder, asdict(fitted) | {"summary": repr(fitted), "predictor": shape})
     shape = json.loads((folder / "report.json").read_text())["predictor"]
     model = Predictor(PredictorConfig(**shape))
-    model.load_state_dict(load_file(folder / "predictor.safetensors"))
-    return _fitted(states, model.eval(), folder)
+    stored = load_file(folder / "predictor.safetensors")
+    codes = stored.pop("codes").numpy()
+    model.load_state_dict(stored)
+    return _fitted(states, model.eval(), codes, folder)
 
 
-def _fitted(states: Float32, model: Predictor, folder: Path) -> Fitted:
-    return Fitted(states, unit(states), predict(model, states), model, json.loads((folder / "report.json").read_text()))
+def _fitted(states: Float32, model: Predictor, codes: Float32, folder: Path) -> Fitted:
+    predicted = with_codes(predict(model, states), codes)
+    return Fitted(states, unit(states), predicted, model, json.loads((folder / "report.json").read_text()))
 
 
 def _folder(setting: Setting, config: FitConfig, seed: int, name: str) -> Path:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.paper.setting import Setting
+from pam_retriever.codes import CodeBook
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, within
 from pam_retriever.losses import multi_positive_info_nce
@@ -57,10 +58,11 @@ class Partial:
         generator: torch.Generator,
         random: np.random.Generator,
         fresh: None = None,  # noqa: ARG002
+        codes: CodeBook | None = None,
     ) -> Objective:
         part = subset(associations, self.kept)
         if config.objective == "joint":
-            return PartialJoint(self, part, experience, associations, window, config, generator)
+            return PartialJoint(self, part, experience, associations, window, config, generator, codes)
         if self.redraw:
             return OnlineInfoNCE(associations, replace(config, pairs=len(part)), random)
         return InfoNCEObjective(part, config, random)
@@ -78,8 +80,9 @@ class PartialJoint(JointObjective):
         window: int,
         config: FitConfig,
         generator: torch.Generator,
+        codes: CodeBook | None,
     ) -> None:
-        super().__init__(experience, associations, window, config, generator)
+        super().__init__(experience, associations, window, config, generator, codes=codes)
         self._partial, self._part, self.coverage = partial, part, len(part) / len(associations)
         anchors = np.ones(len(associations.indptr) - 1, bool) if partial.anchors is None else partial.anchors
         self._anchors = anchors
@@ -94,7 +97,7 @@ class PartialJoint(JointObjective):
     def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         own = np.flatnonzero(self._anchors[batch])  # (A,) who is asked from
         x = states[torch.from_numpy(batch).to(states.device)]  # (B, d)
-        f, code = model.associate(x[torch.from_numpy(own).to(x.device)])
+        f = model.associate(x[torch.from_numpy(own).to(x.device)])
         weight, salience = np.zeros((2, len(batch), len(batch)), np.float32)
         met = np.zeros(weight.shape, bool)
         row, column, entry = within(self._part, batch, self._lookup)
@@ -102,7 +105,9 @@ class PartialJoint(JointObjective):
         row, column, _ = within(self.associations, batch, self._lookup)
         met[row, column] = True
 
-        def loss_of(scores: Tensor, weight: np.ndarray, met: np.ndarray, itself: np.ndarray) -> Tensor:
+        def loss_of(
+            scores: Tensor, weight: np.ndarray, met: np.ndarray, itself: np.ndarray, temperature: float
+        ) -> Tensor:
             drawn = weight > 0
             row, column = (torch.from_numpy(side).to(x.device) for side in np.nonzero(drawn))
             unseen = torch.from_numpy(met & ~drawn).to(x.device)
@@ -111,10 +116,11 @@ class PartialJoint(JointObjective):
                 scores.masked_fill(unseen, -1e9), row, column, strength, temperature, len(states), place
             )
 
-        loss = self._config.forward_weight * loss_of(model.score(f, x), weight[own], met[own], own)
-        if self._config.code:  # it has no direction: a pair that was drawn either way was drawn
+        loss = loss_of(model.score(f, x), weight[own], met[own], own, temperature)
+        if self._codes is not None:  # a code has no direction: a pair that was drawn either way was drawn
+            code = self._codes.ask(batch[own], x.device)
             either, among = np.maximum(salience, salience.T)[np.ix_(own, own)], met[np.ix_(own, own)]
-            loss = loss + loss_of(code @ code.T, either, among, np.arange(len(own)))
+            loss = loss + loss_of(code @ code.T, either, among, np.arange(len(own)), self._codes.temperature)
         return loss
 
 

@@ -23,6 +23,7 @@ from benchmarks.recall.calibration import draw, reliability
 from benchmarks.worlds import paper
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.channels import MODES, query_vectors
+from pam_retriever.codes import Codes
 from pam_retriever.config import read_config
 from pam_retriever.links import Links
 from pam_retriever.recall import stored_cues
@@ -54,11 +55,12 @@ def build(
     index.add(world.states, names.tolist())
     for trajectory in world.trajectories:
         index.observe(names[trajectory].tolist())
-    predictor, fitted = train(world.states, experience_of(world), WINDOW, config, seed=seed, held_out=held_out)
+    predictor, codes, fitted = train(world.states, experience_of(world), WINDOW, config, seed=seed, held_out=held_out)
     bank = index._bank
     switchover = bank.begin_switchover(bank.documents.trajectories.last_number())
-    bank.prepare(switchover, predictor)
-    bank.adopt(switchover, Learnt(predictor, fitted.trust, WINDOW), [])
+    learnt = Learnt(predictor, Codes(switchover.rows, codes), fitted.trust, WINDOW)
+    bank.prepare(switchover, learnt)
+    bank.adopt(switchover, learnt, [])
     bank.end_switchover(switchover)
     if len(held_out):
         index.delete(names[held_out].tolist())

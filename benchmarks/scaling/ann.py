@@ -19,6 +19,7 @@ from benchmarks.scaling.world import World
 from pam_retriever.backends import faiss as ours
 from pam_retriever.backends import make_backend
 from pam_retriever.channels import Channels, make_keys, query_vectors, unit
+from pam_retriever.codes import with_codes
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.training import predict, train
@@ -65,8 +66,15 @@ def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     states = World(memories, dim).states()
     few = np.arange(20_000)
     config = FitConfig(hidden=512, passes=8)
-    model, _ = train(states[few], Experience(few, few // 20, few % 20), 5, config, progress=False)
-    keys = np.concatenate([make_keys(part, predict(model, part)) for part in np.array_split(states, 20)])
+    model, _, _ = train(states[few], Experience(few, few // 20, few % 20), 5, config, progress=False)
+    every = np.arange(memories)  # codes need no more than a little network beside them
+    _, codes, _ = train(states, Experience(every, every // 20, every % 20), 5, FitConfig(hidden=16, passes=8))
+    keys = np.concatenate(
+        [
+            make_keys(states[part], with_codes(predict(model, states[part]), codes[part]))
+            for part in np.array_split(every, 20)
+        ]
+    )
     chosen = np.random.default_rng(1).choice(memories, count, replace=False)
     noisy = unit(states[chosen] + 0.03 * np.random.default_rng(2).standard_normal((count, dim)).astype(np.float32))
     predicted = predict(model, noisy)

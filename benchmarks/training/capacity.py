@@ -1,8 +1,9 @@
 """``python -m benchmarks.training.capacity``: how many associations do so many parameters hold?
 
 Worlds of the paper's kind of several sizes, networks of several widths, all else as ``fit`` does by default; recall of
-stored cues by the learned channels alone, on a world (seed 7) that no result is reported on. Each run is kept as soon
-as it is done, and those that are there are not repeated. The law is
+stored cues by the codes alone and by the network alone (forward, reverse and mutual), on a world (seed 7) that no
+result is reported on. Each run is kept as soon as it is done, and those that are there are not repeated. The law of
+the network is
 
     CBR@20 = 1 / (1 + (a / c) ** s),    a = associations per parameter,
 
@@ -25,12 +26,14 @@ from benchmarks.paper.protocol import choose_queries, evaluate, experience_of
 from benchmarks.worlds import paper
 from pam_retriever import Channels, FitConfig
 from pam_retriever.channels import make_keys, query_vectors
+from pam_retriever.codes import with_codes
 from pam_retriever.recall import stored_cues
 from pam_retriever.training import predict, train
 from pam_retriever.types import Float32, Int64
 
 WINDOW, LENGTH = 5, 100  # steps of a trajectory
 ROWS = ("AP@1", "AP@20", "CBR@20")
+CHANNELS = {"codes": Channels(episode=1), "network": Channels(forward=0.25, reverse=0.25, mutual=0.5)}
 FIGURE = Path(__file__).parents[2] / "docs" / "images" / "capacity.png"
 EDGE = 0.01  # recall nearer to 0 or 1 says nothing of the law
 
@@ -39,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", type=int, default=[25, 50, 100, 200, 400], help="trajectories of 100")
     parser.add_argument("--widths", nargs="+", type=int, default=[128, 256, 512])
-    parser.add_argument("--passes", type=int, default=40)
+    parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--world-seed", type=int, default=7)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
@@ -53,7 +56,7 @@ def main() -> None:
             config = FitConfig(hidden=width, passes=arguments.passes)
             runs[name] = measure(paper.build(arguments.world_seed, size), config, arguments.seed, arguments.device)
             report.write(arguments.name, {"runs": runs, "law": law(runs)})
-        told = {row: round(value, 3) for row, value in runs[name]["code"].items()}
+        told = {of: {row: round(value, 3) for row, value in runs[name][of].items()} for of in CHANNELS}
         print(f"{name}: {told}, {runs[name]['seconds']:.0f} s", flush=True)
     print(f"law: {law(runs)}")
     draw(runs)
@@ -61,9 +64,9 @@ def main() -> None:
 
 
 def measure(world: paper.World, config: FitConfig, seed: int, device: str) -> dict[str, Any]:
-    """One network on one world: what the code alone and f alone recall of stored cues."""
-    model, fitted = train(world.states, experience_of(world), WINDOW, config, device=device, seed=seed)
-    keys, queries = make_keys(world.states, predict(model, world.states)), choose_queries(world)
+    """One network on one world: what the codes alone and the network alone recall of stored cues."""
+    model, codes, fitted = train(world.states, experience_of(world), WINDOW, config, device=device, seed=seed)
+    keys, queries = make_keys(world.states, with_codes(predict(model, world.states), codes)), choose_queries(world)
     halfway = fitted.losses[len(fitted.losses) // 2]
     return {
         "states": len(world.states),
@@ -75,7 +78,7 @@ def measure(world: paper.World, config: FitConfig, seed: int, device: str) -> di
         "loss halfway, at the end": [halfway, fitted.losses[-1]],
         **{
             name: {row: value for row, value in evaluate(scorer(keys, channels), queries, world).items() if row in ROWS}
-            for name, channels in (("code", Channels(episode=1)), ("f", Channels(forward=1)))
+            for name, channels in CHANNELS.items()
         },
     }
 
@@ -97,7 +100,7 @@ def load(run: dict[str, Any]) -> float:
 
 def law(runs: dict[str, Any]) -> dict[str, float]:
     """Where half is recalled, in associations per parameter, how steeply it falls, and how well that fits."""
-    told = [(load(run), run["code"]["CBR@20"]) for run in runs.values()]
+    told = [(load(run), run["network"]["CBR@20"]) for run in runs.values()]
     told = [(a, recall) for a, recall in told if EDGE < recall < 1 - EDGE]
     if len(told) < 3:
         return {}
@@ -119,7 +122,7 @@ def draw(runs: dict[str, Any]) -> None:
 
     figure, axes = plt.subplots(figsize=(6, 4))
     for width, marker in zip(sorted({run["width"] for run in runs.values()}), "o^svDP*", strict=False):
-        of = sorted((load(run), run["code"]["CBR@20"]) for run in runs.values() if run["width"] == width)
+        of = sorted((load(run), run["network"]["CBR@20"]) for run in runs.values() if run["width"] == width)
         axes.plot(*zip(*of, strict=True), marker=marker, label=f"{width} wide")
     found = law(runs)
     if found:
@@ -127,7 +130,9 @@ def draw(runs: dict[str, Any]) -> None:
         loads = [load(run) for run in runs.values()]
         x = np.geomspace(min(loads), max(loads), 100)
         axes.plot(x, 1 / (1 + (x / half) ** steep), color="0.4", linestyle="--", label="the law")
-    axes.set(xscale="log", xlabel="associations per parameter", ylabel="CBR@20, the code alone", ylim=(0, 1.02))
+    codes = sorted((load(run), run["codes"]["CBR@20"]) for run in runs.values())
+    axes.plot(*zip(*codes, strict=True), marker=".", linestyle="none", color="0.6", label="the codes, any width")
+    axes.set(xscale="log", xlabel="associations per parameter", ylabel="CBR@20, the network alone", ylim=(0, 1.02))
     axes.legend()
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(FIGURE, dpi=120, bbox_inches="tight")

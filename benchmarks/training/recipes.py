@@ -15,6 +15,7 @@ from benchmarks.paper.protocol import experience_of
 from benchmarks.worlds import paper
 from pam_retriever import FitConfig
 from pam_retriever.channels import MODES, make_keys, query_vectors
+from pam_retriever.codes import with_codes
 from pam_retriever.cooccurrence import associate
 from pam_retriever.recall import stored_cues
 from pam_retriever.training import predict, train
@@ -49,8 +50,8 @@ def main() -> None:
     chosen = np.random.RandomState(1).choice(count, 1000, replace=False)
     columns: dict[str, dict[str, float]] = {}
     for name in arguments.only:
-        model, fitted = train(world.states, experience_of(world), 5, VARIANTS[name], seed=arguments.seed)
-        keys = make_keys(world.states, predict(model, world.states))
+        model, codes, fitted = train(world.states, experience_of(world), 5, VARIANTS[name], seed=arguments.seed)
+        keys = make_keys(world.states, with_codes(predict(model, world.states), codes))
         cues = stored_cues(keys[chosen], chosen, world.states.shape[1])
         scores = query_vectors(MODES["association"], cues.looks, cues.completed, cues.predicted) @ keys.T
         scores[np.arange(len(chosen)), chosen] = -np.inf

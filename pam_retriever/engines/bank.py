@@ -17,15 +17,13 @@ from pam_retriever.fitted import describe, read_learnt
 from pam_retriever.forgetting import to_forget
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
-from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import FollowingLock
 from pam_retriever.storage import snapshot, weights
 from pam_retriever.storing import Told, link
 from pam_retriever.storing import store as store_episodes
 from pam_retriever.switchover import Learnt, Switchover
-from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
-from pam_retriever.types import Float32
+from pam_retriever.types import Float32, Int64
 
 ATTEMPTS = 5  # at a call whose connection is lost; each waits as long as the engine's patience
 T = TypeVar("T")
@@ -199,7 +197,12 @@ class EngineBank(Bank):
         rows, vectors = self._engine.memories.all_vectors(self.dim)
         return EngineSwitchover(rows, learnt_to, vectors=vectors, version=self._engine.state.version)
 
-    def prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+    def codes_of(self, rows: Int64) -> Float32:
+        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
+        assert self.associative is not None
+        return self.associative.keys(rows)[:, 2 * self.dim :]
+
+    def prepare(self, switchover: Switchover, learnt: Learnt) -> None:
         """Makes the keys in a generation of their own, during which the index may answer and change."""
         assert isinstance(switchover, EngineSwitchover)
         made = switchover
@@ -207,12 +210,12 @@ class EngineBank(Bank):
         def make() -> None:
             if made.generation is not None:
                 made.generation.close()
-            made.generation = self._engine.begin_generation(self.dim + predictor.config.width)
-            made.generation.fill(made.rows, made.vectors, lambda vectors: predict(predictor, vectors))
+            made.generation = self._engine.begin_generation(self.dim + learnt.predictor.config.width)
+            made.generation.fill(made.rows, made.vectors, learnt.associate)
 
         self._again(make)
 
-    def help_prepare(self, switchover: Switchover, predictor: Predictor) -> None:
+    def help_prepare(self, switchover: Switchover, learnt: Learnt) -> None:
         """Nothing: the first process makes all keys, and the next call takes them in."""
 
     def adopt(self, switchover: Switchover, learnt: Learnt, episodes: list[Episode]) -> None:
@@ -225,8 +228,8 @@ class EngineBank(Bank):
             with store.transaction():
                 last = store.trajectories.last_number()
                 store.switch(made.generation)
-                store.catch_up(made.generation, made.version, lambda vectors: predict(predictor, vectors))
-                _, told = store_episodes(store, episodes, lambda vectors: predict(predictor, vectors))
+                store.catch_up(made.generation, made.version, learnt.associate)
+                _, told = store_episodes(store, episodes, learnt.associate_new)
                 learnt_to = store.trajectories.last_number() if last == made.learnt_to else made.learnt_to
                 about = describe(learnt.trust, learnt_to, learnt.recipe)
                 store.settings.set("model", {**model, "window": learnt.window, **about})

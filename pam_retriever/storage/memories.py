@@ -173,6 +173,18 @@ class Memories:
             zip(to_blobs(associations), rows.tolist(), strict=True),
         )
 
+    def association_blobs(self, rows: Int64) -> list[bytes | None]:
+        """Association vectors of sorted, stored ``rows`` as they are, whatever their length."""
+        found = self._database.fetch(
+            "SELECT association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+            [json.dumps(rows.tolist())],
+        )
+        return [blob for (blob,) in found]
+
+    def clear_associations(self) -> None:
+        """Takes all association vectors away, as before ``fit``."""
+        self._database.fetch("UPDATE vectors SET association = NULL")
+
     def set_vectors(self, rows: Int64, vectors: Float32) -> None:
         """Replaces the vectors (n, d) of stored memories."""
         listed, stored, contents = rows.tolist(), to_blobs(vectors), self.contents(rows)

@@ -13,7 +13,7 @@ from pam_retriever.storage.columns import checksum
 from pam_retriever.storage.documents import Documents
 
 MEMORIES = (
-    "SELECT row, id, text, metadata, checksum, vector FROM memories JOIN vectors USING (row) "
+    "SELECT row, id, text, metadata, checksum, vector, association FROM memories JOIN vectors USING (row) "
     "WHERE row BETWEEN ? AND ? ORDER BY row"
 )
 STEPS = (
@@ -29,7 +29,7 @@ GUESS = 1_000_000  # rows to look through where the file cannot say how many the
 
 
 def salvage(path: Path, dim: int | None) -> tuple[Documents, int, list[str]]:
-    """A database in memory with the whole memories of a damaged file, without association vectors.
+    """A database in memory with the whole memories of a damaged file. Association vectors come as they are.
 
     Args:
         path: the file, which is left as it is.
@@ -61,7 +61,9 @@ def salvage(path: Path, dim: int | None) -> tuple[Documents, int, list[str]]:
 
 def _copy_memories(source: sqlite3.Connection, documents: Documents, dim: int | None, lost: list[str]) -> int | None:
     seen: set[str] = set()
-    for row, id, text, metadata, expected, vector in _rows(source, MEMORIES, _last(source, "memories"), lost):
+    for row, id, text, metadata, expected, vector, associated in _rows(
+        source, MEMORIES, _last(source, "memories"), lost
+    ):
         try:
             name, words = str(id, "utf-8"), None if text is None else str(text, "utf-8")
             stored = str(metadata, "utf-8")
@@ -75,7 +77,8 @@ def _copy_memories(source: sqlite3.Connection, documents: Documents, dim: int | 
             documents.database.fetch(
                 "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)", values
             )
-            documents.database.fetch("INSERT INTO vectors (row, vector) VALUES (?, ?)", [row, vector])
+            blob = associated if isinstance(associated, bytes) else None
+            documents.database.fetch("INSERT INTO vectors VALUES (?, ?, ?)", [row, vector, blob])
         else:
             lost.append(f"memory {id!r} (row {row}): it is not what was stored")
     return dim

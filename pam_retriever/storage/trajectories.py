@@ -112,14 +112,6 @@ class Trajectories:
         )
         return _columns(found)
 
-    def not_in_any(self, rows: Int64) -> Int64:
-        """Those of ``rows`` that no trajectory holds."""
-        found = self._database.fetch(
-            "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM steps WHERE row = value)",
-            [json.dumps(rows.tolist())],
-        )
-        return np.array([row for (row,) in found], np.int64)
-
     def experienced_when(self) -> Times:
         """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
         found = self._database.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position")

@@ -88,7 +88,8 @@ def _unpack(packed: bytes, config: PredictorConfig, where: str) -> Predictor:
     with torch.device("meta"):
         shape = Predictor(config)
     try:
-        state = safetensors.torch.load(packed)
+        # once a second output of the network made the episode codes
+        state = {k: v for k, v in safetensors.torch.load(packed).items() if not k.startswith("episode.")}
         shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in shape.state_dict().items()}
         if {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()} != shapes:
             raise ValueError("other layers than the predictor's")

@@ -21,7 +21,7 @@ FLAT = {"index": "FLAT", "params": {}}
 HNSW = {"index": "HNSW", "params": {"M": 32, "efConstruction": 100}}
 AT_ONCE = 10_000  # memories
 
-Predict = Callable[[Float32], Float32]
+Associate = Callable[[Int64, Float32], Float32]
 
 
 class Generation:
@@ -43,19 +43,20 @@ class Generation:
         index = FLAT if len(self._memories) <= FLAT_UP_TO else HNSW
         self._memories.make(number, width, index)
 
-    def fill(self, rows: Int64, vectors: Float32, predict: Predict) -> None:
-        """Copies the memories, with the keys that ``predict`` makes."""
+    def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
+        """Copies the memories, with the association vectors that ``associate`` makes."""
         old = self._memories.collection(self.replaces)
         for start in range(0, len(rows), AT_ONCE):
             first, last = rows[start], rows[min(start + AT_ONCE, len(rows)) - 1]
-            self.copy(old, f"row >= {first} and row <= {last}", predict)
+            self.copy(old, f"row >= {first} and row <= {last}", associate)
         del vectors  # read again, with the records that belong to them
 
-    def copy(self, old: str, expression: str, predict: Predict) -> None:
+    def copy(self, old: str, expression: str, associate: Associate) -> None:
         """Copies some memories from another collection."""
         entities, vectors = self._memories.entities(old, expression)
         if entities:
-            self._memories.put(self.collection, entities, vectors, make_keys(vectors, predict(vectors)))
+            rows = np.array([entity["row"] for entity in entities], np.int64)
+            self._memories.put(self.collection, entities, vectors, make_keys(vectors, associate(rows, vectors)))
 
     def close(self) -> None:
         """Ends the making of it: it is in use by now, or is dropped. The one before stays for calls that read it."""
@@ -135,10 +136,10 @@ class MilvusDocuments:
         state = self.state
         state.previous, state.generation, state.model = state.generation, generation.number, state.version
 
-    def catch_up(self, generation: Generation, version: int, predict: Predict) -> None:
+    def catch_up(self, generation: Generation, version: int, associate: Associate) -> None:
         """Inside a transaction: brings a generation that was filled at a version up to now."""
         connection, old = self.database.connection, self.memories.collection(generation.replaces)
-        generation.copy(old, f"version > {version}", predict)
+        generation.copy(old, f"version > {version}", associate)
         now = {one["row"] for one in connection.query(old, "row >= 0", ["row"])}
         copied = {one["row"] for one in connection.query(generation.collection, "row >= 0", ["row"])}
         gone = np.array(sorted(copied - now), np.int64)

@@ -84,12 +84,12 @@ class PostgresDocuments:
         """A table for keys of that width, which nobody reads yet."""
         return Generation(self.database, width)
 
-    def catch_up(self, generation: Generation, version: int, predict: Callable[[Float32], Float32]) -> None:
+    def catch_up(self, generation: Generation, version: int, associate: Callable[[Int64, Float32], Float32]) -> None:
         """Inside a transaction: brings a generation that was filled at a version up to now."""
         table = generation.column.table
         rows, vectors = self.memories.vectors_since(version)
         if len(rows):
-            self.memories.set_keys(generation.number, rows, make_keys(vectors, predict(vectors)))
+            self.memories.set_keys(generation.number, rows, make_keys(vectors, associate(rows, vectors)))
         self.database.fetch(f"DELETE FROM {table} WHERE row NOT IN (SELECT row FROM memories)")
 
     def switch(self, generation: Generation) -> None:

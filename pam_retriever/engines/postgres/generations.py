@@ -46,13 +46,13 @@ class Generation:
             self._run("CREATE TABLE {} (row bigint PRIMARY KEY, key vector({}))", self.column.table, width)
             self._run("ALTER TABLE {} ALTER COLUMN key SET STORAGE PLAIN", self.column.table)
 
-    def fill(self, rows: Int64, vectors: Float32, predict: Callable[[Float32], Float32]) -> None:
+    def fill(self, rows: Int64, vectors: Float32, associate: Callable[[Int64, Float32], Float32]) -> None:
         """Puts in the keys of memories."""
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(self.column.table))
         with self._explained(), self._own.cursor() as cursor:
             for start in range(0, len(rows), AT_ONCE):
                 some = slice(start, start + AT_ONCE)
-                keys = pack(make_keys(vectors[some], predict(vectors[some])))
+                keys = pack(make_keys(vectors[some], associate(rows[some], vectors[some])))
                 with cursor.copy(statement) as copy:
                     copy.set_types(("int8", "vector"))
                     for pair in zip(rows[some].tolist(), keys, strict=True):

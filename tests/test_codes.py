@@ -1,0 +1,165 @@
+"""Episode codes: what a memory was part of, learnt as a row of a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conftest import DIM, TINY, WINDOW, new_index
+
+from pam_retriever import Channels, PredictiveAssociativeIndex
+from pam_retriever.channels import query_vectors
+from pam_retriever.codes import FORGETS, SPEED, CodeBook, Codes
+from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.integrity import check, repair
+from pam_retriever.training import train
+
+EPISODE = Channels(episode=1)
+LINE = Experience(np.arange(6), np.zeros(6, np.int64), np.arange(6))
+
+
+def code_of(index, id):
+    bank = index._bank
+    return bank.codes_of(np.array([bank.documents.memories.rows_of([id])[id]]))[0]
+
+
+def test_the_codes_alone_name_the_associates_of_every_stored_cue(fitted, planted):
+    for id, hits in zip(planted.ids, fitted.recall(planted.ids, k=4, channels=EPISODE), strict=True):
+        known = planted.associates(id)
+        assert {hit.id for hit in hits[: len(known)]} == known
+
+
+def test_what_was_never_experienced_has_none_and_what_was_has_one(fitted, planted, tmp_path):
+    fitted.save(tmp_path / "copy")
+    with PredictiveAssociativeIndex.open(tmp_path / "copy") as index:
+        index.add(planted.vectors[:1] + 1, ["new"])
+        assert not code_of(index, "new").any()
+        assert np.linalg.norm(code_of(index, "m001")) == pytest.approx(1, abs=1e-5)
+        assert index.recall("new", k=3, channels=EPISODE)[0].score == 0
+
+
+def test_a_memory_that_is_replaced_keeps_its_code_and_its_new_vector_decides_f(fitted, planted, tmp_path):
+    fitted.save(tmp_path / "copy")
+    with PredictiveAssociativeIndex.open(tmp_path / "copy") as index:
+        before = code_of(index, "m005")
+        index.add(np.concatenate([planted.vectors[5:6] + 3, planted.vectors[:1]]), ["m005", "another"])
+        np.testing.assert_array_equal(code_of(index, "m005"), before)
+        row = index._bank.documents.memories.rows_of(["m005"])["m005"]
+        key = index._bank.associative.keys(np.array([row]))[0]
+        np.testing.assert_allclose(
+            key[DIM : 2 * DIM], index._bank.predict(planted.vectors[5:6] + 3)[0, :DIM], atol=1e-5
+        )
+        np.testing.assert_array_equal(key[2 * DIM :], before)
+    with PredictiveAssociativeIndex.open(tmp_path / "copy") as index:
+        np.testing.assert_array_equal(code_of(index, "m005"), before)
+
+
+def test_states_given_with_their_trajectory_get_codes_too(planted):
+    index = PredictiveAssociativeIndex(dim=DIM)
+    index.fit([planted.vectors[start : start + 10] for start in range(0, 50, 10)], config=TINY, progress=False)
+    bank = index._bank
+    assert np.allclose(np.linalg.norm(bank.codes_of(bank.documents.memories.rows()), axis=1), 1, atol=1e-5)
+
+
+def test_learning_more_leaves_the_old_codes_useful(planted):
+    """The first half is learnt, then the second: the codes of the first still name its associates."""
+    index = new_index(planted)
+    half = len(planted.outings) // 2
+    index.fit(planted.outings[:half], window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings[half:], window=WINDOW, config=TINY, progress=False)
+    old = [id for outing in planted.outings[:half] for id in outing]
+    for id, hits in zip(old, index.recall(old, k=4, channels=EPISODE), strict=True):
+        known = planted.associates(id)
+        assert {hit.id for hit in hits[: len(known)]} == known
+
+
+def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
+    looks = np.eye(2, 3, dtype=np.float32)
+    predicted = np.concatenate([looks[::-1], [[1, 0], [0, 0]]], axis=1, dtype=np.float32)  # the second has no code
+    both = query_vectors(Channels(forward=1, episode=4), looks, looks, predicted)
+    np.testing.assert_allclose(both[0], [0, 0.2, 0, 0, 0, 0, 0.8, 0])
+    np.testing.assert_allclose(both[1], [1, 0, 0, 0, 0, 0, 0, 0])
+    assert not query_vectors(EPISODE, looks, looks, predicted)[1].any()
+
+
+def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
+    """Against the same step in plain NumPy."""
+    random = np.random.default_rng(0)
+    book = CodeBook(np.zeros((6, 4), np.float32))
+    book.begin(np.arange(6), random.standard_normal((6, 3)), associate(LINE, 6, 2), seed=0)
+    values, rows, moments = book.values.copy(), np.array([1, 4]), np.zeros(2)
+    target = torch.from_numpy(random.standard_normal((2, 4)).astype(np.float32))
+    for rate in (1e-3, 3e-3):
+        codes = book.ask(rows, torch.device("cpu"))
+        (codes * target).sum().backward()
+        book.learn(rate)
+        old = values[rows].astype(np.float64)
+        gradient = target.numpy() - old * (old * target.numpy()).sum(1, keepdims=True)  # along the sphere
+        moments = FORGETS * moments + (1 - FORGETS) * np.square(gradient).mean(1)
+        moved = old - SPEED * rate * gradient / np.sqrt(moments)[:, None]
+        values[rows] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+        np.testing.assert_allclose(book.values, values, atol=1e-5)
+
+
+def test_codes_are_looked_up_by_row_and_by_id():
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    codes = Codes(np.array([3, 5, 9]), values, {"a": 1, "new": 3})
+    np.testing.assert_array_equal(codes.of(np.array([9, 4, 3, 100])), [[4, 5], [0, 0], [0, 1], [0, 0]])
+    np.testing.assert_array_equal(codes.named(["new", "unknown", "a"]), [[6, 7], [0, 0], [2, 3]])
+    assert codes.of(np.empty(0, np.int64)).shape == (0, 2)
+    np.testing.assert_array_equal(Codes(np.empty(0, np.int64), values).of(np.array([1])), [[0, 0]])
+
+
+def test_codes_begin_as_the_context_and_those_that_are_there_stay():
+    vectors = np.eye(6, dtype=np.float32)
+    for book in (CodeBook(np.zeros((9, 1_000), np.float32)), CodeBook.on_disk(9, 1_000)):
+        rows = np.arange(3, 9)
+        book.begin(rows, vectors, associate(LINE, 6, 1), seed=0)
+        np.testing.assert_allclose(np.linalg.norm(book.values, axis=1), np.arange(9) > 2, atol=1e-5)
+        m = book.values[3:]
+        assert m[0] @ m[1] > 0.6 > 0.2 > m[0] @ m[3]  # {0, 1} and {0, 1, 2} overlap, {2, 3, 4} does not
+        before = m.copy()
+        book.values[3:] = np.roll(m, 1, axis=0)
+        book.forget(np.array([5]))
+        book.begin(rows, vectors, associate(LINE, 6, 1), seed=0)
+        np.testing.assert_array_equal(np.delete(book.values[3:], 2, 0), np.delete(np.roll(before, 1, axis=0), 2, 0))
+        np.testing.assert_allclose(book.values[5], before[2], atol=1e-5)
+
+
+def test_memories_that_all_look_the_same_get_codes_of_their_own():
+    book = CodeBook(np.zeros((6, 64), np.float32))
+    book.begin(np.arange(6), np.ones((6, 4), np.float32), associate(LINE, 6, 1), seed=0)
+    assert (book.values @ book.values.T < 0.99).sum() >= 6 * 5 - 4  # at the ends two have the same context
+
+
+def test_without_codes_there_are_none(planted):
+    experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
+    _, codes, _ = train(planted.vectors, experience, WINDOW, replace(TINY, code=0), progress=False)
+    assert codes.shape == (200, 0)
+    index = new_index(planted)
+    index.fit(planted.outings, config=replace(TINY, code=0), progress=False)
+    assert len(index.recall("m005", k=3)) == 3
+
+
+def test_repair_keeps_sound_codes_and_says_which_are_lost(fitted, planted, tmp_path):
+    fitted.save(tmp_path / "broken")
+    with PredictiveAssociativeIndex.open(tmp_path / "broken") as index:
+        kept = code_of(index, "m003")
+        width = index._bank.predictor.config.width
+        rows = index._bank.documents.memories.rows_of(["m003", "m007"])
+        for id, wrong in {"m003": np.ones(DIM), "m007": np.full(width - DIM, 7.0)}.items():
+            _, association = index._bank.documents.memories.stored(np.array([rows[id]]), DIM, width)
+            part = slice(0, DIM) if len(wrong) == DIM else slice(DIM, width)
+            association = association.copy()
+            association[0, part] = wrong  # f of one, and the code of the other
+            with index._bank.documents.transaction():
+                index._bank.documents.memories.set_associations(np.array([rows[id]]), association)
+    assert any("2 association vectors" in line for line in check(tmp_path / "broken"))
+    done = repair(tmp_path / "broken")
+    assert any("episode codes of 1 memories" in line for line in done)
+    assert check(tmp_path / "broken") == []
+    with PredictiveAssociativeIndex.open(tmp_path / "broken") as index:
+        np.testing.assert_array_equal(code_of(index, "m003"), kept)
+        assert not code_of(index, "m007").any()
