@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -25,13 +26,7 @@ def info_nce(predicted: Tensor, associates: Tensor, temperature: float) -> Tenso
 
 
 def multi_positive_info_nce(
-    scores: Tensor,
-    rows: Tensor,
-    columns: Tensor,
-    weights: Tensor,
-    temperature: float,
-    bank_size: int,
-    own: Tensor | None = None,
+    logits: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, bank_size: int, own: Tensor | None = None
 ) -> Tensor:
     """InfoNCE with every associate as a positive, each against all non-associates.
 
@@ -41,27 +36,45 @@ def multi_positive_info_nce(
     world has no negatives. Positives do not compete with each other, which InfoNCE would have them do.
 
     Args:
-        scores: (A, B) of A cues against the B memories of the batch, not yet divided by the temperature.
+        logits: (A, B) scores of A cues against the B memories of the batch, divided by the temperature.
         rows: (E,) int64 cues of the positives.
-        columns: (E,) int64 associates, so that ``scores[rows, columns]`` are the positives.
+        columns: (E,) int64 associates, so that ``logits[rows, columns]`` are the positives, each once.
         weights: (E,) how much each positive counts.
-        temperature: divides the scores.
         bank_size: how many memories the batch was drawn from.
         own: (A,) int64 the column of each cue itself, which is no negative; None: A = B in the same order.
 
     Returns:
         The weighted mean over the positives, a scalar.
     """
-    logits = scores / temperature
-    positive = logits[rows, columns]  # (E,)
-    if own is None:
-        own = torch.arange(len(logits), device=logits.device)
-    excluded = torch.zeros_like(logits, dtype=torch.bool)
-    excluded[torch.arange(len(logits), device=logits.device), own] = True
-    excluded[rows, columns] = True
-    # not -inf: a cue without negatives would get NaN gradients
-    negatives = logits.masked_fill(excluded, -1e30).logsumexp(-1)  # (A,)
+    own = torch.arange(len(logits), device=logits.device) if own is None else own
+    positive, negatives = cast("Any", _Sides).apply(logits.float(), rows, columns, own)  # (E,), (A,)
     negatives = negatives + math.log(max(bank_size / logits.shape[1], 1.0))
     against = torch.logaddexp(negatives, torch.zeros_like(negatives))
     losses = F.softplus(against[rows] - positive)
     return (losses * weights).sum() / weights.sum().clamp_min(1e-12)
+
+
+class _Sides(torch.autograd.Function):
+    """The positives (E,) among the logits (A, B), and log(sum(exp(.))) over the others of each row but its own (A,).
+
+    The whole matrix is read and written as few times as can be: elementwise work on it takes as long as
+    the products of the network otherwise.
+    """
+
+    @staticmethod
+    def forward(context: Any, logits: Tensor, rows: Tensor, columns: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        positive = logits[rows, columns]
+        shares = logits.clone()
+        shares[rows, columns] = -1e30  # not -inf: a cue without negatives would get NaN gradients
+        shares[torch.arange(len(own), device=own.device), own] = -1e30
+        most = shares.amax(dim=1, keepdim=True)
+        total = shares.sub_(most).exp_().sum(dim=1, keepdim=True)
+        context.save_for_backward(shares.div_(total), rows, columns)
+        return positive, (total.log() + most)[:, 0]
+
+    @staticmethod
+    def backward(context: Any, positive: Tensor, negatives: Tensor) -> tuple[Tensor, None, None, None]:
+        shares, rows, columns = context.saved_tensors
+        gradient = shares * negatives[:, None]
+        gradient[rows, columns] = positive
+        return gradient, None, None, None

@@ -105,7 +105,6 @@ class JointObjective:
         memories = len(associations.indptr) - 1
         self.bank_size = memories
         self._lookup = np.full(memories, -1, np.int64)
-        self._met = np.diff(associations.indptr) > 0
         self.targets_only = np.zeros(memories, bool)
         self.hidden = np.zeros(memories, bool)
         self.uncoded = np.zeros(memories, bool)
@@ -135,19 +134,17 @@ class JointObjective:
         def tensor(array: Bools | Int64 | Float32) -> Tensor:
             return torch.from_numpy(array).to(place)
 
-        x = states[tensor(batch)]  # (B, d)
-        own = np.flatnonzero(~(self.hidden | self.targets_only)[batch])  # (A,) the cues among the batch
-        asked, told = _renumbered(own, len(batch))[rows], ~self.hidden[batch[columns]]
-        kept = (asked >= 0) & told
+        seen = np.flatnonzero(~self.hidden[batch])  # (B,)
+        own = np.flatnonzero(~self.targets_only[batch[seen]])  # (A,) the cues among them
+        x = states[tensor(batch[seen])]  # (B, d)
         f = model.associate(x[tensor(own)], self._noise)  # (A, d)
-        # what was never experienced cannot have been met, so that it was not says nothing
-        silent = (self.hidden | ~self._met)[batch]
+        one, other = _renumbered(seen[own], len(batch))[rows], _renumbered(seen, len(batch))[columns]
+        kept = (one >= 0) & (other >= 0)
         loss = multi_positive_info_nce(
-            model.score(f, x).masked_fill(tensor(silent), -1e9),  # (A, B)
-            tensor(asked[kept]),
-            tensor(columns[kept]),
+            model.score(f, x, temperature),  # (A, B)
+            tensor(one[kept]),
+            tensor(other[kept]),
             tensor(self.associations.weights[entry[kept]]),
-            temperature,
             self.bank_size,
             tensor(own),
         )
@@ -157,13 +154,9 @@ class JointObjective:
             kept = (one >= 0) & (other >= 0)
             code = self._codes.ask(self._rows[batch[coded]], place)  # (C, code)
             salience = self.associations.salience[entry[kept]]
+            logits = (code / self._codes.temperature) @ code.T
             loss = loss + multi_positive_info_nce(
-                code @ code.T,
-                tensor(one[kept]),
-                tensor(other[kept]),
-                tensor(salience),
-                self._codes.temperature,
-                self.bank_size,
+                logits, tensor(one[kept]), tensor(other[kept]), tensor(salience), self.bank_size
             )
         return loss
 

@@ -89,14 +89,14 @@ class Predictor(nn.Module):
         predicted = self.predict(disturb(self.normalise(states)))
         return nn.functional.normalize(predicted.float(), dim=-1)
 
-    def score(self, predicted: Tensor, memories: Tensor) -> Tensor:
-        """How well each of ``memories`` (B, d) fits each of ``predicted`` (A, d); (A, B).
+    def score(self, predicted: Tensor, memories: Tensor, temperature: float = 1.0) -> Tensor:
+        """How well each of ``memories`` (B, d) fits each of ``predicted`` (A, d), over ``temperature``; (A, B).
 
         The cosine, less that of the mean memory, in units in which the memories are as spread out as random vectors
         are: so that one temperature suits memories that lie all around and such as lie in a narrow cone.
         """
         away = nn.functional.normalize(memories, dim=-1) - self.centre
-        return predicted @ away.T / self.spread
+        return (predicted / (temperature * self.spread)) @ away.T
 
     def _trunk(self, x: Tensor) -> Tensor:
         x = nn.functional.gelu(self.inward(x))  # (B, hidden)

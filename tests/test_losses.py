@@ -33,15 +33,27 @@ def test_multi_positive_info_nce_sets_each_positive_against_all_negatives(bank):
         against = math.log(1 + bank / 6 * sum(negatives))
         total += weight * math.log1p(math.exp(against - float(scores[row, column]) / 0.5))
     found = multi_positive_info_nce(
-        scores, torch.tensor(rows), torch.tensor(columns), torch.tensor(weights), 0.5, bank_size=bank
+        scores / 0.5, torch.tensor(rows), torch.tensor(columns), torch.tensor(weights), bank_size=bank
     )
     assert float(found) == pytest.approx(total / sum(weights), rel=1e-5)
 
 
 def test_without_negatives_associates_are_still_drawn_together():
     scores = torch.zeros(2, 2, requires_grad=True)
-    loss = multi_positive_info_nce(scores, torch.tensor([0, 1]), torch.tensor([1, 0]), torch.ones(2), 0.1, bank_size=2)
+    loss = multi_positive_info_nce(scores, torch.tensor([0, 1]), torch.tensor([1, 0]), torch.ones(2), bank_size=2)
     loss.backward()
     assert scores.grad is not None
     assert np.isfinite(scores.grad.numpy()).all()
     assert (scores.grad[[0, 1], [1, 0]] < 0).all()
+
+
+def test_the_gradient_is_that_of_the_value():
+    """Against finite differences."""
+    logits = torch.randn(4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    rows, columns, own = torch.tensor([0, 0, 2, 3]), torch.tensor([1, 4, 3, 0]), torch.tensor([0, 1, 2, 4])
+    weights = torch.tensor([1.0, 0.5, 2.0, 1.0])
+
+    def loss(given):
+        return multi_positive_info_nce(given, rows, columns, weights, 50, own)
+
+    assert torch.autograd.gradcheck(loss, (logits,), eps=1e-2, atol=1e-2, rtol=1e-2, nondet_tol=0)

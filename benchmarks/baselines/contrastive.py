@@ -73,11 +73,10 @@ class Contrastive:
             row, column = (torch.from_numpy(side).to(looks.device) for side in (rows, columns))
             queries, keys = self._model(looks[torch.from_numpy(members).to(looks.device)], torch.stack([column, row]))
             loss = multi_positive_info_nce(
-                queries @ keys.T,
+                queries @ keys.T / _cosine(TEMPERATURE, FINAL_TEMPERATURE, done),
                 row,
                 column,
                 torch.ones(len(row), device=looks.device),
-                _cosine(TEMPERATURE, FINAL_TEMPERATURE, done),
                 bank_size=len(looks),
             )
             optimizer.zero_grad()

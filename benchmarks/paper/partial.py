@@ -113,7 +113,7 @@ class PartialJoint(JointObjective):
             unseen = torch.from_numpy(met & ~drawn).to(x.device)
             strength, place = torch.from_numpy(weight[drawn]).to(x.device), torch.from_numpy(itself).to(x.device)
             return multi_positive_info_nce(
-                scores.masked_fill(unseen, -1e9), row, column, strength, temperature, len(states), place
+                (scores / temperature).masked_fill(unseen, -1e9), row, column, strength, len(states), place
             )
 
         loss = loss_of(model.score(f, x), weight[own], met[own], own, temperature)

@@ -301,11 +301,10 @@ class JointTrainer:
         forward = f @ F.normalize(targets, dim=-1).T
         place = states.device
         return multi_positive_info_nce(
-            forward + forward.T + f @ f.T,
+            (forward + forward.T + f @ f.T) / temperature,
             torch.from_numpy(rows).to(place),
             torch.from_numpy(columns).to(place),
             torch.from_numpy(weights).to(place),
-            temperature,
             bank_size=len(data.lookup),
         )
 
