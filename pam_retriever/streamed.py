@@ -133,7 +133,7 @@ class _Training:
         objective = self._objective(self._first)
         random = np.random.default_rng([seed, 3])
         associations = associate(self._first.experience, len(self._first.rows), window)
-        self._kept = Kept(objective, codes, associations, config, None, random, trust, self._first.rows)
+        self._kept = Kept(objective, associations, config, None, random, trust)
         self._hidden, self._targets = self._first.rows[objective.hidden], self._first.rows[objective.targets_only]
         states = torch.tensor(self._first.vectors).to(self._place)
         self._loop = Loop(self._model, objective, config, states, time_budget, self._half, codes)

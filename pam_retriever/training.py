@@ -13,7 +13,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pam_retriever.channels import make_keys, unit
-from pam_retriever.codes import CodeBook, with_codes
+from pam_retriever.codes import CodeBook
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.distributed import Together, processes
@@ -100,7 +100,7 @@ def train(
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
     if held_out is not None:
         book.forget(held_out)
-    kept = Kept(joint, book, associations, config, held_out, random, trust)
+    kept = Kept(joint, associations, config, held_out, random, trust)
     loop = Loop(model, objective, config, states, time_budget, half, book)
     loop.run(random, progress, lambda: kept.release(model, vectors))
     model = model.cpu().eval()
@@ -233,16 +233,13 @@ class Kept:
     def __init__(
         self,
         objective: JointObjective | None,
-        codes: CodeBook,
         associations: Associations,
         config: FitConfig,
         held_out: Int64 | None,
         random: np.random.Generator,
         trust: Trust | None,
-        rows: Int64 | None = None,
     ) -> None:
         self._objective, self._associations, self._random = objective, associations, random
-        self._codes, self._rows = codes, np.arange(len(associations.indptr) - 1) if rows is None else rows
         self._familiarity = config.familiarity
         met = np.diff(associations.indptr) > 0
         self._held_out = np.zeros(len(met), bool)
@@ -281,12 +278,8 @@ class Kept:
         return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self.unlearnt, self._familiarity)
 
     def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
-        uncoded = np.zeros(len(vectors), bool)
-        uncoded[self._probation] = True
-
         def keys(places: Int64) -> Float32:
-            codes = self._codes.values[self._rows[places]] * ~uncoded[places, None]
-            return make_keys(vectors[places], with_codes(predict(model, vectors[places]), codes))
+            return make_keys(vectors[places], predict(model, vectors[places]))
 
         return fit_regime(vectors, keys, self._associations, cues, asked, self._random)
 

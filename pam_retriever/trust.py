@@ -3,9 +3,9 @@
 A cue that was learnt and one that never was are two regimes. In each, the channels of a memory p are turned
 into the share of the cue's experience that p takes,
 
-    share(p | q) = softmax over the bank of  w . (similarity, forward, reverse, mutual, episode)
+    share(p | q) = softmax over the bank of  w . (similarity, forward, reverse, mutual)
 
-with weights w that make the associates of some sample cues as likely as can be: a conditional logit
+(the episode codes are left out: they say again what the exact links say, where f says what may be) with weights w that make the associates of some sample cues as likely as can be: a conditional logit
 (McFadden 1974), which also finds the temperature. For a cue that was never learnt, exact links help from one
 step away: those of the memories that look like it, and those of the memories that the channels name. How
 much each of these says is found by expectation maximisation, as in deleted interpolation (Jelinek and Mercer 1980).
@@ -30,6 +30,7 @@ SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05
 NAMED, SHARPENED = 16, 4  # so many of the memories that the channels name pass their links on, by share ** 4
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # of a channel
+PREDICTED = len(CHANNELS) - 1  # channels, all but the last
 CANDIDATES = 64  # the best of each cue, on which confidence is calibrated; the others are background
 
 
@@ -89,7 +90,7 @@ def fit_regime(
     met = [associations.indices[span] for span in spans]
     sample = random.permutation(np.flatnonzero(targets))[:SAMPLE_MEMORIES]
     sample = np.unique(np.concatenate([sample, *met]))
-    x = torch.from_numpy(features(keys(cues), keys(sample), vectors.shape[1]))  # (Q, N, 5)
+    x = torch.from_numpy(features(keys(cues), keys(sample), vectors.shape[1])[:, :, :PREDICTED])  # (Q, N, 4)
     place = np.searchsorted(sample, cues)
     inside = np.flatnonzero(np.take(sample, place, mode="clip") == cues)
     own = torch.zeros(x.shape[:2], dtype=torch.bool)
@@ -112,7 +113,7 @@ def fit_regime(
     appearance = conditional_logit(x[:, :, :2], label, own)
     similarity, forward = appearance.tolist()
     return Regime(
-        tuple(weights.tolist()),
+        (*weights.tolist(), 0.0),
         (float(mixture[0]), float(mixture[1]), float(mixture[2]), float(mixture[3])),
         calibration,
         (similarity, forward),

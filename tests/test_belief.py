@@ -72,7 +72,7 @@ def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
 
 
 def test_trust_goes_to_the_channel_that_tells(planted):
-    """In one regime only the code tells, in the other only the reverse channel: the weights say so."""
+    """In one world only f tells, in the other only how memories look: the weights say so."""
     random = np.random.default_rng(0)
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     graph = associate(experience, 200, WINDOW)
@@ -81,14 +81,16 @@ def test_trust_goes_to_the_channel_that_tells(planted):
     noise /= np.linalg.norm(noise, axis=1, keepdims=True)
     angle = np.arange(200) // 10 * 2 * np.pi / 20
     code = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+    outing = np.pad(code, ((0, 0), (0, DIM - 2)))
     cues, every = np.arange(200), np.ones(200, bool)
-    keys = np.concatenate([looks, noise, code], axis=1)
-    told = fit_regime(looks, keys.__getitem__, graph, cues, every, random)
-    assert np.argmax(told.weights) == 4
+    keys = np.concatenate([outing, noise, code], axis=1)
+    told = fit_regime(outing, keys.__getitem__, graph, cues, every, random)
+    assert np.argmax(told.weights) == 0
     beside = looks[np.minimum(np.arange(200) + 1, 199)]  # each predicts the next
-    keys = np.concatenate([looks, beside, noise[:, :2]], axis=1)
+    keys = np.concatenate([looks, beside, code], axis=1)
     told = fit_regime(looks, keys.__getitem__, graph, cues, every, random)
     assert {int(np.argmax(told.weights))} <= {1, 2, 3}
+    assert told.weights[4] == 0  # codes are for those who ask for them
     assert sum(told.mixture) == pytest.approx(1)
 
 
