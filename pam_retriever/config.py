@@ -9,7 +9,7 @@ from typing import Literal
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
 
-PASSES, FEWEST_STEPS = 14, 200
+PASSES, FEWEST_STEPS = 16, 200
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class FitConfig:
     Attributes:
         objective: "joint" trains f and the episode codes, on all associates of whole
             trajectories; "info_nce" is the paper's loss on single pairs, which trains f alone.
-        passes: over the trajectories, or over the drawn pairs; None: until each memory was seen 14 times, and
+        passes: over the trajectories, or over the drawn pairs; None: until each memory was seen 16 times, and
             at least 200 steps.
         stop_after: end after so many passes, in the middle of the schedules; None goes to their end.
         batch_size: states in a step, or pairs.
@@ -65,7 +65,7 @@ class FitConfig:
     weight_decay: float = 1e-4
     gradient_clip: float = 1.0
     temperature: float = 0.2
-    final_temperature: float = 0.12
+    final_temperature: float = 0.08
     code_temperature: float = 0.2
     final_code_temperature: float = 0.04
     noise: float = 0.0

@@ -5,8 +5,9 @@ into the share of the cue's experience that p takes,
 
     share(p | q) = softmax over the bank of  w . (similarity, forward, reverse, mutual)
 
-(the episode codes are left out: they say again what the exact links say, where f says what may be) with weights w that make the associates of some sample cues as likely as can be: a conditional logit
-(McFadden 1974), which also finds the temperature. For a cue that was never learnt, exact links help from one
+with weights w that make the associates of some sample cues as likely as can be: a conditional logit
+(McFadden 1974), which also finds the temperature. The episode codes are left out: they say again what the exact
+links say, where f says what may be. For a cue that was never learnt, exact links help from one
 step away: those of the memories that look like it, and those of the memories that the channels name. How
 much each of these says is found by expectation maximisation, as in deleted interpolation (Jelinek and Mercer 1980).
 """
