@@ -27,7 +27,7 @@ class FitConfig:
         residual_layers: residual layers of the predictor.
         whiten: see ``PredictorConfig``.
         code: length of an episode code, see ``codes``; 0 for none. "info_nce" has none.
-        probation: share of the memories (at most 200) that are no cues in the first two thirds of the training.
+        probation: share of the memories (at most 200) that are no cues in the first nine tenths of the training.
             What the channels know of them by then says how far to trust each on a cue that was never learnt.
         learning_rate: peak; falls along a cosine to ``final_learning_rate``.
         final_learning_rate: at the end.

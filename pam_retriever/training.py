@@ -25,7 +25,7 @@ from pam_retriever.trust import UNTESTED, fit_regime
 from pam_retriever.types import Bools, FitReport, Float32, Int64, Regime, Trust
 
 PROBATION, FEWEST_ON_PROBATION = 200, 8  # how many memories are kept from the training for a while
-PROBATION_ENDS = 2 / 3  # of the training
+PROBATION_ENDS = 0.9  # of the training
 
 
 def train(
@@ -166,7 +166,7 @@ class Loop:
         self.step, self.seconds, self.finished = 0, 0.0, False
 
     def run(self, random: np.random.Generator, progress: bool | None, after_probation: Callable[[], None]) -> None:
-        """Trains the model; ``after_probation`` is called once two thirds are done."""
+        """Trains the model; ``after_probation`` is called once nine tenths are done."""
         assert self._config.passes
         total = self._config.passes * self.objective.steps
         last_pass = self._config.stop_after or self._config.passes
