@@ -167,8 +167,9 @@ class Bank(ABC):
         observed: list[bytes] | None = None,
     ) -> None:
         """Stores checked memories, replacing those whose id is there."""
+        predicted = self._predict(vectors)
         with self.documents.transaction():
-            predicted = self._associate(ids, vectors)
+            predicted = self._with_kept_codes(ids, predicted)
             rows = self.documents.memories.upsert(ids, texts, metadatas, vectors, predicted, observed)
             self._make_room(len(rows))
         self._in_step(rows, lambda: self._index([(rows, vectors, predicted)]))
@@ -258,15 +259,21 @@ class Bank(ABC):
         if self.links.experienced(rows).any():
             self.documents.settings.set("forgotten", True)
 
+    def _predict(self, vectors: Float32) -> Float32 | None:
+        return None if self.predictor is None else predict(self.predictor, vectors)
+
     def _associate(self, ids: Sequence[str], vectors: Float32) -> Float32 | None:
-        """Association vectors of memories to be stored: f, and the code of the one that each replaces."""
-        if self.predictor is None:
-            return None
-        predicted = predict(self.predictor, vectors)
-        replaced = self.documents.memories.rows_of(ids) if self.predictor.config.code else {}
-        if replaced:
-            rows, place = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
-            codes = np.zeros((len(rows), self.predictor.config.code), np.float32)
-            codes[rows >= 0] = self.codes_of(rows[rows >= 0])
-            predicted = with_codes(predicted, codes[place])
-        return predicted
+        """Association vectors of memories to be stored."""
+        return self._with_kept_codes(ids, self._predict(vectors))
+
+    def _with_kept_codes(self, ids: Sequence[str], predicted: Float32 | None) -> Float32 | None:
+        """The same with the code of the memory that each replaces, if it replaces one."""
+        if predicted is None or self.predictor is None or not self.predictor.config.code:
+            return predicted
+        replaced = self.documents.memories.rows_of(ids)
+        if not replaced:
+            return predicted
+        rows, place = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
+        codes = np.zeros((len(rows), self.predictor.config.code), np.float32)
+        codes[rows >= 0] = self.codes_of(rows[rows >= 0])
+        return with_codes(predicted, codes[place])

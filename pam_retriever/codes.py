@@ -93,6 +93,8 @@ class CodeBook:
     @classmethod
     def on_disk(cls, memories: int, code: int) -> CodeBook:
         """As many zeros, in a temporary file that the system need not hold in memory."""
+        if not code:
+            return cls(np.zeros((memories, 0), np.float32))
         with TemporaryFile() as file:
             return cls(np.memmap(file, np.float32, "w+", shape=(max(memories, 1), code)))
 

@@ -25,10 +25,12 @@ class Objective(Protocol):
     Attributes:
         steps: batches in a pass.
         coverage: share of the directed associations that a pass can draw.
+        learnt: those associations.
     """
 
     steps: int
     coverage: float
+    learnt: Associations
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         """One pass."""
@@ -47,7 +49,7 @@ class InfoNCEObjective:
         self._pairs = pairs[random.permutation(len(pairs))[:drawn]]
         self._batch_size = min(config.batch_size, drawn)
         self.steps = drawn // self._batch_size
-        self.coverage = drawn / len(pairs)
+        self.coverage, self.learnt = drawn / len(pairs), associations
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         order = random.permutation(len(self._pairs))
@@ -101,13 +103,14 @@ class JointObjective:
     ) -> None:
         assert config.batch_size
         self._experience, self.associations, self._config = experience, associations, config
+        self.learnt = associations
         self._generator = generator
         memories = len(associations.indptr) - 1
         self.bank_size = memories
         self._lookup = np.full(memories, -1, np.int64)
         self.targets_only = np.zeros(memories, bool)
         self.hidden = np.zeros(memories, bool)
-        self.uncoded = np.zeros(memories, bool)
+        self.uncoded = np.diff(associations.indptr) == 0
         self._codes, self._rows = codes, np.arange(memories) if rows is None else rows
         self._segments = _segments(experience, max(config.batch_size // 10, window), window)
         self._fresh = np.ones(len(self._segments), bool) if fresh is None else fresh[self._segments[:, 0]]

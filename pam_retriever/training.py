@@ -94,8 +94,8 @@ def train(
     model, states = model.to(place), states.to(place)
     noise = torch.Generator(place).manual_seed(seed)
     book = new_codes(len(vectors), config) if codes is None else CodeBook(codes.copy())
-    book.begin(np.arange(len(vectors)), vectors, associations, seed)
     objective = make_objective(experience, weighed, window, config, noise, random, fresh, book if book.length else None)
+    book.begin(np.arange(len(vectors)), vectors, objective.learnt, seed)
     joint = objective if isinstance(objective, JointObjective) else None
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
     if held_out is not None:

@@ -141,6 +141,24 @@ def test_without_codes_there_are_none(planted):
     index = new_index(planted)
     index.fit(planted.outings, config=replace(TINY, code=0), progress=False)
     assert len(index.recall("m005", k=3)) == 3
+    index.fit(iter(planted.outings), buffer=60, config=replace(TINY, code=0), progress=False)
+    assert len(index.recall("m005", k=3)) == 3
+
+
+@pytest.mark.parametrize("buffer", [None, 30])
+def test_a_memory_that_was_experienced_alone_has_no_code(planted, buffer):
+    index = new_index(planted)
+    walks = [*planted.outings[:10], ["m150", "m150"], ["m160", "m161"]]
+    index.fit(walks, window=WINDOW, config=TINY, progress=False, buffer=buffer)
+    assert not code_of(index, "m150").any()
+    for id in ("m000", "m160"):
+        assert np.linalg.norm(code_of(index, id)) == pytest.approx(1, abs=1e-5)
+    assert check_codes(index)
+
+
+def check_codes(index):
+    rows = index._bank.documents.memories.rows()
+    return np.isfinite(index._bank.codes_of(rows)).all()
 
 
 def test_repair_keeps_sound_codes_and_says_which_are_lost(fitted, planted, tmp_path):

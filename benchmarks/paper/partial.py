@@ -84,6 +84,7 @@ class PartialJoint(JointObjective):
     ) -> None:
         super().__init__(experience, associations, window, config, generator, codes=codes)
         self._partial, self._part, self.coverage = partial, part, len(part) / len(associations)
+        self.learnt = part  # codes do not begin with what is kept from the training
         anchors = np.ones(len(associations.indptr) - 1, bool) if partial.anchors is None else partial.anchors
         self._anchors = anchors
 
