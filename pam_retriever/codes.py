@@ -140,7 +140,8 @@ class CodeBook:
         gradient = codes.grad.cpu().numpy()
         self.moments[rows] = FORGETS * self.moments[rows] + (1 - FORGETS) * np.square(gradient).mean(axis=1)
         moved = self.values[rows] - SPEED * learning_rate * gradient / (np.sqrt(self.moments[rows])[:, None] + 1e-12)
-        self.values[rows] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # of a loss that diverged, which the training tells
+            self.values[rows] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
 
     def forget(self, rows: Int64 | Bools) -> None:
         """Takes the codes of memories away."""
