@@ -127,7 +127,7 @@ def weighted(channels: Channels, looks: Float32, cues: Float32, predicted: Float
 
 
 def features(cues: Float32, keys: Float32, dim: int) -> Float32:
-    """The five channels of every memory for every cue, both given by their keys; (Q, N, 5)."""
-    q, f, code = np.split(cues, [dim, 2 * dim], axis=1)
-    p, of, its_code = np.split(keys, [dim, 2 * dim], axis=1)
-    return np.stack([q @ p.T, f @ p.T, q @ of.T, f @ of.T, code @ its_code.T], axis=2)
+    """All channels but the codes' of every memory for every cue, both given by their keys; (Q, N, 4)."""
+    q, f, _ = np.split(cues, [dim, 2 * dim], axis=1)
+    p, of, _ = np.split(keys, [dim, 2 * dim], axis=1)
+    return np.stack([q @ p.T, f @ p.T, q @ of.T, f @ of.T], axis=2)

@@ -132,7 +132,7 @@ class JointObjective:
 
     def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
         place = states.device
-        rows, columns, entry = within(self.associations, batch, self._lookup)
+        pairs = within(self.associations, batch, self._lookup)
 
         def tensor(array: Bools | Int64 | Float32) -> Tensor:
             return torch.from_numpy(array).to(place)
@@ -141,25 +141,23 @@ class JointObjective:
         own = np.flatnonzero(~self.targets_only[batch[seen]])  # (A,) the cues among them
         x = states[tensor(batch[seen])]  # (B, d)
         f = model.associate(x[tensor(own)], self._noise)  # (A, d)
-        one, other = _renumbered(seen[own], len(batch))[rows], _renumbered(seen, len(batch))[columns]
-        kept = (one >= 0) & (other >= 0)
+        rows, columns, entry = _between(seen[own], seen, pairs, len(batch))
         loss = multi_positive_info_nce(
             model.score(f, x, temperature),  # (A, B)
-            tensor(one[kept]),
-            tensor(other[kept]),
-            tensor(self.associations.weights[entry[kept]]),
+            tensor(rows),
+            tensor(columns),
+            tensor(self.associations.weights[entry]),
             self.bank_size,
             tensor(own),
         )
         if self._codes is not None:
             coded = np.flatnonzero(~self.uncoded[batch])
-            one, other = (_renumbered(coded, len(batch))[side] for side in (rows, columns))
-            kept = (one >= 0) & (other >= 0)
+            rows, columns, entry = _between(coded, coded, pairs, len(batch))
             code = self._codes.ask(self._rows[batch[coded]], place)  # (C, code)
-            salience = self.associations.salience[entry[kept]]
+            salience = self.associations.salience[entry]
             logits = (code / self._codes.temperature) @ code.T
             loss = loss + multi_positive_info_nce(
-                logits, tensor(one[kept]), tensor(other[kept]), tensor(salience), self.bank_size
+                logits, tensor(rows), tensor(columns), tensor(salience), self.bank_size
             )
         return loss
 
@@ -191,11 +189,16 @@ def choose_objective(
     return InfoNCEObjective(associations, config, random)
 
 
-def _renumbered(chosen: Int64, count: int) -> Int64:
-    """(count,) the place among the ``chosen`` of each number that is, -1 for the others."""
-    place = np.full(count, -1, np.int64)
-    place[chosen] = np.arange(len(chosen))
-    return place
+def _between(cues: Int64, memories: Int64, pairs: tuple[Int64, Int64, Int64], count: int) -> tuple[Int64, Int64, Int64]:
+    """Those ``pairs`` that ``within`` found among ``count`` members that lead from ``cues`` to ``memories``.
+
+    As places in these two, and among the associations.
+    """
+    cue, memory = np.full((2, count), -1, np.int64)
+    cue[cues], memory[memories] = np.arange(len(cues)), np.arange(len(memories))
+    rows, columns, entry = pairs
+    kept = (cue[rows] >= 0) & (memory[columns] >= 0)
+    return cue[rows[kept]], memory[columns[kept]], entry[kept]
 
 
 def _segments(experience: Experience, length: int, window: int) -> Int64:

@@ -35,7 +35,7 @@ from pam_retriever.training import (
     new_model,
     uses_bfloat16,
 )
-from pam_retriever.types import FitReport, Int64, Trust
+from pam_retriever.types import FitReport, Trust
 
 CHECKPOINT_EVERY = 30.0  # seconds, at the end of a part
 CHECKPOINT_SHARE = 20  # times as long as it takes to write one: it has all codes
@@ -125,7 +125,7 @@ class _Training:
         self._half = uses_bfloat16(config, self._place)
         generator = torch.Generator().manual_seed(seed)
         model = new_model(dim, config, generator) if start is None else widen(start, config.hidden, generator)
-        self._blocks, self._part = self._schedule[0][1], self._read(self._schedule[0][1])
+        self._blocks, self._part = self._schedule[0][1], source.read(self._schedule[0][1])
         self._first = self._part
         if start is None and config.whiten:
             model.fit_whitening(torch.tensor(self._first.vectors))
@@ -155,9 +155,6 @@ class _Training:
             "last trajectory": source.last_number,
             "parts": len(self._schedule),
         }
-
-    def _read(self, blocks: Int64) -> Part:
-        return self._source.read(blocks)
 
     def _objective(self, part: Part) -> JointObjective:
         associations = associate(part.experience, len(part.rows), self._window)
@@ -202,7 +199,7 @@ class _Training:
         state, loop = self._state, self._loop
         at, blocks = self._schedule[state.part]
         if not np.array_equal(blocks, self._blocks):
-            self._blocks, self._part = blocks, self._read(blocks)
+            self._blocks, self._part = blocks, self._source.read(blocks)
             loop.objective = self._objective(self._part)
             loop.states = torch.tensor(self._part.vectors).to(self._place)
         objective = loop.objective

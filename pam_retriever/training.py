@@ -93,7 +93,7 @@ def train(
         model.fit_whitening(states)
     model, states = model.to(place), states.to(place)
     noise = torch.Generator(place).manual_seed(seed)
-    book = new_codes(len(vectors), config) if codes is None else CodeBook(codes.copy())
+    book = CodeBook(np.zeros((len(vectors), model.config.code), np.float32) if codes is None else codes.copy())
     objective = make_objective(experience, weighed, window, config, noise, random, fresh, book if book.length else None)
     book.begin(np.arange(len(vectors)), vectors, objective.learnt, seed)
     joint = objective if isinstance(objective, JointObjective) else None
@@ -104,25 +104,22 @@ def train(
     loop = Loop(model, objective, config, states, time_budget, half, book)
     loop.run(random, progress, lambda: kept.release(model, vectors))
     model = model.cpu().eval()
-    return (
-        model,
-        book.values,
-        FitReport(
-            losses=tuple(loop.losses),
-            steps=loop.step,
-            seconds=loop.seconds,
-            device=str(place),
-            precision="bfloat16" if half else "float32",
-            memories=len(np.unique(experience.states)),
-            trajectories=len(np.unique(experience.trajectory)),
-            associations=len(associations),
-            coverage=objective.coverage,
-            parameters=sum(p.numel() for p in model.parameters()),
-            config=asdict(config),
-            stopped_by="passes" if loop.finished else "time_budget",
-            trust=kept.trust(model, vectors),
-        ),
+    report = FitReport(
+        losses=tuple(loop.losses),
+        steps=loop.step,
+        seconds=loop.seconds,
+        device=str(place),
+        precision="bfloat16" if half else "float32",
+        memories=len(np.unique(experience.states)),
+        trajectories=len(np.unique(experience.trajectory)),
+        associations=len(associations),
+        coverage=objective.coverage,
+        parameters=sum(p.numel() for p in model.parameters()),
+        config=asdict(config),
+        stopped_by="passes" if loop.finished else "time_budget",
+        trust=kept.trust(model, vectors),
     )
+    return model, book.values, report
 
 
 class Loop:
@@ -289,11 +286,6 @@ def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predic
     assert config.hidden
     code = config.code if config.objective == "joint" else 0
     return Predictor(PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code), generator)
-
-
-def new_codes(memories: int, config: FitConfig) -> CodeBook:
-    """Room for the codes that the configuration asks for; of length 0 where it asks for none."""
-    return CodeBook(np.zeros((memories, config.code if config.objective == "joint" else 0), np.float32))
 
 
 @torch.inference_mode()

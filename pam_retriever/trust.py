@@ -31,7 +31,6 @@ SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
 LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05
 NAMED, SHARPENED = 16, 4  # so many of the memories that the channels name pass their links on, by share ** 4
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # of a channel
-PREDICTED = len(CHANNELS) - 1  # channels, all but the last
 CANDIDATES = 64  # the best of each cue, on which confidence is calibrated; the others are background
 
 
@@ -91,7 +90,7 @@ def fit_regime(
     met = [associations.indices[span] for span in spans]
     sample = random.permutation(np.flatnonzero(targets))[:SAMPLE_MEMORIES]
     sample = np.unique(np.concatenate([sample, *met]))
-    x = torch.from_numpy(features(keys(cues), keys(sample), vectors.shape[1])[:, :, :PREDICTED])  # (Q, N, 4)
+    x = torch.from_numpy(features(keys(cues), keys(sample), vectors.shape[1]))  # (Q, N, 4)
     place = np.searchsorted(sample, cues)
     inside = np.flatnonzero(np.take(sample, place, mode="clip") == cues)
     own = torch.zeros(x.shape[:2], dtype=torch.bool)
