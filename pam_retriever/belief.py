@@ -12,6 +12,9 @@ so small that nothing unexperienced can pass anything experienced, unless ``fami
 chance. A memory that was never experienced
 cannot have links, and nothing was learnt of it as a cue: for it, missing links are no evidence, and its share
 is what similarity and forward alone give it.
+
+A share is of all that a filter leaves: with one for a user, the memories of others take none. It is the same however
+many hits are asked for: the odds of the best 64 are added up, and those beyond count by what ``fit`` found there.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from pam_retriever.selection import holds
 from pam_retriever.trust import LOOK_ALIKE_TEMPERATURE, LOOK_ALIKES, NAMED, SHARPENED, channels_of, confidence
 from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
 
-POOL = 64  # how many memories the channels name, and at least four a hit
+BEST = 64  # how many memories' odds are added up; what is beyond them counts by the background
+POOLED = 4  # candidates for each hit
 FAN_OUT = 64  # so many links of a memory that is no more than a hint are followed
 UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/training.md)
 EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
@@ -62,6 +66,26 @@ class Knowledge:
     trust: Trust
 
 
+@dataclass(frozen=True)
+class Odds:
+    """What turns the log odds of memories for Q queries into shares of all there is to choose from.
+
+    Attributes:
+        peak: (Q,) the log odds of the best memory.
+        mass: (Q,) the odds of all of them together, in units of the best one's.
+    """
+
+    peak: Float32
+    mass: Float32
+
+    def shares(self, scores: Float32, query: Int64) -> Float32:
+        """(E,) the shares of memories with these log odds (E,), each for a query."""
+        # above the peak only where an approximate search missed it
+        odds = np.exp(np.minimum(scores - self.peak[query], 0))
+        share: Float32 = np.minimum(odds / self.mass[query], 1).astype(np.float32)
+        return share
+
+
 def believe(
     known: Cues, plain: Cues, knowledge: Knowledge, k: int | None, allowed: Int64 | None, min_score: float | None
 ) -> list[Found]:
@@ -78,40 +102,56 @@ def believe(
     trust, backend = knowledge.trust, knowledge.associative
     t = _recognised(known, knowledge.links)  # (Q,)
     queries = t[:, None] * _query(known, trust.learnt) + (1 - t[:, None]) * _query(plain, trust.unlearnt)
-    pool = min(max(POOL, 4 * (k or len(backend))), len(backend))
-    scores, rows = backend.search(queries, pool, allowed)
-    valid = (rows >= 0) & (rows != known.own[:, None])
-    scores = np.where(valid, scores, -np.inf)
-    peak = scores.max(axis=1, initial=-1e30)
     outside = t * trust.learnt.background[0] + (1 - t) * trust.unlearnt.background[0]  # (Q,)
-    others = (len(backend) if allowed is None else len(allowed)) - pool  # an engine counts what a filter leaves
-    scale = _mass(scores, peak, outside, others)
-    learned = np.exp(scores - peak[:, None]) / np.maximum(scale, 1e-30)[:, None]
-
-    asking = np.broadcast_to(np.arange(len(t))[:, None], rows.shape)
+    pool = min(max(BEST, POOLED * (k or len(backend))), len(backend))
+    odds, named = _share_out(backend, queries, known.own, outside, pool, allowed)
     parts = [
-        (asking[valid], rows[valid], learned[valid]),
+        named,
         _exact_links(known, knowledge),
-        *_hints(plain, rows, np.where(valid, learned, 0), t, knowledge),
-        _by_appearance(known, plain, t, knowledge, pool, others, allowed),
+        *_hints(plain, named, t, knowledge),
+        _by_appearance(known, plain, t, knowledge, pool, allowed),
     ]
     query, row, values = _gather_by_pair(parts, known.own, allowed)
 
     missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among what the channels name
     late = _products(queries, query[missing], backend, row[missing])
-    late = np.exp(np.minimum(late - peak[query[missing]], 0))  # above only where an approximate search missed it
-    values[missing, 0] = np.minimum(late / np.maximum(scale[query[missing]], 1e-30), 1)
+    values[missing, 0] = odds.shares(late, query[missing])
     share, sureness = _weigh(query, values, knowledge.links.experienced(row), t, knowledge)
 
     order = np.lexsort((-share, query))
-    place = np.arange(len(order)) - np.searchsorted(query[order], query[order])  # within the query
-    kept = order if k is None else order[place < k]
+    kept = order if k is None else order[_places(query[order]) < k]
     if min_score is not None:
         kept = kept[share[kept] >= min_score]
     similarity = _products(known.looks, query[kept], knowledge.similar, row[kept])
     ends = np.searchsorted(query[kept], np.arange(1, len(t)))
     columns = row[kept], share[kept], similarity, values[kept, 0], np.ones(len(kept), np.int64), sureness[kept]
     return [Found(*of_one) for of_one in zip(*(np.split(column, ends) for column in columns), strict=True)]
+
+
+def _share_out(
+    backend: Backend, queries: Float32, own: Int64, outside: Float32, pool: int, allowed: Int64 | None
+) -> tuple[Odds, Part]:
+    """The odds of queries (Q, width), and the shares of the ``pool`` best, query by query, best first.
+
+    Args:
+        backend: what to ask.
+        queries: whose products with keys are log odds.
+        own: (Q,) rows that are no answer to themselves.
+        outside: (Q,) log odds of memories that are not among the best.
+        pool: how many, at least 64 if there are so many.
+        allowed: sorted rows to choose from; None for all.
+    """
+    scores, rows = backend.search(queries, pool, allowed)
+    scores = np.where((rows >= 0) & (rows != own[:, None]), scores, -np.inf)
+    best = scores[:, :BEST]  # as many whatever the pool, or a share would depend on it
+    peak = best.max(axis=1, initial=-1e30)
+    lowest = np.where(np.isfinite(best), best, peak[:, None]).min(axis=1, initial=np.inf)
+    beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
+    count = len(backend) if allowed is None else len(allowed)  # an engine counts what a filter leaves
+    mass = np.exp(best - peak[:, None]).sum(axis=1) + np.float32(max(count - BEST, 0)) * beyond
+    odds = Odds(peak, np.maximum(mass, 1e-30))
+    query, place = np.nonzero(np.isfinite(scores))
+    return odds, (query, rows[query, place], odds.shares(scores[query, place], query))
 
 
 def _products(queries: Float32, query: Int64, backend: Backend, row: Int64) -> Float32:
@@ -170,10 +210,10 @@ def _exact_links(cues: Cues, knowledge: Knowledge) -> Part:
     return query[owner], linked, strength * weight[owner]
 
 
-def _hints(plain: Cues, rows: Int64, learned: Float32, t: Float32, knowledge: Knowledge) -> list[Part]:
+def _hints(plain: Cues, named: Part, t: Float32, knowledge: Knowledge) -> list[Part]:
     """For cues that are not surely known: links of look-alikes, links of what the channels name, and looks."""
-    new = len(knowledge.similar) > knowledge.links.memories
-    asking = np.flatnonzero(t < 1) if not new else np.arange(len(t))
+    unsure = (t < 1) | (len(knowledge.similar) > knowledge.links.memories)  # of something that has no links
+    asking = np.flatnonzero(unsure)
     if not len(asking):
         return [NOTHING] * 3
     cosine, alike = knowledge.similar.search(plain.looks[asking], LOOKED_AT)
@@ -183,19 +223,29 @@ def _hints(plain: Cues, rows: Int64, learned: Float32, t: Float32, knowledge: Kn
     at, place = np.nonzero(looks > LEAST)
     usable = other & knowledge.links.experienced(alike)
     usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
-    named, mass = rows[asking, :NAMED], learned[asking, :NAMED] ** SHARPENED
+    by, near = np.nonzero(usable)
+    query, row, share = named
+    first = _places(query) < NAMED
+    first &= unsure[query] & knowledge.links.experienced(row)
     return [
-        _step(asking, alike, np.where(usable, kernel, 0), knowledge),
-        _step(asking, named, np.where(knowledge.links.experienced(named), mass, 0), knowledge),
+        _step((asking[by], alike[by, near], kernel[by, near]), knowledge),
+        _step((query[first], row[first], share[first] ** SHARPENED), knowledge),
         (asking[at], alike[at, place], looks[at, place]),
     ]
 
 
-def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> Part:
-    """Spreads the mass (Q, n) of ``seeds`` (Q, n) along their strongest links."""
-    mass = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-30)
-    at, place = np.nonzero(mass > LEAST)
-    distinct, seed = np.unique(seeds[at, place], return_inverse=True)
+def _places(query: Int64) -> Int64:
+    """(E,) how many entries of the same query come before each; ``query`` never falls."""
+    return np.arange(len(query)) - np.searchsorted(query, query)
+
+
+def _step(seeds: Part, knowledge: Knowledge) -> Part:
+    """Spreads the mass of seeds along their strongest links."""
+    query, row, mass = seeds
+    mass = (mass / np.maximum(np.bincount(query, mass), 1e-30)[query]).astype(np.float32)
+    enough = mass > LEAST
+    query, mass = query[enough], mass[enough]
+    distinct, seed = np.unique(row[enough], return_inverse=True)
     owner, linked, strength = knowledge.links.of(distinct, knowledge.window, knowledge.trust.familiarity)
     total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if nothing salient was met
     strength = (strength / total[owner]).astype(np.float32)
@@ -203,12 +253,12 @@ def _step(asking: Int64, seeds: Int64, mass: Float32, knowledge: Knowledge) -> P
     start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
     count = np.minimum(np.diff(start), FAN_OUT)[seed]
     entry = concatenated(start[seed], count)
-    spread = np.repeat(mass[at, place], count) * strength[order][entry]
-    return np.repeat(asking[at], count), linked[order][entry], spread.astype(np.float32)
+    spread = np.repeat(mass, count) * strength[order][entry]
+    return np.repeat(query, count), linked[order][entry], spread.astype(np.float32)
 
 
 def _by_appearance(
-    known: Cues, plain: Cues, t: Float32, knowledge: Knowledge, pool: int, others: int, allowed: Int64 | None
+    known: Cues, plain: Cues, t: Float32, knowledge: Knowledge, pool: int, allowed: Int64 | None
 ) -> Part:
     """The shares of memories that were never experienced, of which only p itself says something."""
     trust, similar = knowledge.trust, knowledge.similar
@@ -221,21 +271,9 @@ def _by_appearance(
         similarity, forward = regime.appearance
         queries += sure[:, None] * (similarity * cues.looks + forward * cues.predicted[:, :dim])
         outside += sure * regime.background[1]
-    scores, rows = similar.search(queries, pool, allowed)
-    scores = np.where((rows >= 0) & (rows != known.own[:, None]), scores, -np.inf)
-    peak = scores.max(axis=1, initial=-1e30)
-    shares = np.exp(scores - peak[:, None])
-    shares /= np.maximum(_mass(scores, peak, outside, others), 1e-30)[:, None]
-    at, place = np.nonzero((shares > 0) & ~knowledge.links.experienced(rows))
-    return at, rows[at, place], shares[at, place]
-
-
-def _mass(scores: Float32, peak: Float32, outside: Float32, others: int) -> Float32:
-    """(Q,) the odds of the whole bank in units of the best one's: of the pool (Q, n), and of ``others`` beyond it."""
-    lowest = np.where(np.isfinite(scores), scores, peak[:, None]).min(axis=1, initial=np.inf)
-    beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
-    mass: Float32 = np.exp(scores - peak[:, None]).sum(axis=1) + np.float32(max(others, 0)) * beyond
-    return mass
+    _, (query, row, share) = _share_out(similar, queries, known.own, outside, pool, allowed)
+    new = ~knowledge.links.experienced(row)
+    return query[new], row[new], share[new]
 
 
 def _gather_by_pair(parts: list[Part], own: Int64, allowed: Int64 | None) -> tuple[Int64, Int64, Float32]:
