@@ -83,7 +83,7 @@ class CodeBook:
         self.values = values
         self.moments = np.zeros(len(values), np.float32)
         self.temperature = 1.0
-        self._asked: tuple[Int64, Tensor] | None = None
+        self._asked: tuple[Int64, Tensor, Bools] | None = None
 
     @property
     def length(self) -> int:
@@ -124,10 +124,10 @@ class CodeBook:
         context = looks + F.embedding_bag(others, torch.from_numpy(looks), first, mode="sum").numpy()
         self.values[rows[new]] = unit(context[new])
 
-    def ask(self, rows: Int64, place: torch.device) -> Tensor:
-        """The codes of distinct ``rows`` for a loss, (B, code); ``learn`` moves them along its gradient."""
+    def ask(self, rows: Int64, settled: Bools, place: torch.device) -> Tensor:
+        """The codes of distinct ``rows`` for a loss, (B, code); ``learn`` moves those that are not ``settled``."""
         codes = torch.from_numpy(self.values[rows]).to(place).requires_grad_()
-        self._asked = rows, codes
+        self._asked = rows, codes, ~settled
         return F.normalize(codes, dim=-1)
 
     @torch.no_grad()
@@ -135,9 +135,9 @@ class CodeBook:
         """One step of the rows that were asked for last, after their loss was differentiated."""
         if self._asked is None:
             return
-        (rows, codes), self._asked = self._asked, None
+        (rows, codes, moves), self._asked = self._asked, None
         assert codes.grad is not None
-        gradient = codes.grad.cpu().numpy()
+        rows, gradient = rows[moves], codes.grad.cpu().numpy()[moves]
         self.moments[rows] = FORGETS * self.moments[rows] + (1 - FORGETS) * np.square(gradient).mean(axis=1)
         moved = self.values[rows] - SPEED * learning_rate * gradient / (np.sqrt(self.moments[rows])[:, None] + 1e-12)
         with np.errstate(invalid="ignore"):  # of a loss that diverged, which the training tells

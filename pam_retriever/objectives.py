@@ -84,6 +84,8 @@ class JointObjective:
         targets_only: (M,) memories that are what others predict, and never a cue themselves.
         hidden: (M,) memories of which f learns nothing.
         uncoded: (M,) memories whose code is not learnt.
+        settled: (M,) memories whose code stays, because nothing new was experienced with them: those around it are
+            learnt to fit it, so that what is rehearsed now and then is not moved by every increment.
         bank_size: how many memories the batches stand for; M unless they are a part of the bank.
         associations: of the experience.
     """
@@ -111,6 +113,9 @@ class JointObjective:
         self.targets_only = np.zeros(memories, bool)
         self.hidden = np.zeros(memories, bool)
         self.uncoded = np.diff(associations.indptr) == 0
+        self.settled = np.zeros(memories, bool)
+        if fresh is not None:
+            self.settle(fresh)
         self._codes, self._rows = codes, np.arange(memories) if rows is None else rows
         self._segments = _segments(experience, max(config.batch_size // 10, window), window)
         self._fresh = np.ones(len(self._segments), bool) if fresh is None else fresh[self._segments[:, 0]]
@@ -118,6 +123,11 @@ class JointObjective:
         learnt = lengths[self._fresh].sum()
         rehearsed = min(learnt, lengths[~self._fresh].sum())
         self.steps = int(np.ceil((learnt + rehearsed) / config.batch_size))
+
+    def settle(self, fresh: Bools) -> None:
+        """Leaves the codes of memories as they are that are in none of the ``fresh`` steps (S,)."""
+        self.settled[:] = True
+        self.settled[self._experience.states[fresh]] = False
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         fresh, others = self._segments[self._fresh], random.permutation(self._segments[~self._fresh])
@@ -153,7 +163,7 @@ class JointObjective:
         if self._codes is not None:
             coded = np.flatnonzero(~self.uncoded[batch])
             rows, columns, entry = _between(coded, coded, pairs, len(batch))
-            code = self._codes.ask(self._rows[batch[coded]], place)  # (C, code)
+            code = self._codes.ask(self._rows[batch[coded]], self.settled[batch[coded]], place)  # (C, code)
             salience = self.associations.salience[entry]
             logits = (code / self._codes.temperature) @ code.T
             loss = loss + multi_positive_info_nce(

@@ -22,11 +22,13 @@ class Part:
         rows: (m,) the memories in it, sorted.
         vectors: (m, d) of them.
         experience: whose states are indices into both.
+        fresh: (S,) which of its steps are new.
     """
 
     rows: Int64
     vectors: Float32
     experience: Experience
+    fresh: Bools
 
 
 class StoredExperience:
@@ -57,6 +59,7 @@ class StoredExperience:
             self.experienced = documents.trajectories.memories()
             self.last_number = documents.trajectories.last_number()
         self.trajectories = len(numbers)
+        self._learnt_to = learnt_to
         old = numbers <= learnt_to
         starts = _block_starts(lengths, old, size)
         last = np.append(starts[1:], len(numbers))[: len(starts)] - 1
@@ -83,7 +86,8 @@ class StoredExperience:
             stored, vectors = self._documents.memories.vectors_of(np.unique(rows), self._dim)
         kept = np.isin(rows, stored)  # a memory may be deleted meanwhile
         states = np.searchsorted(stored, rows[kept])
-        return Part(stored, vectors, Experience(states, trajectory[kept], position[kept], salience[kept]))
+        steps = Experience(states, trajectory[kept], position[kept], salience[kept])
+        return Part(stored, vectors, steps, steps.trajectory > self._learnt_to)
 
 
 def _block_starts(lengths: Int64, old: Bools, size: int) -> Int64:

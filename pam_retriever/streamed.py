@@ -167,6 +167,7 @@ class _Training:
             part.experience, weighed, self._window, self._config, noise, codes=codes, rows=part.rows
         )
         objective.bank_size = self._source.bank
+        objective.settle(part.fresh)
         return objective
 
     def run(self, progress: bool | None) -> tuple[Predictor, FitReport]:

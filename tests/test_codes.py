@@ -75,6 +75,17 @@ def test_learning_more_leaves_the_old_codes_useful(planted):
         assert {hit.id for hit in hits[: len(known)]} == known
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_is_learnt_later_moves_no_code_of_a_memory_without_new_experience(planted, streamed):
+    index = new_index(planted)
+    index.fit(planted.outings[:10], window=WINDOW, config=TINY, progress=False)
+    before = {id: code_of(index, id) for id in planted.ids[:100]}
+    later = [*planted.outings[10:], ["m003", "m150"]]
+    index.fit(iter(later) if streamed else later, window=WINDOW, config=TINY, progress=False)
+    assert {id for id in before if not np.array_equal(code_of(index, id), before[id])} == {"m003"}
+    assert all(code_of(index, id).any() for id in planted.ids)
+
+
 def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
     looks = np.eye(2, 3, dtype=np.float32)
     predicted = np.concatenate([looks[::-1], [[1, 0], [0, 0]]], axis=1, dtype=np.float32)  # the second has no code
@@ -92,7 +103,7 @@ def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
     values, rows, moments = book.values.copy(), np.array([1, 4]), np.zeros(2)
     target = torch.from_numpy(random.standard_normal((2, 4)).astype(np.float32))
     for rate in (1e-3, 3e-3):
-        codes = book.ask(rows, torch.device("cpu"))
+        codes = book.ask(rows, np.zeros(2, bool), torch.device("cpu"))
         (codes * target).sum().backward()
         book.learn(rate)
         old = values[rows].astype(np.float64)
