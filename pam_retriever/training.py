@@ -278,7 +278,8 @@ class Kept:
         def keys(places: Int64) -> Float32:
             return make_keys(vectors[places], predict(model, vectors[places]))
 
-        return fit_regime(vectors, keys, self._associations, cues, asked, self._random)
+        bank = len(vectors) if self._objective is None else self._objective.bank_size
+        return fit_regime(vectors, keys, self._associations, cues, asked, bank, self._random)
 
 
 def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:

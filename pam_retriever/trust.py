@@ -69,6 +69,7 @@ def fit_regime(
     associations: Associations,
     cues: Int64,
     targets: Bools,
+    memories: int,
     random: np.random.Generator,
 ) -> Regime:
     """Fits one regime.
@@ -79,6 +80,7 @@ def fit_regime(
         associations: who was experienced with whom.
         cues: (Q,) memories with associates, to fit on; at most 200 are used.
         targets: (M,) the memories that have association vectors worth asking.
+        memories: how many there are in the bank, of which these are some or all.
         random: for the sample.
 
     Returns:
@@ -93,36 +95,51 @@ def fit_regime(
     x = torch.from_numpy(features(keys(cues), keys(sample), vectors.shape[1]))  # (Q, N, 4)
     place = np.searchsorted(sample, cues)
     inside = np.flatnonzero(np.take(sample, place, mode="clip") == cues)
-    own = torch.zeros(x.shape[:2], dtype=torch.bool)
-    own[torch.from_numpy(inside), torch.from_numpy(place[inside])] = True
     label = torch.zeros(x.shape[:2])
     for at, span in enumerate(spans):
         strength = associations.weights[span]
         label[at, torch.from_numpy(np.searchsorted(sample, met[at]))] = torch.from_numpy(strength / strength.sum())
-    weights = conditional_logit(x, label, own)
-    logits = (x @ weights).masked_fill(own, -torch.inf)
-    shares = torch.softmax(logits, dim=1).numpy()
-    looks = torch.softmax((x[:, :, 0] / LOOK_ALIKE_TEMPERATURE).masked_fill(own, -torch.inf), dim=1).numpy()
+    happened = label.numpy() > 0
+    # all associates of a cue are in the sample, and some of the others: each of these stands for several
+    others = np.maximum(len(sample) - happened.sum(axis=1, keepdims=True) - 1, 1)
+    stands_for = np.maximum((memories - len(sample)) / others + 1, 1)
+    times = torch.from_numpy(np.where(happened, 1, stands_for).astype(np.float32))  # (Q, N)
+    times[torch.from_numpy(inside), torch.from_numpy(place[inside])] = 0  # no cue is an answer to itself
+    weights = conditional_logit(x, label, times)
+    logits = x @ weights
+    shares = torch.exp(log_shares(logits, times)).numpy()
+    looks = torch.exp(log_shares(x[:, :, 0] / LOOK_ALIKE_TEMPERATURE, times)).numpy()
     alike, named = _walks(vectors, associations, cues, sample, targets, shares)
     parts = np.stack([shares, alike, named, looks])  # (4, Q, N)
-    happened = label.numpy() > 0
     mixture = _interpolate(parts[:, happened], label.numpy()[happened])
     mixed = np.tensordot(mixture, parts, axes=1)
     best = np.argpartition(-mixed, min(CANDIDATES, mixed.shape[1] - 1), axis=1)[:, :CANDIDATES]
-    calibration = _logistic(np.take_along_axis(mixed, best, axis=1), np.take_along_axis(happened, best, axis=1))
-    appearance = conditional_logit(x[:, :, :2], label, own)
+    calibration = _logistic(*(np.take_along_axis(of, best, axis=1) for of in (mixed, happened, times.numpy())))
+    appearance = conditional_logit(x[:, :, :2], label, times)
     similarity, forward = appearance.tolist()
     return Regime(
         (*weights.tolist(), 0.0),
         (float(mixture[0]), float(mixture[1]), float(mixture[2]), float(mixture[3])),
         calibration,
         (similarity, forward),
-        (_background(logits), _background((x[:, :, :2] @ appearance).masked_fill(own, -torch.inf))),
+        (_background(logits, times), _background(x[:, :, :2] @ appearance, times)),
     )
 
 
-def conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
-    """Weights > 0 under which what happened is likeliest; x is (Q, N, channels), label (Q, N) adds up to 1 a cue."""
+def log_shares(logits: Tensor, times: Tensor) -> Tensor:
+    """The logarithm of the share of each (Q, N), where each stands for so many ``times`` (Q, N); -inf for 0 times."""
+    whole = (logits + times.log()).logsumexp(1, keepdim=True)
+    return (logits - whole).masked_fill(times == 0, -torch.inf)
+
+
+def conditional_logit(x: Tensor, label: Tensor, times: Tensor) -> Tensor:
+    """Weights > 0 under which what happened is likeliest.
+
+    Args:
+        x: (Q, N, channels).
+        label: (Q, N) adds up to 1 a cue.
+        times: (Q, N) as in ``log_shares``.
+    """
     raw = torch.full((x.shape[2],), 2.0, requires_grad=True)
 
     def weights() -> Tensor:  # bounded, or a step along what hardly differs from memory to memory overflows
@@ -132,9 +149,9 @@ def conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        shares = torch.log_softmax((x @ weights()).masked_fill(own, -1e30), dim=1)
+        shares = log_shares(x @ weights(), times).masked_fill(label == 0, 0)
         # weights that the sample says nothing of stay small
-        value = -(label * shares.masked_fill(own, 0)).sum(1).mean() + 1e-6 * weights().square().mean()
+        value = -(label * shares).sum(1).mean() + 1e-6 * weights().square().mean()
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
@@ -142,8 +159,9 @@ def conditional_logit(x: Tensor, label: Tensor, own: Tensor) -> Tensor:
     return weights().detach().clamp_min(LEAST_WEIGHT)
 
 
-def _background(logits: Tensor) -> float:
-    """The logarithm of the mean odds beyond the best of each cue, averaged over the cues; ``logits`` is (Q, N)."""
+def _background(logits: Tensor, times: Tensor) -> float:
+    """The logarithm of the mean odds beyond the best of each cue, averaged over the cues; both are (Q, N)."""
+    logits = logits.masked_fill(times == 0, -torch.inf)
     others = logits.topk(max(logits.shape[1] - CANDIDATES, 1), dim=1, largest=False).values
     level = others.logsumexp(1) - math.log(others.shape[1])
     return float(level.clamp_min(-50).mean())  # -inf where a cue is all there is
@@ -195,15 +213,17 @@ def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
     return weights.astype(np.float32)
 
 
-def _logistic(shares: Float32, label: Bools) -> tuple[float, float]:
-    """Slope and intercept of a logistic regression of the label on log share."""
+def _logistic(shares: Float32, label: Bools, times: Float32) -> tuple[float, float]:
+    """Slope and intercept of a logistic regression of the label on log share, where each counts so many ``times``."""
     x, y = torch.from_numpy(np.log(shares + 1e-12)).double(), torch.from_numpy(label).double()
     line = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([line], max_iter=50, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        value = torch.nn.functional.binary_cross_entropy_with_logits(line[0] * x + line[1], y)
+        value = torch.nn.functional.binary_cross_entropy_with_logits(
+            line[0] * x + line[1], y, torch.from_numpy(times / times.sum() * times.size)
+        )
         value = value + 1e-4 * line.square().sum()
         value.backward()  # type: ignore[no-untyped-call]
         return value

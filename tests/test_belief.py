@@ -85,11 +85,11 @@ def test_trust_goes_to_the_channel_that_tells(planted):
     outing = np.pad(code, ((0, 0), (0, DIM - 2)))
     cues, every = np.arange(200), np.ones(200, bool)
     keys = np.concatenate([outing, noise, code], axis=1)
-    told = fit_regime(outing, keys.__getitem__, graph, cues, every, random)
+    told = fit_regime(outing, keys.__getitem__, graph, cues, every, 200, random)
     assert np.argmax(told.weights) == 0
     beside = looks[np.minimum(np.arange(200) + 1, 199)]  # each predicts the next
     keys = np.concatenate([looks, beside, code], axis=1)
-    told = fit_regime(looks, keys.__getitem__, graph, cues, every, random)
+    told = fit_regime(looks, keys.__getitem__, graph, cues, every, 200, random)
     assert {int(np.argmax(told.weights))} <= {1, 2, 3}
     assert told.weights[4] == 0  # codes are for those who ask for them
     assert sum(told.mixture) == pytest.approx(1)
@@ -140,7 +140,7 @@ def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
     x = torch.from_numpy((1 + apart * random.standard_normal((20, 60, 3))).astype(np.float32))
     x[:, :, 2] = torch.from_numpy(random.standard_normal((20, 60)).astype(np.float32))
     label = torch.zeros(20, 60).scatter_(1, x[:, :, 0].topk(4, dim=1).indices, 0.25)
-    weights = conditional_logit(x, label, own=torch.zeros(20, 60, dtype=torch.bool)).numpy()
+    weights = conditional_logit(x, label, times=torch.ones(20, 60)).numpy()
     assert (weights >= 0.999e-3).all()
     assert (weights <= 200.1).all()
     assert np.argmax(weights) == 0
