@@ -109,7 +109,7 @@ def fit_regime(
     logits = x @ weights
     shares = torch.exp(log_shares(logits, times)).numpy()
     looks = torch.exp(log_shares(x[:, :, 0] / LOOK_ALIKE_TEMPERATURE, times)).numpy()
-    alike, named = _walks(vectors, associations, cues, sample, targets, shares)
+    alike, named = _walks(vectors, associations, cues, sample, targets, shares, times.numpy())
     parts = np.stack([shares, alike, named, looks])  # (4, Q, N)
     mixture = _interpolate(parts[:, happened], label.numpy()[happened])
     mixed = np.tensordot(mixture, parts, axes=1)
@@ -168,7 +168,13 @@ def _background(logits: Tensor, times: Tensor) -> float:
 
 
 def _walks(
-    vectors: Float32, associations: Associations, cues: Int64, sample: Int64, targets: Bools, shares: Float32
+    vectors: Float32,
+    associations: Associations,
+    cues: Int64,
+    sample: Int64,
+    targets: Bools,
+    shares: Float32,
+    times: Float32,
 ) -> tuple[Float32, Float32]:
     """One step along the links, (Q, N): from what looks like the cue, and from what the channels name."""
     known = np.flatnonzero(targets & (np.diff(associations.indptr) > 0))
@@ -179,11 +185,22 @@ def _walks(
     kernel = np.take_along_axis(cosine, alike, axis=1)
     kernel = np.exp((kernel - kernel.max(axis=1, keepdims=True)) / LOOK_ALIKE_TEMPERATURE)
     few = min(NAMED, shares.shape[1])
-    named = np.argpartition(-shares, few - 1, axis=1)[:, :few]
+    named = _first(shares, few)
+    share, stands_for = np.take_along_axis(shares, named, axis=1), np.take_along_axis(times, named, axis=1)
+    # as many as would be among the first of the whole bank
+    among = np.cumsum(stands_for, axis=1) - stands_for < NAMED
     return (
         _step(associations, known[alike], kernel, cues, sample),
-        _step(associations, sample[named], np.take_along_axis(shares, named, axis=1) ** SHARPENED, cues, sample),
+        _step(associations, sample[named], among * stands_for * share**SHARPENED, cues, sample),
     )
+
+
+def _first(shares: Float32, count: int) -> Int64:
+    """(Q, count) places of the largest of each row (Q, N), falling."""
+    best = np.argpartition(-shares, count - 1, axis=1)[:, :count]
+    order = np.argsort(-np.take_along_axis(shares, best, axis=1), axis=1)
+    places: Int64 = np.take_along_axis(best, order, axis=1)
+    return places
 
 
 def _step(associations: Associations, seeds: Int64, weights: Float32, cues: Int64, sample: Int64) -> Float32:
