@@ -17,6 +17,7 @@ def test_every_regime_is_asked_whole_and_without_its_parts():
     columns, sure = regimes.measure(7, FitConfig(hidden=64, passes=3), 0, trajectories=20)
     assert columns["default recall"]["CBR@20"] > columns["default recall, without exact links"]["CBR@20"]
     assert {f"held out, without {part}" for part in ("exact links", *regimes.HINTS)} <= set(columns)
+    assert columns["held out"]["AP@20"] != columns["never experienced"]["AP@20"]
     assert sum(sure["default recall"]["hits"]) == 20 * 500
 
 
@@ -32,11 +33,11 @@ def test_increments_are_compared_with_once(monkeypatch):
 
 
 def test_the_law_of_capacity_is_found_in_runs_that_follow_it():
-    runs = {}
-    for number, load in enumerate(np.geomspace(0.05, 2, 12)):
+    runs = []
+    for load in np.geomspace(0.05, 2, 12):
         recall = 1 / (1 + (load / 0.3) ** 2.5)
-        runs[number] = {"associations": load * 1000, "parameters": 1000, "network": {"CBR@20": recall}}
-    found = capacity.law(runs)
-    assert found["half recalled at associations per parameter"] == pytest.approx(0.3, rel=1e-3)
+        runs.append({"associations": load * 1000, "parameters": 1000, "network": {"CBR@20": recall}})
+    found = capacity.law(runs, "network")
+    assert found["half"] == pytest.approx(0.3, rel=1e-3)
     assert found["steepness"] == pytest.approx(2.5, rel=1e-3)
     assert found["R2 of the logits"] == pytest.approx(1, abs=1e-6)

@@ -1,7 +1,8 @@
 """``python -m benchmarks.recall.regimes``: the paper's world, asked in every way that a cue can be known.
 
-One index a world, default settings. A fifth of the states is held out: never a cue in training, and their
-steps are not in the index. Four fifths are stored cues. Both are also asked as noisy views.
+One index of all states for stored cues and noisy views of them, and one for cues that are new. In that one a fifth of
+the states is held out: never a cue in training, only what others predict, and their steps are not in the index. Of 500
+others nothing was experienced at all, as of memories that were added afterwards. Default settings.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.channels import MODES, query_vectors
 from pam_retriever.codes import Codes
 from pam_retriever.config import read_config
+from pam_retriever.cooccurrence import Experience
 from pam_retriever.links import Links
 from pam_retriever.recall import stored_cues
 from pam_retriever.switchover import Learnt
@@ -46,25 +48,32 @@ FIGURE = Path(__file__).parents[2] / "docs" / "images" / "reliability.png"
 ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room", "ECE")
 
 
+NONE = np.empty(0, np.int64)
+
+
 def build(
-    world: paper.World, config: FitConfig, held_out: Int64, seed: int
+    world: paper.World, config: FitConfig, seed: int, held_out: Int64 = NONE, unseen: Int64 = NONE
 ) -> tuple[PredictiveAssociativeIndex, FitReport]:
-    """An index of all states, fitted on them; the held-out ones are never a cue, and lose their links."""
+    """An index of all states; the held-out are never a cue, of the unseen nothing is learnt, and neither has links."""
     index = PredictiveAssociativeIndex(dim=paper.DIM)
     names = np.arange(len(world.states)).astype(str)
     index.add(world.states, names.tolist())
     for trajectory in world.trajectories:
         index.observe(names[trajectory].tolist())
-    predictor, codes, fitted = train(world.states, experience_of(world), WINDOW, config, seed=seed, held_out=held_out)
+    every = experience_of(world)
+    steps = ~np.isin(every.states, unseen)
+    experience = Experience(every.states[steps], every.trajectory[steps], every.position[steps])
+    predictor, codes, fitted = train(world.states, experience, WINDOW, config, seed=seed, held_out=held_out)
     bank = index._bank
     switchover = bank.begin_switchover(bank.documents.trajectories.last_number())
     learnt = Learnt(predictor, Codes(switchover.rows, codes), fitted.trust, WINDOW)
     bank.prepare(switchover, learnt)
     bank.adopt(switchover, learnt, [])
     bank.end_switchover(switchover)
-    if len(held_out):
-        index.delete(names[held_out].tolist())
-        index.add(world.states[held_out], names[held_out].tolist())
+    without = np.concatenate([held_out, unseen])
+    if len(without):
+        index.delete(names[without].tolist())
+        index.add(world.states[without], names[without].tolist())
     return index, fitted
 
 
@@ -115,10 +124,11 @@ def measure(
     world = paper.build(world_seed, trajectories)
     queries = choose_queries(world)
     everyone = np.random.RandomState(0).permutation(len(world.states))
-    held_out, stored = np.split(everyone, [int(HELD_OUT * len(everyone))])
+    at = int(HELD_OUT * len(everyone))
+    held_out, unseen, stored = np.split(everyone, [at, at + min(QUERIES, at)])
     columns: dict[str, dict[str, float]] = {}
 
-    index, fitted = build(world, config, np.empty(0, np.int64), seed)
+    index, fitted = build(world, config, seed)
     keys = index._bank.associative.keys(np.arange(1, len(world.states) + 1))  # type: ignore[union-attr]
     for name, channels in LEARNED.items():
 
@@ -145,8 +155,9 @@ def measure(
         ask(name, queries.precision, noise)
     columns["default recall"]["fit seconds"] = fitted.seconds
 
-    index, fitted = build(world, config, held_out, seed)
+    index, fitted = build(world, config, seed, held_out, unseen)
     ask("held out", held_out[:QUERIES])
+    ask("never experienced", unseen)
     columns["held out"]["fit seconds"] = fitted.seconds
     ask("held out: the stored", stored[:QUERIES])
     return columns, sure

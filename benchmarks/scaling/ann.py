@@ -77,7 +77,7 @@ def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     )
     chosen = np.random.default_rng(1).choice(memories, count, replace=False)
     noisy = unit(states[chosen] + 0.03 * np.random.default_rng(2).standard_normal((count, dim)).astype(np.float32))
-    predicted = predict(model, noisy)
+    predicted = with_codes(predict(model, noisy), codes[chosen])  # as completed from what they are views of
     parts = np.array_split(np.arange(count), len(ASKED))
     asked = [query_vectors(c, noisy[p], noisy[p], predicted[p]) for c, p in zip(ASKED, parts, strict=True)]
     width = keys.shape[1]

@@ -1,14 +1,18 @@
-"""``python -m benchmarks.training.capacity``: how many associations do so many parameters hold?
+"""``python -m benchmarks.training.capacity``: how much experience do codes, or the parameters of a network, hold?
 
-Worlds of the paper's kind of several sizes, networks of several widths, all else as ``fit`` does by default; recall of
-stored cues by the codes alone and by the network alone (forward, reverse and mutual), on a world (seed 7) that no
-result is reported on. Each run is kept as soon as it is done, and those that are there are not repeated. The law of
-the network is
+Worlds of the paper's kind of several sizes (seed 7, on which no result is reported), all else as ``fit`` does by
+default; recall of stored cues by the codes alone, and by the network alone (forward, reverse and mutual).
 
-    CBR@20 = 1 / (1 + (a / c) ** s),    a = associations per parameter,
+    --of network --sizes 25 50 100 200 400 --widths 128 256 512 --passes 20
+    --of codes --sizes 250 500 1000 2000 5000 --lengths 8 16 32 64 --passes 4
 
-fitted by least squares on the logits; c is where half is recalled. ``--sizes 250 500 1000 2000 5000`` trajectories with
-``--widths 256 512 1024 2048 4096`` is the whole plot of the paper's world; on two cores that takes days.
+Sizes are trajectories of 100 states. Codes are learnt beside a network of 16, which is all that they need. Each run is
+kept as soon as it is done, and those that are there are not repeated. The law that is fitted, by least squares on the
+logits,
+
+    CBR@20 = 1 / (1 + (load / half) ** steepness),
+
+takes associations per parameter as the load of a network, and states as the load of codes of one length.
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,37 +37,41 @@ from pam_retriever.types import Float32, Int64
 WINDOW, LENGTH = 5, 100  # steps of a trajectory
 ROWS = ("AP@1", "AP@20", "CBR@20")
 CHANNELS = {"codes": Channels(episode=1), "network": Channels(forward=0.25, reverse=0.25, mutual=0.5)}
-FIGURE = Path(__file__).parents[2] / "docs" / "images" / "capacity.png"
+BESIDE_CODES, CODE = 16, FitConfig().code  # width of the network beside codes, and length of the codes beside a network
 EDGE = 0.01  # recall nearer to 0 or 1 says nothing of the law
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--of", choices=list(CHANNELS), default="network")
     parser.add_argument("--sizes", nargs="+", type=int, default=[25, 50, 100, 200, 400], help="trajectories of 100")
-    parser.add_argument("--widths", nargs="+", type=int, default=[128, 256, 512])
+    parser.add_argument("--widths", nargs="+", type=int, default=[128, 256, 512], help="of the network")
+    parser.add_argument("--lengths", nargs="+", type=int, default=[8, 16, 32, 64], help="of the codes")
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--world-seed", type=int, default=7)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--name", default="training/capacity")
+    parser.add_argument("--name", help="of the result; training/capacity-codes or -network")
     arguments = parser.parse_args()
-    path = report.RESULTS / f"{arguments.name}.json"
+    of, name = arguments.of, arguments.name or f"training/capacity-{arguments.of}"
+    path = report.RESULTS / f"{name}.json"
     runs: dict[str, Any] = json.loads(path.read_text())["runs"] if path.exists() else {}
-    for size, width in product(arguments.sizes, arguments.widths):
-        name = f"{size * LENGTH} states, {width} wide, {arguments.passes} passes, world {arguments.world_seed}"
-        if name not in runs:
-            config = FitConfig(hidden=width, passes=arguments.passes)
-            runs[name] = measure(paper.build(arguments.world_seed, size), config, arguments.seed, arguments.device)
-            report.write(arguments.name, {"runs": runs, "law": law(runs)})
-        told = {of: {row: round(value, 3) for row, value in runs[name][of].items()} for of in CHANNELS}
-        print(f"{name}: {told}, {runs[name]['seconds']:.0f} s", flush=True)
-    print(f"law: {law(runs)}")
-    draw(runs)
-    print(f"written to {path} and {FIGURE}")
+    networks, codes = [(w, CODE) for w in arguments.widths], [(BESIDE_CODES, n) for n in arguments.lengths]
+    shapes = networks if of == "network" else codes
+    for size, (width, code) in product(arguments.sizes, shapes):
+        run = f"{size * LENGTH} states, {width} wide, codes of {code}, {arguments.passes} passes, seed {arguments.seed}"
+        if run not in runs:
+            config = FitConfig(hidden=width, code=code, passes=arguments.passes)
+            runs[run] = measure(paper.build(arguments.world_seed, size), config, arguments.seed, arguments.device)
+            report.write(name, {"world_seed": arguments.world_seed, "runs": runs, "laws": laws(runs, of)})
+        told = {row: round(value, 3) for row, value in runs[run][of].items()}
+        print(f"{run}: {told}, {runs[run]['seconds']:.0f} s", flush=True)
+    print(f"laws: {laws(runs, of)}")
+    print(f"written to {path} and {draw(runs, of)}")
 
 
 def measure(world: paper.World, config: FitConfig, seed: int, device: str) -> dict[str, Any]:
-    """One network on one world: what the codes alone and the network alone recall of stored cues."""
+    """One fit of one world: what the codes alone and the network alone recall of stored cues."""
     model, codes, fitted = train(world.states, experience_of(world), WINDOW, config, device=device, seed=seed)
     keys, queries = make_keys(world.states, with_codes(predict(model, world.states), codes)), choose_queries(world)
     halfway = fitted.losses[len(fitted.losses) // 2]
@@ -72,6 +79,7 @@ def measure(world: paper.World, config: FitConfig, seed: int, device: str) -> di
         "states": len(world.states),
         "associations": fitted.associations,
         "width": config.hidden,
+        "code": config.code,
         "parameters": fitted.parameters,
         "passes": len(fitted.losses),
         "seconds": fitted.seconds,
@@ -93,14 +101,23 @@ def scorer(keys: Float32, channels: Channels) -> Any:
     return score
 
 
-def load(run: dict[str, Any]) -> float:
-    """Associations per parameter."""
-    return float(run["associations"] / run["parameters"])
+def load(run: dict[str, Any], of: str) -> float:
+    """What a network or codes have to hold: associations per parameter, or states."""
+    return float(run["associations"] / run["parameters"]) if of == "network" else float(run["states"])
 
 
-def law(runs: dict[str, Any]) -> dict[str, float]:
-    """Where half is recalled, in associations per parameter, how steeply it falls, and how well that fits."""
-    told = [(load(run), run["network"]["CBR@20"]) for run in runs.values()]
+def laws(runs: dict[str, Any], of: str) -> dict[str, dict[str, float]]:
+    """One of all networks, one of the codes of each length, after each number of passes."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for run in runs.values():
+        what = "networks" if of == "network" else f"codes of {run['code']}"
+        groups.setdefault(f"{what}, {run['passes']} passes", []).append(run)
+    return {name: found for name, group in groups.items() if (found := law(group, of))}
+
+
+def law(runs: list[dict[str, Any]], of: str) -> dict[str, float]:
+    """The load of which half is recalled, how steeply recall falls, and how well that fits; empty if nothing tells."""
+    told = [(load(run, of), run[of]["CBR@20"]) for run in runs]
     told = [(a, recall) for a, recall in told if EDGE < recall < 1 - EDGE]
     if len(told) < 3:
         return {}
@@ -109,34 +126,36 @@ def law(runs: dict[str, Any]) -> dict[str, float]:
     slope, intercept = np.polyfit(x, logit, 1)
     rest = logit - (slope * x + intercept)
     return {
-        "half recalled at associations per parameter": float(np.exp(-intercept / slope)),
+        "half": float(np.exp(-intercept / slope)),
         "steepness": float(-slope),
         "R2 of the logits": float(1 - rest.var() / logit.var()),
         "runs": len(told),
     }
 
 
-def draw(runs: dict[str, Any]) -> None:
-    """Recall against load, a marker a width, and the law."""
+def draw(runs: dict[str, Any], of: str) -> Any:
+    """Recall against load, a line a width or a length, and the laws."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 4))
-    for width, marker in zip(sorted({run["width"] for run in runs.values()}), "o^svDP*", strict=False):
-        of = sorted((load(run), run["network"]["CBR@20"]) for run in runs.values() if run["width"] == width)
-        axes.plot(*zip(*of, strict=True), marker=marker, label=f"{width} wide")
-    found = law(runs)
-    if found:
-        half, steep = found["half recalled at associations per parameter"], found["steepness"]
-        loads = [load(run) for run in runs.values()]
-        x = np.geomspace(min(loads), max(loads), 100)
-        axes.plot(x, 1 / (1 + (x / half) ** steep), color="0.4", linestyle="--", label="the law")
-    codes = sorted((load(run), run["codes"]["CBR@20"]) for run in runs.values())
-    axes.plot(*zip(*codes, strict=True), marker=".", linestyle="none", color="0.6", label="the codes, any width")
-    axes.set(xscale="log", xlabel="associations per parameter", ylabel="CBR@20, the network alone", ylim=(0, 1.02))
+    kinds = sorted({(run["passes"], run["width"] if of == "network" else run["code"]) for run in runs.values()})
+    for (passes, size), marker in zip(kinds, "o^svDP*Xdp<>", strict=False):
+        shape = "width" if of == "network" else "code"
+        group = [run for run in runs.values() if (run["passes"], run[shape]) == (passes, size)]
+        points = sorted((load(run, of), run[of]["CBR@20"]) for run in group)
+        label = f"{size} wide" if of == "network" else f"codes of {size}, {passes} passes"
+        axes.plot(*zip(*points, strict=True), marker=marker, label=label)
+    loads = [load(run, of) for run in runs.values()]
+    x = np.geomspace(min(loads), max(loads), 100)
+    for found in laws(runs, of).values():
+        axes.plot(x, 1 / (1 + (x / found["half"]) ** found["steepness"]), color="0.6", linestyle="--", linewidth=1)
+    told = "associations per parameter" if of == "network" else "states"
+    axes.set(xscale="log", xlabel=told, ylabel=f"CBR@20, the {of} alone", ylim=(0, 1.02))
     axes.legend()
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FIGURE, dpi=120, bbox_inches="tight")
+    path = report.RESULTS.parents[1] / "docs" / "images" / f"capacity-{of}.png"
+    figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
+    return path
 
 
 if __name__ == "__main__":
