@@ -15,11 +15,11 @@ from pam_retriever.errors import EmptyIndex, UnknownId
 from pam_retriever.forgetting import Decay, faded, fading, read_now
 from pam_retriever.fusion import Fused, fuse
 from pam_retriever.hops import Hops, by_confidence, follow
+from pam_retriever.prediction import predict
 from pam_retriever.recall import Cues, Found, complete_cues, look_up, plain_cues, stored_cues, trusted_cues
 from pam_retriever.request import Request
 from pam_retriever.selection import holds
 from pam_retriever.storage.columns import from_json
-from pam_retriever.training import predict
 from pam_retriever.types import Evidence, Float32, Hit, Int64
 
 

@@ -20,12 +20,12 @@ from pam_retriever.forgetting import SLACK
 from pam_retriever.jepa.store import Space
 from pam_retriever.lexical import Lexicon
 from pam_retriever.links import Links
+from pam_retriever.prediction import predict
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage.documents import Documents
 from pam_retriever.storing import Added, link, rows_of, store
 from pam_retriever.switchover import Learnt, Switchover
-from pam_retriever.training import predict
 from pam_retriever.trajectories import Episode
 from pam_retriever.types import Float32, Int64, Trust
 

@@ -13,6 +13,7 @@ from pam_retriever import kept
 from pam_retriever.backends import make_backend, parts
 from pam_retriever.codes import with_codes
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
+from pam_retriever.prediction import predict
 from pam_retriever.predictor import Predictor
 from pam_retriever.storage import snapshot
 from pam_retriever.storage.damage import damaged
@@ -22,7 +23,6 @@ from pam_retriever.storage.lock import WriterLock
 from pam_retriever.storage.manifest import FORMAT_VERSION, new_manifest, read_manifest
 from pam_retriever.storage.salvage import ENCODERS, salvage
 from pam_retriever.storage.weights import read_predictor
-from pam_retriever.training import predict
 from pam_retriever.types import Bools, Float32
 
 CLOSE = 1e-3  # float32 on another machine moves f(p), of unit length, by 1e-6

@@ -8,10 +8,10 @@ from pam_retriever.backends import Backend, Parts
 from pam_retriever.channels import make_keys
 from pam_retriever.codes import Codes, with_codes
 from pam_retriever.distributed import in_shards
+from pam_retriever.prediction import predict
 from pam_retriever.predictor import Predictor
 from pam_retriever.readwrite import ReadWriteLock
 from pam_retriever.storage.documents import Documents
-from pam_retriever.training import predict
 from pam_retriever.types import Float32, Int64
 
 

@@ -24,10 +24,9 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.objectives import JointObjective
 from pam_retriever.parts import Part, StoredExperience
 from pam_retriever.predictor import Predictor, widen
+from pam_retriever.probation import PROBATION_ENDS, Probation
 from pam_retriever.salience import training_weights
 from pam_retriever.training import (
-    PROBATION_ENDS,
-    Kept,
     Loop,
     check_finite,
     check_processes,
@@ -133,7 +132,7 @@ class _Training:
         objective = self._objective(self._first)
         random = np.random.default_rng([seed, 3])
         associations = associate(self._first.experience, len(self._first.rows), window)
-        self._kept = Kept(objective, associations, config, None, random, trust)
+        self._probation = Probation(objective, associations, config, None, random, trust)
         self._hidden, self._targets = self._first.rows[objective.hidden], self._first.rows[objective.targets_only]
         states = torch.tensor(self._first.vectors).to(self._place)
         self._loop = Loop(self._model, objective, config, states, time_budget, self._half, codes)
@@ -141,7 +140,7 @@ class _Training:
         if checkpoint is not None and checkpoint.exists():
             self._state = read_checkpoint(checkpoint, self._state, self._model, self._loop.optimizer, codes)
             if not self._state.probation:
-                self._kept.end(self._state.unlearnt)
+                self._probation.end(self._state.unlearnt)
 
     def _fingerprint(self) -> dict[str, object]:
         """What a checkpoint has to be of."""
@@ -219,8 +218,8 @@ class _Training:
                 if done >= 1.0:
                     return False
             if state.probation and done >= PROBATION_ENDS:
-                self._kept.release(self._model, self._first.vectors)
-                state.probation, state.unlearnt = False, self._kept.unlearnt
+                self._probation.release(self._model, self._first.vectors)
+                state.probation, state.unlearnt = False, self._probation.unlearnt
                 self._leave_out(objective)
             total += float(loop.learn(batch, min(done, 1.0)))
             batches += 1
@@ -251,5 +250,5 @@ class _Training:
             parameters=sum(p.numel() for p in model.parameters()),
             config=asdict(self._config),
             stopped_by="passes" if state.part == len(self._schedule) else "time_budget",
-            trust=self._kept.trust(model, self._first.vectors),
+            trust=self._probation.trust(model, self._first.vectors),
         )

@@ -11,8 +11,8 @@ from pam_retriever.backends import Backend, Parts, parts
 from pam_retriever.channels import make_keys
 from pam_retriever.codes import Codes, with_codes
 from pam_retriever.config import FitConfig
+from pam_retriever.prediction import predict
 from pam_retriever.predictor import Predictor
-from pam_retriever.training import predict
 from pam_retriever.types import Float32, Int64, Trust
 
 Build = Callable[[Int64, Parts], Backend]

@@ -12,20 +12,16 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pam_retriever.channels import make_keys, unit
 from pam_retriever.codes import CodeBook
 from pam_retriever.config import FitConfig
-from pam_retriever.cooccurrence import Associations, Experience, associate
+from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.distributed import Together, processes
 from pam_retriever.errors import InvalidInput, TrainingDiverged
 from pam_retriever.objectives import JointObjective, MakeObjective, Objective, choose_objective
 from pam_retriever.predictor import Predictor, PredictorConfig, widen
+from pam_retriever.probation import PROBATION_ENDS, Probation
 from pam_retriever.salience import training_weights
-from pam_retriever.trust import UNTESTED, fit_regime
-from pam_retriever.types import Bools, FitReport, Float32, Int64, Regime, Trust
-
-PROBATION, FEWEST_ON_PROBATION = 200, 8  # how many memories are kept from the training for a while
-PROBATION_ENDS = 0.9  # of the training
+from pam_retriever.types import Bools, FitReport, Float32, Int64, Trust
 
 
 def train(
@@ -100,9 +96,9 @@ def train(
     config = config.with_passes(objective.steps, len(experience) / len(np.unique(experience.states)))
     if held_out is not None:
         book.forget(held_out)
-    kept = Kept(joint, associations, config, held_out, random, trust)
+    probation = Probation(joint, associations, config, held_out, random, trust)
     loop = Loop(model, objective, config, states, time_budget, half, book)
-    loop.run(random, progress, lambda: kept.release(model, vectors))
+    loop.run(random, progress, lambda: probation.release(model, vectors))
     model = model.cpu().eval()
     report = FitReport(
         losses=tuple(loop.losses),
@@ -117,7 +113,7 @@ def train(
         parameters=sum(p.numel() for p in model.parameters()),
         config=asdict(config),
         stopped_by="passes" if loop.finished else "time_budget",
-        trust=kept.trust(model, vectors),
+        trust=probation.trust(model, vectors),
     )
     return model, book.values, report
 
@@ -217,93 +213,11 @@ class Loop:
         return loss.detach()
 
 
-class Kept:
-    """The memories that are kept from the training for a while, and what is learnt from that.
-
-    Half of those on probation are what others predict, half are left out altogether: the two ways for
-    a cue to be new.
-
-    Attributes:
-        unlearnt: what the channels know of cues that were not learnt, as far as it is known.
-    """
-
-    def __init__(
-        self,
-        objective: JointObjective | None,
-        associations: Associations,
-        config: FitConfig,
-        held_out: Int64 | None,
-        random: np.random.Generator,
-        trust: Trust | None,
-    ) -> None:
-        self._objective, self._associations, self._random = objective, associations, random
-        self._familiarity = config.familiarity
-        met = np.diff(associations.indptr) > 0
-        self._held_out = np.zeros(len(met), bool)
-        if held_out is not None:
-            self._held_out[held_out] = True
-        self._learnt = np.flatnonzero(met & ~self._held_out)
-        self.unlearnt: Regime = UNTESTED if trust is None else trust.unlearnt
-        self._probation = np.empty(0, np.int64)
-        if objective is None:
-            return
-        objective.targets_only |= self._held_out
-        objective.uncoded |= self._held_out
-        count = min(PROBATION, int(config.probation * len(self._learnt)))
-        if trust is None and count >= FEWEST_ON_PROBATION:
-            self._probation = random.permutation(self._learnt)[:count]
-            objective.hidden[self._probation[: count // 2]] = True
-            objective.targets_only[self._probation[count // 2 :]] = True
-
-    def release(self, model: Predictor, vectors: Float32) -> None:
-        """Ends the probation: sees what the channels know of those memories, and lets them be learnt."""
-        if self._objective is None or not len(self._probation):
-            return
-        asked = ~(self._objective.hidden | self._objective.targets_only)
-        self.unlearnt = self._fit(model, vectors, self._probation, asked)
-        self._objective.hidden[:] = False
-        self._objective.targets_only[:] = self._held_out
-        self._probation = np.empty(0, np.int64)
-
-    def end(self, unlearnt: Regime | None) -> None:
-        """Ends the probation with what was found before an interruption."""
-        self.unlearnt = self.unlearnt if unlearnt is None else unlearnt
-        self._probation = np.empty(0, np.int64)
-
-    def trust(self, model: Predictor, vectors: Float32) -> Trust:
-        """What recall may trust in, after the training."""
-        return Trust(self._fit(model, vectors, self._learnt, ~self._held_out), self.unlearnt, self._familiarity)
-
-    def _fit(self, model: Predictor, vectors: Float32, cues: Int64, asked: Bools) -> Regime:
-        def keys(places: Int64) -> Float32:
-            return make_keys(vectors[places], predict(model, vectors[places]))
-
-        bank = len(vectors) if self._objective is None else self._objective.bank_size
-        return fit_regime(vectors, keys, self._associations, cues, asked, bank, self._random)
-
-
 def new_model(dim: int, config: FitConfig, generator: torch.Generator) -> Predictor:
     """An untrained predictor as the configuration says."""
     assert config.hidden
     code = config.code if config.objective == "joint" else 0
     return Predictor(PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code), generator)
-
-
-@torch.inference_mode()
-def predict(model: Predictor, vectors: Float32, batch_size: int = 4096) -> Float32:
-    """The association vectors of (n, d) as far as they follow from them: f at unit length, and no code; (n, d + code).
-
-    Of a memory that is the mean of all, like one of several equal ones, a network without biases says nothing: it is
-    its own prediction, so that every association vector has a direction.
-    """
-    place = model.mean.device
-    batches = torch.split(torch.tensor(vectors, dtype=torch.float32), batch_size)
-    predicted = np.zeros((len(vectors), model.config.width), np.float32)
-    f = predicted[:, : vectors.shape[1]]
-    f[:] = torch.cat([model.associate(b.to(place)).cpu() for b in batches]).numpy()
-    silent = np.flatnonzero(np.einsum("nd,nd->n", f, f) < 0.5)
-    f[silent] = unit(vectors[silent])
-    return predicted
 
 
 def choose_device(device: str) -> torch.device:

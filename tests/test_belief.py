@@ -11,7 +11,8 @@ from conftest import DIM, TINY, WINDOW, new_index
 
 from pam_retriever import Channels, PredictiveAssociativeIndex
 from pam_retriever.cooccurrence import Experience, associate
-from pam_retriever.training import predict, train
+from pam_retriever.prediction import predict
+from pam_retriever.training import train
 from pam_retriever.trust import conditional_logit, fit_regime
 
 

@@ -11,7 +11,7 @@ from pam_retriever.backends import FaissBackend, base, make_backend
 from pam_retriever.backends import faiss as faiss_backend
 from pam_retriever.integrity import check
 from pam_retriever.keys import StoredVectors
-from pam_retriever.training import predict
+from pam_retriever.prediction import predict
 
 SMALL = FitConfig(hidden=16, passes=1)
 BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]

@@ -8,7 +8,7 @@ from conftest import DIM, TINY, new_index
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.channels import MODES, make_keys, query_vectors
-from pam_retriever.training import predict
+from pam_retriever.prediction import predict
 
 
 @pytest.fixture(scope="module")

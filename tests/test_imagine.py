@@ -7,7 +7,7 @@ import pytest
 from conftest import DIM, TINY, WINDOW, new_index
 
 from pam_retriever import EmptyIndex, InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory, UnknownId
-from pam_retriever.training import predict
+from pam_retriever.prediction import predict
 
 
 def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, planted):

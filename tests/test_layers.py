@@ -13,9 +13,9 @@ FLOW = [
     {"types", "predictor", "losses"},
     {"ranges", "selection", "distributed"},
     {"filters", "config", "channels", "cooccurrence"},
-    {"codes"},
+    {"codes", "prediction"},
     {"validation", "objectives", "trust", "familiarity"},
-    {"salience", "links"},
+    {"salience", "links", "probation"},
     {"trajectories", "training", "backends", "storage", "embedding", "parquet"},
     {"experience", "recall", "keys", "switchover", "lexical", "jepa", "storing", "fitted", "parts"}
     | {"checkpoint", "kept"},

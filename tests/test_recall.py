@@ -7,7 +7,7 @@ import pytest
 from conftest import DIM, TINY, WINDOW, new_index
 
 from pam_retriever import Channels, FitConfig, NotFitted, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.training import predict
+from pam_retriever.prediction import predict
 
 
 def share_found(fitted, planted, queries, k=4, **options) -> float:

@@ -15,8 +15,9 @@ from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, U
 from pam_retriever.channels import MODES
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.parts import StoredExperience
+from pam_retriever.prediction import predict
 from pam_retriever.readwrite import ReadWriteLock
-from pam_retriever.training import Loop, predict
+from pam_retriever.training import Loop
 
 SMALL = FitConfig(hidden=64, passes=30, batch_size=50)
 LONG = FitConfig(hidden=64, passes=100, batch_size=50)

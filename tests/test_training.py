@@ -18,7 +18,7 @@ from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.config import CONFIGS
 from pam_retriever.cooccurrence import Experience, associate
 from pam_retriever.objectives import InfoNCEObjective, JointObjective
-from pam_retriever.training import predict
+from pam_retriever.prediction import predict
 
 
 def test_the_paper_configuration_is_the_published_recipe():

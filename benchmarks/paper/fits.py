@@ -24,8 +24,9 @@ from pam_retriever.channels import MODES, query_vectors, unit
 from pam_retriever.codes import with_codes
 from pam_retriever.cooccurrence import Experience
 from pam_retriever.objectives import MakeObjective, choose_objective
+from pam_retriever.prediction import predict
 from pam_retriever.predictor import Predictor, PredictorConfig
-from pam_retriever.training import predict, train
+from pam_retriever.training import train
 from pam_retriever.types import Float32, Int64
 
 TRAINING = ("codes", "config", "cooccurrence", "losses", "objectives", "predictor", "training")

@@ -22,7 +22,8 @@ from pam_retriever.channels import Channels, make_keys, query_vectors, unit
 from pam_retriever.codes import with_codes
 from pam_retriever.config import FitConfig
 from pam_retriever.cooccurrence import Experience
-from pam_retriever.training import predict, train
+from pam_retriever.prediction import predict
+from pam_retriever.training import train
 
 K = 10
 SEARCHES = (16, 32, 64, 128, 256, 512)  # HNSW's efSearch

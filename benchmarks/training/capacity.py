@@ -30,8 +30,9 @@ from benchmarks.worlds import paper
 from pam_retriever import Channels, FitConfig
 from pam_retriever.channels import make_keys, query_vectors
 from pam_retriever.codes import with_codes
+from pam_retriever.prediction import predict
 from pam_retriever.recall import stored_cues
-from pam_retriever.training import predict, train
+from pam_retriever.training import train
 from pam_retriever.types import Float32, Int64
 
 WINDOW, LENGTH = 5, 100  # steps of a trajectory

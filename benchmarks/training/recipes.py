@@ -17,8 +17,9 @@ from pam_retriever import FitConfig
 from pam_retriever.channels import MODES, make_keys, query_vectors
 from pam_retriever.codes import with_codes
 from pam_retriever.cooccurrence import associate
+from pam_retriever.prediction import predict
 from pam_retriever.recall import stored_cues
-from pam_retriever.training import predict, train
+from pam_retriever.training import train
 
 BASE = FitConfig(passes=20)
 VARIANTS = {
