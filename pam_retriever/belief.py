@@ -27,7 +27,7 @@ from pam_retriever.backends import Backend
 from pam_retriever.channels import weighted
 from pam_retriever.links import Links
 from pam_retriever.ranges import concatenated
-from pam_retriever.recall import Cues, Found
+from pam_retriever.recall import NEIGHBOURS, Cues, Found
 from pam_retriever.selection import holds
 from pam_retriever.trust import LOOK_ALIKE_TEMPERATURE, LOOK_ALIKES, NAMED, SHARPENED, channels_of, confidence
 from pam_retriever.types import Bools, Float32, Int64, Regime, Trust
@@ -37,7 +37,6 @@ POOLED = 4  # candidates for each hit
 FAN_OUT = 64  # so many links of a memory that is no more than a hint are followed
 UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/training.md)
 EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
-LOOKED_AT = 64  # how many memories that look like the cue are considered
 PAIRS_AT_ONCE = 16_384  # whose keys are fetched at once
 LEAST = 1e-4  # a smaller share is not followed
 
@@ -108,7 +107,7 @@ def believe(
     parts = [
         named,
         _exact_links(known, knowledge),
-        *_hints(plain, named, t, knowledge),
+        *_hints(known, named, t, knowledge),
         _by_appearance(known, plain, t, knowledge, pool, allowed),
     ]
     query, row, values = _gather_by_pair(parts, known.own, allowed)
@@ -210,14 +209,16 @@ def _exact_links(cues: Cues, knowledge: Knowledge) -> Part:
     return query[owner], linked, strength * weight[owner]
 
 
-def _hints(plain: Cues, named: Part, t: Float32, knowledge: Knowledge) -> list[Part]:
+def _hints(known: Cues, named: Part, t: Float32, knowledge: Knowledge) -> list[Part]:
     """For cues that are not surely known: links of look-alikes, links of what the channels name, and looks."""
     unsure = (t < 1) | (len(knowledge.similar) > knowledge.links.memories)  # of something that has no links
     asking = np.flatnonzero(unsure)
     if not len(asking):
         return [NOTHING] * 3
-    cosine, alike = knowledge.similar.search(plain.looks[asking], LOOKED_AT)
-    other = (alike >= 0) & (alike != plain.own[asking][:, None])
+    alike, cosine = known.near[asking], known.nearness[asking]
+    if not alike.shape[1]:
+        cosine, alike = knowledge.similar.search(known.looks[asking], NEIGHBOURS)
+    other = (alike >= 0) & (alike != known.own[asking][:, None])
     kernel = np.where(other, np.exp((cosine - cosine[:, :1]) / LOOK_ALIKE_TEMPERATURE), 0)
     looks = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-30)
     at, place = np.nonzero(looks > LEAST)

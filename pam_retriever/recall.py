@@ -21,6 +21,7 @@ COMPLETION_TEMPERATURE = 0.02
 STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
 # how far the nearest must be ahead of the second, in spreads of the next ones, to be what the query is a view of
 COMPARED = 17
+NEIGHBOURS = 64  # how many memories that look like a query are looked up, once for all that asks for them
 AHEAD, AHEAD_WIDTH = 0.5, 0.1
 SAME = 0.9999  # cosine from which a query is the stored memory itself
 RECOGNISED = 0.1  # a memory with less of the weight does not count as experienced by the cue
@@ -43,6 +44,9 @@ class Cues:
         one_of: (Q,) how surely it is a view of one of ``rows``, whichever.
         stands_out: (Q,) how far the nearest memory stands out, from 0 to 1: stricter, for questions in words.
         own: (Q,) the row of a query that is a stored memory, which is no answer to itself; -1 for none.
+        near: (Q, 64) the memories that look most like the queries as given, padded with -1; (Q, 0) if they were not
+            looked up.
+        nearness: their cosines.
     """
 
     looks: Float32
@@ -54,6 +58,8 @@ class Cues:
     one_of: Float32
     stands_out: Float32
     own: Int64
+    near: Int64
+    nearness: Float32
 
     def __len__(self) -> int:
         return len(self.own)
@@ -106,7 +112,8 @@ def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
     looks, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
     alone = [np.array([row]) for row in rows.tolist()]
     sure = np.ones(len(rows), np.float32)
-    return Cues(looks, looks, predicted, alone, [itself] * len(rows), sure, sure, sure, rows)
+    near, nearness = _not_looked_up(len(rows))
+    return Cues(looks, looks, predicted, alone, [itself] * len(rows), sure, sure, sure, rows, near, nearness)
 
 
 def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
@@ -123,7 +130,12 @@ def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
         np.zeros(count, np.float32),
         np.zeros(count, np.float32),
         np.full(count, -1, np.int64),
+        *_not_looked_up(count),
     )
+
+
+def _not_looked_up(count: int) -> tuple[Int64, Float32]:
+    return np.empty((count, 0), np.int64), np.empty((count, 0), np.float32)
 
 
 def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> Cues:
@@ -137,8 +149,9 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
         associative: over [p ; f(p) ; e(p)].
     """
     looks = unit(queries)
-    nearest, found = similar.search(looks, COMPARED)
-    cosine, rows = nearest[:, :COMPLETED_FROM], found[:, :COMPLETED_FROM]  # (Q, m)
+    nearness, near = similar.search(looks, NEIGHBOURS)
+    nearest = nearness[:, :COMPARED]
+    cosine, rows = nearness[:, :COMPLETED_FROM], near[:, :COMPLETED_FROM]  # (Q, m)
     weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
     weights /= weights.sum(axis=1, keepdims=True)
     mixed = np.einsum("qm,qmk->qk", weights, _gather(associative, rows))  # (Q, width)
@@ -157,6 +170,8 @@ def complete_cues(queries: Float32, similar: Backend, associative: Backend) -> C
         np.where(same, 1, _is_view(nearest, kept.sum(axis=1))).astype(np.float32),
         np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
+        near,
+        nearness,
     )
 
 
