@@ -1,8 +1,8 @@
 """``python -m benchmarks.recall.regimes``: the paper's world, asked in every way that a cue can be known.
 
-One index of all states for stored cues and noisy views of them, and one for cues that are new. In that one a fifth of
-the states is held out: never a cue in training, only what others predict, and their steps are not in the index. Of 500
-others nothing was experienced at all, as of memories that were added afterwards. Default settings.
+One index of all states for stored cues and noisy views of them. One in which a fifth of the states is held out: never a
+cue in training, only what others predict, and their steps are not in the index. And one in which 500 states were never
+experienced at all, as memories that were added afterwards. Default settings.
 """
 
 from __future__ import annotations
@@ -124,8 +124,7 @@ def measure(
     world = paper.build(world_seed, trajectories)
     queries = choose_queries(world)
     everyone = np.random.RandomState(0).permutation(len(world.states))
-    at = int(HELD_OUT * len(everyone))
-    held_out, unseen, stored = np.split(everyone, [at, at + min(QUERIES, at)])
+    held_out, stored = np.split(everyone, [int(HELD_OUT * len(everyone))])
     columns: dict[str, dict[str, float]] = {}
 
     index, fitted = build(world, config, seed)
@@ -155,11 +154,14 @@ def measure(
         ask(name, queries.precision, noise)
     columns["default recall"]["fit seconds"] = fitted.seconds
 
-    index, fitted = build(world, config, seed, held_out, unseen)
+    index, fitted = build(world, config, seed, held_out)
     ask("held out", held_out[:QUERIES])
-    ask("never experienced", unseen)
     columns["held out"]["fit seconds"] = fitted.seconds
     ask("held out: the stored", stored[:QUERIES])
+
+    unseen = stored[:QUERIES]
+    index, fitted = build(world, config, seed, unseen=unseen)
+    ask("never experienced", unseen)
     return columns, sure
 
 
