@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.recall import continual, regimes
-from benchmarks.training import capacity
+from benchmarks.training import capacity, recipes
 from pam_retriever import FitConfig, config
 
 
@@ -30,6 +30,17 @@ def test_increments_are_compared_with_once(monkeypatch):
     continual.main()
     assert [one["states"] for one in written[0]["increments"]] == [1000, 2000]
     assert written[0]["last increment"]["default"]["AP@1"] == 1
+
+
+def test_recipes_are_judged_on_stored_and_on_held_out_cues(monkeypatch):
+    monkeypatch.setattr(recipes, "VARIANTS", {"tiny": FitConfig(hidden=64, passes=3)})
+    monkeypatch.setattr(sys, "argv", ["recipes", "--trajectories=20"])
+    written = []
+    monkeypatch.setattr(report, "write", lambda name, found: written.append(found))
+    recipes.main()
+    tiny = written[0]["columns"]["tiny"]
+    assert tiny["stored, AP@1"] > tiny["held out, AP@1"] > 0
+    assert tiny["stored, CBR@20"] > 0.9
 
 
 def test_the_law_of_capacity_is_found_in_runs_that_follow_it():
