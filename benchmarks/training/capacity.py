@@ -137,6 +137,7 @@ def law(runs: list[dict[str, Any]], of: str) -> dict[str, float]:
 def draw(runs: dict[str, Any], of: str) -> Any:
     """Recall against load, a line a width or a length, and the laws."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     figure, axes = plt.subplots(figsize=(6, 4))
     kinds = sorted({(run["passes"], run["width"] if of == "network" else run["code"]) for run in runs.values()})
@@ -152,6 +153,7 @@ def draw(runs: dict[str, Any], of: str) -> Any:
         axes.plot(x, 1 / (1 + (x / found["half"]) ** found["steepness"]), color="0.6", linestyle="--", linewidth=1)
     told = "associations per parameter" if of == "network" else "states"
     axes.set(xscale="log", xlabel=told, ylabel=f"CBR@20, the {of} alone", ylim=(0, 1.02))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend()
     path = report.RESULTS.parents[1] / "docs" / "images" / f"capacity-{of}.png"
     figure.savefig(path, dpi=120, bbox_inches="tight")

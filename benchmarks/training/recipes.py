@@ -1,8 +1,8 @@
 """``python -m benchmarks.training.recipes``: what the recipe of ``fit`` and its variants reach, and how long they take.
 
 On a world (seed 7) other than those that results are reported on: stored cues by the learned channels alone, after a
-fit of all states; and cues that were held out, by default recall, after a fit in which a fifth of the states was never a
-cue. The seconds are those of the first fit, on as many cores as ``--threads`` says.
+fit of all states; and held-out cues by default recall, after a fit in which a fifth of the states was never a cue. The
+seconds are those of the first fit, on as many cores as ``--threads`` says.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ def measure(world: paper.World, config: FitConfig, seed: int) -> dict[str, float
     queries = choose_queries(world)
     index, fitted = build(world, config, seed)
     learned = index.recall([str(q) for q in queries.precision], k=20, channels=MODES["association"])
-    found = {
-        f"stored, {row}": value for row, value in judge(world, queries.precision, learned, queries.associates).items()
-    }
+    stored = judge(world, queries.precision, learned, queries.associates)
     held_out = np.random.RandomState(0).permutation(len(world.states))[: int(HELD_OUT * len(world.states))]
     index, _ = build(world, config, seed, held_out)
     asked = held_out[:QUERIES]
