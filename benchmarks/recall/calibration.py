@@ -52,6 +52,6 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
         said, was = np.array(of["confidence"])[enough], np.array(of["experienced"])[enough]
         axes.plot(said, was, marker="o", label=f"{name} (ECE {of['ECE']:.3f})")
     axes.set(xlabel="confidence", ylabel="share that was experienced with the cue", xlim=(0, 1), ylim=(0, 1))
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1))
     figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
