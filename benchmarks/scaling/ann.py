@@ -28,7 +28,7 @@ from pam_retriever.training import train
 K = 10
 SEARCHES = (16, 32, 64, 128, 256, 512)  # HNSW's efSearch
 SHARES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)  # of IVF's cells
-# the questions that recall asks: what looks alike, what was learnt, and what can be said of what was not
+# the questions that recall asks: what looks alike, what was learnt (with the codes), and what can be said of what was not
 ASKED = (
     Channels(similarity=1),
     Channels(forward=0.25, reverse=0.25, mutual=0.5, episode=4),
@@ -183,6 +183,7 @@ def measure(engines: dict[str, Search], queries: np.ndarray, truth: np.ndarray, 
         p50, p99 = np.quantile(seconds[name], [0.5, 0.99])
         point[name] = {
             "recall": float(hits[name].mean()),
+            "recall_by_question": [float(part.mean()) for part in np.array_split(hits[name], len(ASKED))],
             "queries_a_second": float(1 / np.mean(seconds[name])),
             "p50_ms": 1e3 * float(p50),
             "p99_ms": 1e3 * float(p99),
