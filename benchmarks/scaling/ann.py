@@ -28,7 +28,7 @@ from pam_retriever.training import train
 K = 10
 SEARCHES = (16, 32, 64, 128, 256, 512)  # HNSW's efSearch
 SHARES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)  # of IVF's cells
-# the questions that recall asks: what looks alike, what was learnt (with the codes), and what can be said of what was not
+# the questions that recall asks: what looks alike, what was learnt (with codes), and what can be said of what was not
 ASKED = (
     Channels(similarity=1),
     Channels(forward=0.25, reverse=0.25, mutual=0.5, episode=4),
