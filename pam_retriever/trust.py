@@ -113,8 +113,8 @@ def fit_regime(
     parts = np.stack([shares, alike, named, looks])  # (4, Q, N)
     mixture = _interpolate(parts[:, happened], label.numpy()[happened])
     mixed = np.tensordot(mixture, parts, axes=1)
-    best = np.argpartition(-mixed, min(CANDIDATES, mixed.shape[1] - 1), axis=1)[:, :CANDIDATES]
-    calibration = _logistic(*(np.take_along_axis(of, best, axis=1) for of in (mixed, happened, times.numpy())))
+    best, counts = _leading(mixed, times.numpy(), CANDIDATES)
+    calibration = _logistic(np.take_along_axis(mixed, best, axis=1), np.take_along_axis(happened, best, axis=1), counts)
     appearance = conditional_logit(x[:, :, :2], label, times)
     similarity, forward = appearance.tolist()
     return Regime(
@@ -161,9 +161,9 @@ def conditional_logit(x: Tensor, label: Tensor, times: Tensor) -> Tensor:
 
 def _background(logits: Tensor, times: Tensor) -> float:
     """The logarithm of the mean odds beyond the best of each cue, averaged over the cues; both are (Q, N)."""
-    logits = logits.masked_fill(times == 0, -torch.inf)
-    others = logits.topk(max(logits.shape[1] - CANDIDATES, 1), dim=1, largest=False).values
-    level = others.logsumexp(1) - math.log(others.shape[1])
+    best, counts = _leading(logits.masked_fill(times == 0, -torch.inf).numpy(), times.numpy(), CANDIDATES)
+    others = times.scatter_add(1, torch.from_numpy(best), -torch.from_numpy(counts)).clamp_min(0)
+    level = (logits + others.log()).logsumexp(1) - others.sum(1).clamp_min(1).log()
     return float(level.clamp_min(-50).mean())  # -inf where a cue is all there is
 
 
@@ -184,23 +184,27 @@ def _walks(
     alike = np.argpartition(-cosine, few - 1, axis=1)[:, :few]
     kernel = np.take_along_axis(cosine, alike, axis=1)
     kernel = np.exp((kernel - kernel.max(axis=1, keepdims=True)) / LOOK_ALIKE_TEMPERATURE)
-    few = min(NAMED, shares.shape[1])
-    named = _first(shares, few)
-    share, stands_for = np.take_along_axis(shares, named, axis=1), np.take_along_axis(times, named, axis=1)
-    # as many as would be among the first of the whole bank
-    among = np.cumsum(stands_for, axis=1) - stands_for < NAMED
+    named, counts = _leading(shares, times, NAMED)
+    mass = counts * np.take_along_axis(shares, named, axis=1) ** SHARPENED
     return (
         _step(associations, known[alike], kernel, cues, sample),
-        _step(associations, sample[named], among * stands_for * share**SHARPENED, cues, sample),
+        _step(associations, sample[named], mass, cues, sample),
     )
 
 
-def _first(shares: Float32, count: int) -> Int64:
-    """(Q, count) places of the largest of each row (Q, N), falling."""
-    best = np.argpartition(-shares, count - 1, axis=1)[:, :count]
-    order = np.argsort(-np.take_along_axis(shares, best, axis=1), axis=1)
-    places: Int64 = np.take_along_axis(best, order, axis=1)
-    return places
+def _leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32]:
+    """Those of a sample (Q, N) that stand for the first ``count`` of the bank.
+
+    Returns:
+        (Q, n) their places, falling, and for how many of the first each stands; 0 for those that come after.
+    """
+    few = min(count, values.shape[1])
+    best = np.argpartition(-values, few - 1, axis=1)[:, :few]
+    order = np.argsort(-np.take_along_axis(values, best, axis=1), axis=1)
+    places = np.take_along_axis(best, order, axis=1)
+    stands_for = np.take_along_axis(times, places, axis=1)
+    before = np.cumsum(stands_for, axis=1) - stands_for
+    return places, np.clip(count - before, 0, stands_for)
 
 
 def _step(associations: Associations, seeds: Int64, weights: Float32, cues: Int64, sample: Int64) -> Float32:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from conftest import DIM, TINY, WINDOW, new_index
 
-from pam_retriever import Channels, PredictiveAssociativeIndex
-from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever import Channels, PredictiveAssociativeIndex, trust
+from pam_retriever.channels import make_keys, unit
+from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.prediction import predict
 from pam_retriever.training import train
-from pam_retriever.trust import conditional_logit, fit_regime
+from pam_retriever.trust import conditional_logit, confidence, fit_regime
 
 
 def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
@@ -71,6 +73,28 @@ def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
     assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # chance: .02
     assert (codes.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()  # and it has no code
     assert report.trust is not None
+
+
+def test_confidence_fitted_on_a_sample_is_that_of_the_whole_bank(monkeypatch):
+    """All associates are in it and few of the others: unless each of these counts for several, hits look better."""
+    count, sizes = 4_000, (4_000, 400)
+    every, cues, graph = np.ones(count, bool), np.arange(0, count, 20), lines(count, 10)
+    sure = np.zeros((2, 4))
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        vectors = random.standard_normal((count, DIM)).astype(np.float32)
+        around = np.stack([vectors[graph.indices[a:b]].mean(axis=0) for a, b in pairwise(graph.indptr)])
+        keys = make_keys(vectors, unit(around + 0.8 * random.standard_normal(around.shape).astype(np.float32)))
+        for at, size in enumerate(sizes):
+            monkeypatch.setattr(trust, "SAMPLE_MEMORIES", size)
+            told = fit_regime(vectors, keys.__getitem__, graph, cues, every, count, np.random.default_rng(1))
+            sure[at] += confidence(told, np.array([0.01, 0.03, 0.1, 0.2], np.float32)) / 3
+    np.testing.assert_allclose(sure[1], sure[0], atol=0.04)
+
+
+def lines(count: int, length: int) -> Associations:
+    steps = np.arange(count)
+    return associate(Experience(steps, steps // length, steps % length), count, WINDOW)
 
 
 def test_trust_goes_to_the_channel_that_tells(planted):
