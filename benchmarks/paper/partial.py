@@ -119,7 +119,7 @@ class PartialJoint(JointObjective):
 
         loss = loss_of(model.score(f, x), weight[own], met[own], own, temperature)
         if self._codes is not None:  # a code has no direction: a pair that was drawn either way was drawn
-            code = self._codes.ask(batch[own], x.device)
+            code = self._codes.ask(batch[own], self.settled[batch[own]], x.device)
             either, among = np.maximum(salience, salience.T)[np.ix_(own, own)], met[np.ix_(own, own)]
             loss = loss + loss_of(code @ code.T, either, among, np.arange(len(own)), self._codes.temperature)
         return loss
