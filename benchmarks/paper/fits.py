@@ -29,7 +29,17 @@ from pam_retriever.predictor import Predictor, PredictorConfig
 from pam_retriever.training import train
 from pam_retriever.types import Float32, Int64
 
-TRAINING = ("codes", "config", "cooccurrence", "losses", "objectives", "predictor", "training")
+TRAINING = (
+    "codes",
+    "config",
+    "cooccurrence",
+    "losses",
+    "objectives",
+    "prediction",
+    "predictor",
+    "probation",
+    "training",
+)
 CHANNELS = {
     "forward": Channels(forward=1),
     "reverse": Channels(reverse=1),
