@@ -1,0 +1,210 @@
+"""``python -m benchmarks.priors.fit_priors``: weights of the retrieval mixture where there is little to learn from.
+
+Fits one set of weights, and how they change with the number of past requests, on held-out parts of ``experience`` of
+the tasks of use (see ``benchmarks.real.use``), of LoCoMo's questions (see ``benchmarks.real.locomo``), and of the
+history of any repository (``--git``). Tests are never opened. Every data set is also left out once: what the others
+say of it is compared with weights of its own, and written to ``without.json``, from which benchmarks read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import report
+from benchmarks.real.data import find, load_embedder
+from benchmarks.real.dialogue import read as read_dialogues
+from benchmarks.real.locomo import FILES
+from benchmarks.real.use import TASKS, Requests, Task, last, read
+from benchmarks.real.use_mixture import bank_of, evidence_maker, history
+from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture.fitting import sample
+from pam_retriever.retrieval.mixture.holdout import ask_held_out
+from pam_retriever.retrieval.mixture.logit import Choices
+from pam_retriever.retrieval.mixture.mixture import KINDS, PRIORS, size_in_decades
+
+Scores = npt.NDArray[np.float32]
+SIZES = (100, 300, 1000, 3000, 6000)
+RIDGE = 1e-2  # times the variance of a feature
+SLOPE_RIDGE = 1e-1  # the change with size is drawn to nothing more strongly
+QUESTIONS = 400  # of one sample: more tell little of another data set
+MOST_FILES, TEXT = 20, 700
+# where sampling of candidates starts from: the fit itself does not depend on it
+START = {
+    "plain": 0.5,
+    "similarity": 3.0,
+    "words": 1.0,
+    "names": 1.0,
+    "regression": 0.5,
+    "expanded_words": 1.5,
+    "profile": 2.0,
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Held-out questions of one kind, from one data set at one size."""
+
+    data: str
+    requests: int
+    features: tuple[str, ...]
+    choices: Choices
+
+
+def worlds(arguments: argparse.Namespace, embed: Callable[[list[str]], Scores]) -> Iterator[tuple[str, Task]]:
+    """Name of the data set, and a task of it."""
+    folder = find(arguments.folder, ("use",), __doc__ or "")
+    for name in TASKS:
+        yield name, read(folder / name, embed, with_tests=False)
+    for conversation in read_dialogues(find(arguments.locomo, FILES, __doc__ or "")):
+        yield "locomo", _dialogue(conversation, embed)
+    for path in arguments.git:
+        yield f"git {path.resolve().name}", _repository(path, embed)
+
+
+def _task(name: str, texts: list[str], cues: list[str], used: list[list[int]], embed: Any) -> Task:
+    requests = Requests(cues, embed(cues), used)
+    none = requests.take(np.empty(0, np.int64))
+    return Task(name, texts, embed(texts), requests, none, np.empty(0, np.int64), np.ones(len(texts), bool))
+
+
+def _dialogue(conversation: Any, embed: Any) -> Task:
+    place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
+    order = np.random.default_rng(0).permutation(len(conversation.questions))
+    asked = [conversation.questions[at] for at in order.tolist()]
+    texts = [turn["text"] for turn in conversation.turns]
+    used = [sorted(place[id] for id in evidence) for _, evidence, _ in asked]
+    sessions = conversation.sessions
+    walks = [np.flatnonzero(sessions == session).tolist() for session in np.unique(sessions)]
+    made = _task("locomo", texts, [question for question, _, _ in asked], used, embed)
+    return replace(made, trajectories=[walk for walk in walks if len(walk) > 1])
+
+
+def _repository(path: Path, embed: Any) -> Task:
+    """Commit messages and the files they touched that are there today."""
+    command = ["git", "-C", str(path), "log", "--reverse", "--name-only", "--format=%x00%s"]
+    log = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    tracked = subprocess.run(
+        ["git", "-C", str(path), "ls-files"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    place = {name: at for at, name in enumerate(tracked)}
+    cues, used = [], []
+    for commit in log.split("\x00")[1:]:
+        message, *names = [line for line in commit.splitlines() if line]
+        touched = sorted({place[name] for name in names if name in place})
+        if 0 < len(touched) <= MOST_FILES:
+            cues.append(message)
+            used.append(touched)
+    texts = [f"{name}\n{(path / name).read_bytes()[:TEXT].decode(errors='replace')}" for name in tracked]
+    return _task("git", texts, cues, used, embed)
+
+
+def samples(name: str, task: Task) -> list[list[Sample]]:
+    """For each kind of question what each size of experience asks."""
+    found: list[list[Sample]] = [[] for _ in KINDS]
+    total, bank = len(task.experience), bank_of(task)
+    for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
+        some = last(task, n)
+        past, make, random = history(some, bank), evidence_maker(bank), np.random.default_rng(0)
+        features = make(past.log(np.arange(0))).features
+        start = np.array([START.get(feature, 0.0) for feature in features])
+        for at, asked in enumerate(ask_held_out(past, make, seed=0)):
+            if asked is not None:
+                few = np.sort(random.permutation(len(asked))[:QUESTIONS])
+                found[at].append(Sample(name, n, features, sample(asked.take(few).choices, start)))
+    return found
+
+
+def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float64]:
+    """(2, F) weights at 1,000 requests and their change for each factor of ten; every sample counts the same."""
+    parts, sizes = [], []
+    for one in chosen:
+        x, decades = one.choices.features, size_in_decades(one.requests)
+        weight = one.choices.weight / one.choices.weight.sum()
+        parts.append(replace(one.choices, features=np.concatenate([x, decades * x], axis=1), weight=weight))
+        sizes.append(len(x))
+    offset = np.cumsum([0, *sizes[:-1]])
+    joined = Choices(
+        np.concatenate([one.features for one in parts]),
+        np.concatenate([one.starts + at for one, at in zip(parts, offset, strict=True)]),
+        np.concatenate([one.target for one in parts]),
+        np.concatenate([one.weight for one in parts]),
+        np.concatenate([one.offset for one in parts]),
+    )
+    scale = joined.features[:, : len(features)].var(axis=0).astype(float) + 1e-3
+    ridge = np.concatenate([RIDGE * scale, SLOPE_RIDGE * scale])
+    return logit.fit(joined, np.zeros(len(ridge)), ridge).reshape(2, -1)
+
+
+def loss(weights: npt.NDArray[np.float64], one: Sample) -> float:
+    """Mean loss of one sample by these weights."""
+    at = weights[0] + size_in_decades(one.requests) * weights[1]
+    return float(np.average(logit.log_loss(at, one.choices), weights=one.choices.weight))
+
+
+def named(weights: npt.NDArray[np.float64], features: tuple[str, ...]) -> dict[str, list[float]]:
+    return {name: [round(float(w), 4) for w in weights[:, at]] for at, name in enumerate(features)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="tasks of use; else 'use' in PAM_DATA_DIR")
+    parser.add_argument("--locomo", type=Path, help="locomo10.json; else it is looked for in PAM_DATA_DIR")
+    parser.add_argument("--git", type=Path, nargs="*", default=[], help="repositories")
+    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
+    parser.add_argument("--dry-run", action="store_true", help="writes neither priors nor results")
+    arguments = parser.parse_args()
+    model = load_embedder(arguments.embedder)
+
+    def embed(texts: list[str]) -> Scores:
+        found: Scores = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        return found
+
+    found: list[list[Sample]] = [[] for _ in KINDS]
+    for name, task in worlds(arguments, embed):
+        for mine, more in zip(found, samples(name, task), strict=True):
+            mine += more
+        print(f"{name}: {len(task.experience)} requests, {len(task.texts)} things", flush=True)
+    features = found[0][0].features
+    data = list(dict.fromkeys(one.data for one in found[0]))
+    stored: dict[str, Any] = {"all": {}, "without": {name: {} for name in data}}
+    table: list[dict[str, Any]] = []
+    for kind, mine in zip(KINDS, found, strict=True):
+        everything = fit(mine, features)
+        stored["all"][kind] = named(everything, features)
+        for name in data:
+            others = [one for one in mine if one.data != name]
+            without = fit(others, features)
+            stored["without"][name][kind] = named(without, features)
+            for one in (one for one in mine if one.data == name):
+                row = {"kind": kind, "data": name, "requests": one.requests, "questions": len(one.choices.starts)}
+                own = fit([one], features)
+                table.append(
+                    {
+                        **row,
+                        "without it": loss(without, one),
+                        "with it": loss(everything, one),
+                        "its own": loss(own, one),
+                    }
+                )
+                print({key: round(value, 3) if isinstance(value, float) else value for key, value in table[-1].items()})
+    if not arguments.dry_run:
+        weights = {
+            "about": "benchmarks/priors/fit_priors.py; value at 1,000 requests, change a decade",
+            "weights": stored["all"],
+        }
+        PRIORS.write_text(json.dumps(weights, indent=1) + "\n")
+        (Path(__file__).parent / "without.json").write_text(json.dumps(stored, indent=1) + "\n")
+        print(report.write("priors/fit_priors", {"seed": 0, "sizes": SIZES, "losses": table}))
+
+
+if __name__ == "__main__":
+    main()
