@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -71,3 +72,8 @@ def _module_and_arguments() -> list[str]:
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = spec.name.removesuffix(".__main__") if spec else sys.argv[0]
     return [module, *sys.argv[1:]]
+
+
+def no_arguments(description: str | None) -> None:
+    """Answers ``--help``, and refuses anything else, for a program that takes no arguments."""
+    argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()

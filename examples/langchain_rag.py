@@ -91,7 +91,7 @@ class MiniLM(Embeddings):
 
 def build_store(embedding: Embeddings) -> PAMVectorStore:
     """All notes; those of a session were experienced together, in their order."""
-    store = PAMVectorStore(embedding)
+    store = PAMVectorStore(embedding, group_by="session", order_by="position")
     store.add_documents(
         [
             Document(note, metadata={"session": session, "position": position})
@@ -99,7 +99,7 @@ def build_store(embedding: Embeddings) -> PAMVectorStore:
             for position, note in enumerate(notes)
         ]
     )
-    store.fit(group_by="session", order_by="position", progress=False)
+    store.fit(progress=False)
     return store
 
 

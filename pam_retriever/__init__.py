@@ -1,19 +1,15 @@
 """A retriever that also finds what happened with the query, not only what looks like it.
 
-The flow, one module a step::
-
-    trajectories -> cooccurrence -> predictor, losses, objectives, training -> channels
-                 -> backends -> recall
-
-``index.PredictiveAssociativeIndex`` wires them to ``storage``; start there. The method is that of
-"Predictive Associative Memory" (Dury).
+``PredictiveAssociativeIndex`` is what can be asked; start there. The method is that of "Predictive Associative
+Memory" (Dury). Names are imported when they are asked for: what needs torch last.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from pam_retriever.__about__ import __version__
-from pam_retriever.channels import Channels
-from pam_retriever.config import FitConfig
-from pam_retriever.engines import MilvusBackend, PgVectorBackend
 from pam_retriever.errors import (
+    EmbedderUnavailable,
     EmptyIndex,
     EngineUnavailable,
     IndexClosed,
@@ -28,22 +24,45 @@ from pam_retriever.errors import (
     TrainingDiverged,
     UnknownId,
 )
-from pam_retriever.imagine import Imagination
-from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
-from pam_retriever.parquet import read_parquet
-from pam_retriever.predictor import PredictorConfig
-from pam_retriever.types import Evidence, FitReport, Hit, Record, Trajectory
+
+if TYPE_CHECKING:
+    from pam_retriever.engines import MilvusBackend, PgVectorBackend
+    from pam_retriever.evaluation import Evaluation, evaluate
+    from pam_retriever.experience.feedback import Feedback
+    from pam_retriever.experience.parquet import read_parquet
+    from pam_retriever.index import PredictiveAssociativeIndex
+    from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
+    from pam_retriever.model.forward import PredictorConfig
+    from pam_retriever.model.keys import Channels
+    from pam_retriever.retrieval.imagination import Imagination
+    from pam_retriever.store.erasure import ErasureReport
+    from pam_retriever.training.config import FitConfig
+    from pam_retriever.types import (
+        Evidence,
+        FitReport,
+        Hit,
+        Hits,
+        Mention,
+        Record,
+        Trajectory,
+        TrajectoryRecord,
+    )
+
 
 __all__ = [
     "Channels",
     "CompositeEncoder",
+    "EmbedderUnavailable",
     "EmptyIndex",
     "EngineUnavailable",
+    "ErasureReport",
+    "Evaluation",
     "Evidence",
+    "Feedback",
     "FitConfig",
     "FitReport",
     "Hit",
+    "Hits",
     "Imagination",
     "IndexClosed",
     "IndexFormatError",
@@ -51,6 +70,7 @@ __all__ = [
     "InvalidInput",
     "JointConfig",
     "JointTrainer",
+    "Mention",
     "MilvusBackend",
     "MissingExtra",
     "Modality",
@@ -65,7 +85,49 @@ __all__ = [
     "StorageError",
     "TrainingDiverged",
     "Trajectory",
+    "TrajectoryRecord",
     "UnknownId",
     "__version__",
+    "evaluate",
     "read_parquet",
 ]
+
+_LATER = {  # public name -> the module that has it
+    "Channels": "pam_retriever.model.keys",
+    "CompositeEncoder": "pam_retriever.jepa",
+    "ErasureReport": "pam_retriever.store.erasure",
+    "Evaluation": "pam_retriever.evaluation",
+    "Evidence": "pam_retriever.types",
+    "Feedback": "pam_retriever.experience.feedback",
+    "FitConfig": "pam_retriever.training.config",
+    "FitReport": "pam_retriever.types",
+    "Hit": "pam_retriever.types",
+    "Hits": "pam_retriever.types",
+    "Imagination": "pam_retriever.retrieval.imagination",
+    "JointConfig": "pam_retriever.jepa",
+    "JointTrainer": "pam_retriever.jepa",
+    "MilvusBackend": "pam_retriever.engines",
+    "Modality": "pam_retriever.jepa",
+    "OutwardPredictor": "pam_retriever.jepa",
+    "PgVectorBackend": "pam_retriever.engines",
+    "PredictiveAssociativeIndex": "pam_retriever.index",
+    "PredictorConfig": "pam_retriever.model.forward",
+    "Mention": "pam_retriever.types",
+    "Record": "pam_retriever.types",
+    "Trajectory": "pam_retriever.types",
+    "TrajectoryRecord": "pam_retriever.types",
+    "evaluate": "pam_retriever.evaluation",
+    "read_parquet": "pam_retriever.experience.parquet",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value  # from now on without this function
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

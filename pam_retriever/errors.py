@@ -26,7 +26,7 @@ class InvalidInput(PAMError, ValueError):
 
 
 class EmptyIndex(InvalidInput):
-    """A query before anything was added, or after all was deleted."""
+    """Imagination was asked of an index with less than two memories. ``search`` and ``recall`` just have no hits."""
 
 
 class UnknownId(PAMError, KeyError):
@@ -58,6 +58,10 @@ class IndexLocked(PAMError, OSError):
 
 class EngineUnavailable(StorageError, ConnectionError):
     """A database server cannot be reached, or was lost and did not come back in time."""
+
+
+class EmbedderUnavailable(PAMError, OSError):
+    """The model of an embedder is not on this machine and cannot be fetched, or is damaged."""
 
 
 class Interrupted(EngineUnavailable):

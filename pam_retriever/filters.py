@@ -1,187 +1,246 @@
-"""One metadata filter language, compiled to parametrised SQL.
+"""One metadata filter language, read into a tree of conditions.
 
     {"speaker": "Ann"}                              equal
     {"year": {"$gte": 2020, "$lt": 2024}}           every condition holds
     {"tags": {"$contains": "urgent"}}               a list with that entry, or a string with that part
+    {"user.name": "ann"}                            the entry "name" of the dict "user"
     {"$or": [{"tag": {"$in": ["a", "b"]}}, {"$not": {"draft": True}}]}
 
-A key names a top-level entry of the metadata and may hold any characters but a leading "$". Values compare
-with values of their own kind (numbers and booleans with numbers, strings with strings), as in
+A key names a top-level entry of the metadata and may hold any characters but a leading "$". A key with dots names the
+entry that is spelt so, dots and all; where a memory has none, it is a path: ``"a.b.c"`` is the entry "c" of the dict
+"b" in the dict "a". A path leads through dicts only.
+
+Values compare with values of their own kind (numbers and booleans with numbers, strings with strings), as in
 Python; a memory without the key satisfies ``$ne``, ``$nin`` and ``$exists: False`` only. ``None`` is
-a value like any other: ``{"end": None}`` finds memories whose ``end`` is stored as None.
+a value like any other: ``{"end": None}`` finds memories whose ``end`` is stored as None. Lists and dicts are equal
+where their JSON is the same. Dates and times compare as the ISO 8601 strings that they are stored as.
+
+``store/metadata_index.py`` answers a tree from arrays; ``engines/compiler.py`` writes it for a database server.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from enum import Enum
 from typing import Any, Literal
+from uuid import UUID
+
+import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.limits import MAX_FILTER_DEPTH, MAX_FILTER_TESTS
 
-COMPARISONS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-OPERATORS = (*COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
-COMBINERS = ("$and", "$or", "$not")
-
 Kind = Literal["number", "text", "nested"]
-# the JSON types of SQLite
-TYPES = {"number": "'integer', 'real', 'true', 'false'", "text": "'text'", "nested": "'array', 'object'"}
+Symbol = Literal[">", ">=", "<", "<="]
+Value = str | int | float
+"""A value as it is compared: a bool as 0 or 1, a list or a dict as its JSON."""
+
+COMPARISONS: dict[str, Symbol] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+OPERATORS = ("$eq", *COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
+COMBINERS = ("$and", "$or", "$not")
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and a lone surrogate
 
 
-def compile_filter(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """Compiles a filter to an SQL condition on a column ``metadata``, and its parameters.
+# ---- conditions
+
+
+@dataclass(frozen=True)
+class All:
+    """Every part holds; so does one of no parts."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Some:
+    """At least one part holds."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The part does not hold."""
+
+    part: Condition
+
+
+@dataclass(frozen=True)
+class Has:
+    """The key is there."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class IsNone:
+    """The value is stored as None."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class Among:
+    """The value is of a kind, and one of ``values``."""
+
+    key: str
+    kind: Kind
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Compares:
+    """The value is of a kind, and stands to another like ``symbol``."""
+
+    key: str
+    kind: Kind
+    symbol: Symbol
+    value: Value
+
+
+@dataclass(frozen=True)
+class HasEntry:
+    """The value is a list with that entry."""
+
+    key: str
+    kind: Kind
+    value: Value
+
+
+@dataclass(frozen=True)
+class HasPart:
+    """The value is a string with that part."""
+
+    key: str
+    value: str
+
+
+Test = Has | IsNone | Among | Compares | HasEntry | HasPart
+Condition = All | Some | Not | Test
+
+
+def key_path(key: str) -> tuple[str, ...]:
+    """Where a key leads in a memory that has no entry spelt so."""
+    return tuple(key.split("."))
+
+
+# ---- reading
+
+
+def read_filter(where: Mapping[str, Any]) -> Condition:
+    """A filter as a tree of conditions.
 
     Raises:
         InvalidInput: for an unknown operator, a value that cannot be compared, nesting deeper than
             16 levels, or more than 30,000 tests.
     """
-    return Compiler().compile(where)
+    return _Reader().condition(where, depth=0)
 
 
-class Compiler:
-    """Walks a filter, checks it, and writes it as SQL.
-
-    The tests of one key are in SQLite's words here; another engine replaces the methods that write them. No
-    test may be NULL, so that NOT is plain negation.
-    """
-
-    true, false = "1", "0"
-    most_parameters = MAX_FILTER_TESTS
+class _Reader:
+    """Walks a filter, checks it, and counts what it asks."""
 
     def __init__(self) -> None:
-        self.parameters: list[Any] = []
-        self._conditions = 0  # an empty one has no parameter
+        self._tests = 0  # dicts count too: an empty one has no test
 
-    def compile(self, where: Any) -> tuple[str, list[Any]]:
-        """The condition and its parameters; errors as of ``compile_filter``."""
-        condition = self._condition(where, depth=0)
-        self._check_size()
-        return condition, self.parameters
-
-    def _check_size(self) -> None:
+    def _count(self) -> None:
         """Refuses a filter that has grown too large, before it grows further."""
-        if len(self.parameters) > self.most_parameters or self._conditions > MAX_FILTER_TESTS:
+        self._tests += 1
+        if self._tests > MAX_FILTER_TESTS:
             raise InvalidInput(
                 f"Got a filter of more than {MAX_FILTER_TESTS:,} tests.", "fewer", "Use $in for many values."
             )
 
-    def _condition(self, where: Any, depth: int) -> str:
+    def condition(self, where: Any, depth: int) -> Condition:
         if not isinstance(where, Mapping):
             raise InvalidInput(f"Got {where!r} as a filter.", "a dict", "For example {'year': {'$gte': 2020}}.")
         if depth > MAX_FILTER_DEPTH:
             raise InvalidInput(
                 f"Got a filter nested deeper than {MAX_FILTER_DEPTH} levels.", "fewer levels", "Flatten it."
             )
-        self._conditions += 1
-        self._check_size()
-        return self.join([self._term(key, value, depth) for key, value in where.items()], "AND")
+        self._count()
+        return _together([self._term(key, value, depth) for key, value in where.items()])
 
-    def _term(self, key: Any, value: Any, depth: int) -> str:
+    def _term(self, key: Any, value: Any, depth: int) -> Condition:
         if not isinstance(key, str):
             raise InvalidInput(f"Got the filter key {key!r}.", "a string", "Metadata keys are strings.")
         if key in ("$and", "$or"):
             if not isinstance(value, list | tuple):
                 raise InvalidInput(f"Got {value!r} for {key}.", "a list of filters", "Wrap it in [ ].")
-            return self.join([self._condition(v, depth + 1) for v in value], key[1:].upper())
+            parts = [self.condition(one, depth + 1) for one in value]
+            return _together(parts) if key == "$and" else Some(tuple(parts))
         if key == "$not":
-            return self.negated(self._condition(value, depth + 1))
+            return Not(self.condition(value, depth + 1))
         if key.startswith("$"):
             _refuse_operator(key, COMBINERS)
         if not isinstance(value, Mapping):
             value = {"$eq": value}
-        return self.join([self._test(_storable(key), op, operand) for op, operand in value.items()], "AND")
+        if not value:
+            raise InvalidInput(
+                f"Got the filter {{{key!r}: {{}}}}, which tests nothing.",
+                "an operator",
+                "For example {'$exists': True}.",
+            )
+        return _together([self._test(_storable(key), op, operand) for op, operand in value.items()])
 
-    def _test(self, key: str, operator: Any, operand: Any) -> str:
+    def _test(self, key: str, operator: Any, operand: Any) -> Condition:
         """One operator on one key."""
+        self._count()
         if operator == "$ne":
-            return self.negated(self._test(key, "$eq", operand))
-        if operator == "$nin":
-            return self.negated(self._test(key, "$in", operand))
-        if operator == "$in":
+            return Not(_among(key, [operand]))
+        if operator == "$eq":
+            return _among(key, [operand])
+        if operator in ("$in", "$nin"):
             if not isinstance(operand, list | tuple | set | frozenset):
-                raise InvalidInput(f"Got {operand!r} for $in.", "a list of values", "Wrap it in [ ].")
-            return self._in(key, list(operand))
+                raise InvalidInput(f"Got {operand!r} for {operator}.", "a list of values", "Wrap it in [ ].")
+            among = _among(key, list(operand))
+            return among if operator == "$in" else Not(among)
         if operator == "$contains":
             kind, value = _comparable(operand, equality=False)
-            tests = [self.has_entry(key, kind, value)]
-            return self.join([*tests, self.has_part(key, value)] if kind == "text" else tests, "OR")
+            entry = HasEntry(key, kind, value)
+            return Some((entry, HasPart(key, value))) if isinstance(value, str) else entry
         if operator == "$exists":
             if not isinstance(operand, bool):
                 raise InvalidInput(f"Got {operand!r} for $exists.", "True or False", "Use a bool.")
-            return self.has(key) if operand else self.negated(self.has(key))
+            return Has(key) if operand else Not(Has(key))
         if operator not in COMPARISONS:
             _refuse_operator(operator, OPERATORS)
-        if operand is None and operator == "$eq":
-            return self.is_none(key)
-        kind, value = _comparable(operand, equality=operator == "$eq")
-        return self.compares(key, kind, COMPARISONS[operator], value)
-
-    def _in(self, key: str, operands: list[Any]) -> str:
-        """$in as one test for each kind of value, however many values there are."""
-        by_kind: dict[Kind, list[Any]] = {}
-        terms = []
-        for operand in operands:
-            if operand is None:
-                terms.append(self.is_none(key))
-            else:
-                kind, value = _comparable(operand, equality=True)
-                by_kind.setdefault(kind, []).append(value)
-        return self.join(terms + [self.is_among(key, kind, values) for kind, values in by_kind.items()], "OR")
-
-    def join(self, terms: list[str], word: str) -> str:
-        """Joins in halves, so that depth grows with the logarithm; an empty AND holds, an empty OR does not."""
-        if len(terms) > 2:
-            middle = len(terms) // 2
-            terms = [self.join(terms[:middle], word), self.join(terms[middle:], word)]
-        return f"({f' {word} '.join(terms)})" if terms else (self.true if word == "AND" else self.false)
-
-    # ---- the tests, as SQLite has them
-
-    def negated(self, test: str) -> str:
-        """The test does not hold."""
-        return f"NOT {test}"
-
-    def has(self, key: str) -> str:
-        """The key is there."""
-        return self._exists(key, "1")
-
-    def is_none(self, key: str) -> str:
-        """The value is stored as None."""
-        return self._exists(key, "entry.type = 'null'")
-
-    def compares(self, key: str, kind: Kind, symbol: str, value: Any) -> str:
-        """The value is of a kind, and stands to another like ``symbol``."""
-        return self._exists(key, f"entry.type IN ({TYPES[kind]}) AND entry.value {symbol} ?", value)
-
-    def is_among(self, key: str, kind: Kind, values: list[Any]) -> str:
-        """The value is of a kind, and one of ``values``."""
-        among = "entry.value IN (SELECT value FROM json_each(?))"
-        return self._exists(key, f"entry.type IN ({TYPES[kind]}) AND {among}", to_json(values))
-
-    def has_entry(self, key: str, kind: Kind, value: Any) -> str:
-        """The value is a list with that entry."""
-        item = f"SELECT 1 FROM json_each(entry.value) AS item WHERE item.type IN ({TYPES[kind]}) AND item.value = ?"
-        return self._exists(key, f"entry.type = 'array' AND EXISTS ({item})", value)
-
-    def has_part(self, key: str, value: str) -> str:
-        """The value is a string with that part."""
-        return self._exists(key, "entry.type = 'text' AND instr(entry.value, ?) > 0", value)
-
-    def _exists(self, key: str, test: str, *values: Any) -> str:
-        # json_each instead of a JSON path: a path cannot spell a key that holds a quote
-        self.parameters += [key, *values]
-        return f"EXISTS (SELECT 1 FROM json_each(metadata) AS entry WHERE entry.key = ? AND {test})"
+        kind, value = _comparable(operand, equality=False)
+        return Compares(key, kind, COMPARISONS[operator], value)
 
 
-def _comparable(operand: Any, equality: bool) -> tuple[Kind, Any]:
-    """The kind of values that an operand compares with, and the operand as SQLite holds it."""
-    if isinstance(operand, bool):
-        return "number", int(operand)
-    if isinstance(operand, int | float) and math.isfinite(operand):
-        # past 64 bits SQLite reads a JSON number as floating point
-        return "number", float(operand) if abs(operand) >= 2**63 else operand
+def _among(key: str, operands: list[Any]) -> Condition:
+    """Equality with one of the operands, as one test for each kind of value, however many values there are."""
+    by_kind: dict[Kind, list[Value]] = {}
+    none = False
+    for operand in operands:
+        if operand is None:
+            none = True
+        else:
+            kind, value = _comparable(operand, equality=True)
+            by_kind.setdefault(kind, []).append(value)
+    tests: list[Condition] = [Among(key, kind, tuple(values)) for kind, values in by_kind.items()]
+    tests += [IsNone(key)] if none else []
+    return tests[0] if len(tests) == 1 else Some(tuple(tests))
+
+
+def _together(parts: list[Condition]) -> Condition:
+    return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+
+def _comparable(operand: Any, equality: bool) -> tuple[Kind, Value]:
+    """The kind of values that an operand compares with, and the operand as it is compared."""
+    if type(operand) is str:  # the most frequent by far
+        return "text", _storable(operand)
+    if isinstance(operand, datetime | date | UUID | Enum | np.generic):
+        return _comparable(plain_value(operand), equality)
+    if isinstance(operand, int | float) and abs(operand) != math.inf and operand == operand:
+        return "number", as_number(operand)
     if isinstance(operand, str):
         return "text", _storable(operand)
     if isinstance(operand, list | tuple | dict) and equality:
@@ -191,6 +250,18 @@ def _comparable(operand: Any, equality: bool) -> tuple[Kind, Any]:
         "a string, a finite number, a bool, or (for equality) None or a list",
         "Convert it, and store the metadata in the same form.",
     )
+
+
+def as_number(value: float) -> int | float:
+    """A stored or asked number as it is compared: a bool as 0 or 1, a whole one past 64 bits as floating point."""
+    if not isinstance(value, int):
+        return value
+    if -(2**63) < value < 2**63:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _nested_json(operand: Any) -> str:
@@ -207,7 +278,7 @@ def _nested_json(operand: Any) -> str:
 
 def _storable(text: str) -> str:
     """The text, unless it cannot be in any stored metadata and so has no place in a filter."""
-    if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
+    if UNSTORABLE.search(text):
         raise InvalidInput(
             f"The filter holds {text!r}.", "text without NUL and lone surrogates", "Remove that character."
         )
@@ -218,11 +289,36 @@ def _refuse_operator(operator: Any, known: tuple[str, ...]) -> None:
     raise InvalidInput(f"Got the filter operator {operator!r}.", f"one of {', '.join(known)}", "Check its spelling.")
 
 
+# ---- the form in which metadata are stored
+
+
 def to_json(value: Any) -> str:
     """The one JSON form in which metadata are stored and compared.
+
+    Dates and times become ISO 8601 strings (a time with an offset in UTC, so that strings sort as times do), a UUID its
+    string, an Enum its value, a NumPy scalar the Python number.
 
     Raises:
         ValueError: for NaN and infinity.
         TypeError: for what JSON cannot hold.
     """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain_value)
+
+
+def plain_value(value: Any) -> Any:
+    """A value that JSON has no word for, as the string or number that it is stored as.
+
+    Raises:
+        TypeError: there is none.
+    """
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(timezone.utc)).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not a value that JSON can hold")

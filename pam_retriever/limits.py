@@ -14,6 +14,9 @@ MAX_METADATA_BYTES = 1_000_000  # of one memory, as JSON
 MAX_METADATA_DEPTH = 64  # SQLite's own JSON parser stops at 1,000
 MAX_WINDOW = 1_000
 MAX_HOPS = 32
+MAX_PATHS = 1_000  # fan_out, and beam: their product is what a hop holds in memory for each query
+MIN_LENGTH, MAX_LENGTH = 1e-18, 1e18  # of a vector: its square is a float32
+MAX_SALIENCE = 1e6  # what is more drowns all else, and lets a training diverge
 MAX_FILTER_DEPTH = 16  # SQLite's parser holds 100 open symbols; a level here takes up to four
 MAX_FILTER_TESTS = 30_000  # SQLite's limit is 32,766 parameters
 

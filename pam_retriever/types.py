@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.evaluation import Validation
+
 Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Times = npt.NDArray[np.float64]
+Times = Float64
 Metadata = Mapping[str, Any]
+Time = float | date | datetime  # of your own unit, or seconds since 1970 for dates
 Familiarity = Literal["none", "log", "difference"]
 
 
@@ -27,21 +33,40 @@ class Trajectory:
     Attributes:
         ids: T ids, in order. The same id may come more than once.
         vectors: (T, dim) float; new memories, in order.
-        timestamps: T numbers that never fall, or None. The unit is the caller's, the same in the whole
-            index. ``recall(decay=...)`` and ``prune`` use them.
+        timestamps: T times that never fall, or None: datetimes or dates (UTC where they have no offset), or numbers
+            of a unit of your own, the same in the whole index. ``recall(decay=...)`` and ``prune`` use them; a
+            datetime counts in seconds. Memories without a time of their own have the date of their first step.
         salience: T finite numbers >= 0, how much each state counts in training; None for 1 each. Two
             states that met count the geometric mean of both, 0 where one is 0 (pam.tex 3.4).
-        id: name of the trajectory. One that is there already is replaced. A new uuid4 if None.
+        id: name of the trajectory. One that is there is replaced, or grows if this begins with the same steps. A new
+            uuid4 if None.
     """
 
     ids: Sequence[str] | None = None
     vectors: npt.ArrayLike | None = None
-    timestamps: Sequence[float] | None = None
+    timestamps: Sequence[Time] | None = None
     salience: Sequence[float] | None = None
     id: str | None = None
 
 
 @dataclass(frozen=True)
+class TrajectoryRecord:
+    """A stored trajectory.
+
+    Attributes:
+        id: its name.
+        ids: of the memories in it that are still there, in order.
+        timestamps: of these, None where one has none; None where none has one. A datetime is seconds since 1970.
+        length: how many positions it has, those of deleted memories between the others included.
+    """
+
+    id: str
+    ids: tuple[str, ...]
+    timestamps: tuple[float | None, ...] | None
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
 class Record:
     """A stored memory.
 
@@ -56,6 +81,15 @@ class Record:
     vector: Float32
     text: str | None
     metadata: dict[str, Any]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        same = (self.id, self.text, self.metadata) == (other.id, other.text, other.metadata)
+        return same and np.array_equal(self.vector, other.vector)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     def __repr__(self) -> str:
         return (
@@ -87,6 +121,56 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedTime:
+    """A time that speaks for a hit: named in the question, or in the text of the hit.
+
+    Attributes:
+        expression: the words.
+        start: the first instant, UTC, and ``end`` the first after it; None for an open one.
+        meaning: the days, such as "2023-07-01 to 2023-07-31".
+        source: "question" or "text".
+        said_at: when the memory was.
+    """
+
+    expression: str
+    start: datetime | None
+    end: datetime | None
+    meaning: str
+    source: Literal["question", "text"]
+    said_at: datetime | None
+
+    def __str__(self) -> str:
+        said = "" if self.said_at is None else f", said on {self.said_at:%Y-%m-%d}"
+        return f'"{self.expression}" -> {self.meaning}{said}'
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A place in a text that names a memory, and so led to a hit.
+
+    Attributes:
+        source: what leads there: the name or the id of a memory; None for the question.
+        name: the words of the text that name it.
+        way: "asked" (the question names the hit), "names" or "second step" (the source names it), "named by" (it names
+            the source), "shares" (both have these words).
+        start: where they begin, in characters.
+        source_id: the id of the source; None for the question.
+    """
+
+    source: str | None
+    name: str
+    way: str
+    start: int
+    source_id: str | None
+
+    def __repr__(self) -> str:
+        if self.way == "named by":
+            return f'names "{self.source}"'
+        verb = "shares" if self.way == "shares" else "names"
+        return f'{"the question" if self.source is None else chr(34) + self.source + chr(34)} {verb} "{self.name}"'
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One answer to a query.
 
@@ -109,6 +193,8 @@ class Hit:
             None where the query had no words.
         path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops
             through the continuum.
+        times: the times in the question that speak for it, and those in its text, filled by ``explain=True``.
+        mentions: the texts that name it, or that it names, filled by ``explain=True`` where memories have names.
     """
 
     id: str
@@ -122,21 +208,86 @@ class Hit:
     confidence: float | None = None
     lexical: float | None = None
     path: tuple[str, ...] = ()
+    times: tuple[NamedTime, ...] | None = None
+    mentions: tuple[Mention, ...] | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     def __repr__(self) -> str:
         association = "" if self.association is None else f", association={self.association:.3f}"
         lexical = "" if self.lexical is None else f", lexical={self.lexical:.3f}"
         evidence = "" if self.evidence is None else f", evidence={list(self.evidence)!r}"
         path = f", path={self.path!r}" if self.path else ""
+        times = f", times={[str(time) for time in self.times]}" if self.times else ""
+        mentions = f", mentions={list(self.mentions)!r}" if self.mentions else ""
         return (
             f"Hit(id={self.id!r}, score={self.score:.3f}, text={_shorten(self.text)}, "
-            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence})"
+            f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence}{times}{mentions})"
         )
 
 
+class Hits(Sequence[Hit]):
+    """The hits of one query, best first: a sequence of ``Hit``; a slice of it is one, too."""
+
+    __slots__ = ("_hits",)
+
+    def __init__(self, hits: Iterable[Hit] = ()) -> None:
+        self._hits = tuple(hits)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids."""
+        return [hit.id for hit in self._hits]
+
+    @property
+    def scores(self) -> Float32:
+        """(n,) the scores."""
+        return np.array([hit.score for hit in self._hits], np.float32)
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The texts."""
+        return [hit.text for hit in self._hits]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A dict a hit, of its attributes; JSON can hold it."""
+        return [asdict(hit, dict_factory=_plain) for hit in self._hits]
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Hits: ...
+
+    def __getitem__(self, at: int | slice) -> Hit | Hits:
+        return Hits(self._hits[at]) if isinstance(at, slice) else self._hits[at]
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self._hits)
+
+    def __add__(self, other: Iterable[Hit]) -> Hits:
+        return Hits((*self._hits, *other))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Hits | list | tuple):
+            return self._hits == tuple(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._hits)
+
+    def __repr__(self) -> str:
+        lines = (f"  {hit.score:7.3f}  {hit.id!r}  {_shorten(hit.text)}" for hit in self._hits)
+        return "\n".join([f"Hits({len(self)})", *lines])
+
+
 @dataclass(frozen=True)
-class Regime:
-    """How recall weighs what it knows, for one kind of cue; see ``trust``.
+class ScoringWeights:
+    """How recall weighs what it knows, for one kind of cue.
 
     Attributes:
         weights: of the channels, as log odds per unit of score.
@@ -157,17 +308,17 @@ class Regime:
 
 
 @dataclass(frozen=True)
-class Trust:
-    """How far recall trusts what it knows.
+class Calibration:
+    """How recall weighs what it knows, as ``fit`` found it on cues of two kinds.
 
     Attributes:
-        learnt: the channels, for cues that were learnt.
-        unlearnt: the same, for cues that were not.
+        seen: for cues that training saw.
+        unseen: for cues that were held out from it, and all others that it did not see.
         familiarity: the scale on which a link counts by how far it is above chance; as ``FitConfig``.
     """
 
-    learnt: Regime
-    unlearnt: Regime
+    seen: ScoringWeights
+    unseen: ScoringWeights
     familiarity: Familiarity = "none"
 
 
@@ -188,7 +339,9 @@ class FitReport:
         parameters: trainable parameters of the predictor.
         config: the configuration in full, the defaults that followed the data filled in.
         stopped_by: "passes" or "time_budget", whichever ended first.
-        trust: how far recall trusts each channel, for cues that were learnt and cues that were not.
+        calibration: how recall weighs each channel, for cues that were seen and cues that were not.
+        requests: how many past requests the weights of the evidence were fitted on.
+        validation: what each source of evidence, and the mixture, found for held-out requests.
     """
 
     losses: tuple[float, ...]
@@ -203,9 +356,18 @@ class FitReport:
     parameters: int
     config: dict[str, Any] = field(repr=False)
     stopped_by: str = "passes"
-    trust: Trust | None = field(default=None, repr=False)
+    calibration: Calibration | None = field(default=None, repr=False)
+    requests: int = 0
+    validation: Validation = field(default_factory=Validation)
+
+    @property
+    def trust(self) -> Calibration | None:
+        """The old name of ``calibration``."""
+        warnings.warn("FitReport.trust is called calibration now.", DeprecationWarning, stacklevel=2)
+        return self.calibration
 
     def __repr__(self) -> str:
+        used = f"\n{self.requests:,} requests; {self.validation!r}" if self.requests else ""
         first, last = (self.losses[0], self.losses[-1]) if self.losses else (np.nan, np.nan)
         return (
             f"FitReport({self.memories:,} memories, {self.trajectories:,} trajectories, "
@@ -213,7 +375,11 @@ class FitReport:
             f"loss {first:.3f} -> {last:.3f} in {len(self.losses)} passes, {self.steps:,} steps, "
             f"{self.seconds:.1f} s on {self.device} ({self.precision}), "
             f"{self.parameters:,} parameters, stopped by {self.stopped_by})"
-        )
+        ) + used
+
+
+def _plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in items}
 
 
 def _shorten(text: str | None, limit: int = 60) -> str:

@@ -7,6 +7,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timezone
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,14 @@ import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.filters import to_json
-from pam_retriever.limits import MAX_ID_BYTES, MAX_METADATA_BYTES, MAX_METADATA_DEPTH, MAX_TEXT_BYTES
+from pam_retriever.limits import (
+    MAX_ID_BYTES,
+    MAX_LENGTH,
+    MAX_METADATA_BYTES,
+    MAX_METADATA_DEPTH,
+    MAX_TEXT_BYTES,
+    MIN_LENGTH,
+)
 from pam_retriever.types import Float32, Metadata
 
 STRING, BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[][{}]")
@@ -33,6 +41,25 @@ def check_id(id: Any, where: str) -> str:
     if "\x00" in id:
         raise InvalidInput(f"The id {id!r} in {where} holds a NUL character.", "text without", "Remove it.")
     return check_text(id, where)
+
+
+def read_ids(
+    ids: str | Sequence[str] | None, where: Mapping[str, object] | None, call: str, empty_filter: str
+) -> list[str]:
+    """The ids that a call is of, which takes ids or a filter; none where it got the filter.
+
+    Args:
+        ids: one, or several.
+        where: in place of ids.
+        call: its name.
+        empty_filter: what it does with ``where={}``.
+
+    Raises:
+        InvalidInput: neither ids nor a filter, or both; or what can be no id.
+    """
+    if (ids is None) == (where is None):
+        raise InvalidInput("Got neither ids nor where, or both.", "one of them", f"where={{}} {empty_filter}.")
+    return [check_id(id, call) for id in ([ids] if isinstance(ids, str) else ids or ())]
 
 
 def check_text(text: Any, where: str) -> str:
@@ -103,6 +130,17 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
             "a vector with a direction, because closeness is cosine",
             "Check the embedder's output for that row (an empty text?).",
         )
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("nd,nd->n", array, array)
+    beyond = (squares < MIN_LENGTH**2) | (squares > MAX_LENGTH**2)
+    if beyond.any():
+        at = int(beyond.argmax())
+        length = float(np.linalg.norm(array[at].astype(np.float64)))
+        raise InvalidInput(
+            f"Vector {at} of {where} has a length of {length:.3g}.",
+            f"a length from {MIN_LENGTH:g} to {MAX_LENGTH:g}, whose square float32 can hold",
+            "Scale it, for example to length 1: closeness is cosine.",
+        )
     return np.ascontiguousarray(array)
 
 
@@ -167,8 +205,8 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
             raise
         raise InvalidInput(
             f"metadatas[{at}] cannot be stored as JSON ({error}).",
-            "strings, finite numbers, bools, None, lists and dicts",
-            "Convert other values first, for example dates with .isoformat().",
+            "strings, finite numbers, bools, None, dates and times, UUIDs, Enums, lists and dicts",
+            "Convert other values first.",
         ) from error
 
 
@@ -207,6 +245,17 @@ def check_count(name: str, value: Any, most: int | None = None) -> int:
     return int(value)
 
 
+def check_offset(offset: Any) -> int:
+    """A whole number of at least 0.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
+        raise InvalidInput(f"Got offset={offset!r}.", "a whole number of at least 0", "Use offset=0 for the first.")
+    return int(offset)
+
+
 def check_positive(name: str, value: Any) -> float:
     """A finite number above 0.
 
@@ -240,6 +289,23 @@ def check_half_life(value: Any) -> float | Literal["auto"] | None:
     return check_positive("half_life", value)
 
 
+def read_timestamp(given: Any) -> float:
+    """A time as a number: a date or datetime in seconds since 1970 (UTC where it has no offset), a number as it is.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if isinstance(given, datetime):
+        return (given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)).timestamp()
+    if isinstance(given, date):
+        return datetime(given.year, given.month, given.day, tzinfo=timezone.utc).timestamp()
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not math.isfinite(given):
+        raise InvalidInput(
+            f"Got the timestamp {given!r}.", "a datetime, a date or a finite number", "Leave it out if it is not known."
+        )
+    return float(given)
+
+
 def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
     """A query as ids or as vectors (Q, dim), and whether it was a batch.
 
@@ -247,7 +313,7 @@ def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
         InvalidInput: for anything else than an id, a vector, or a batch of either.
     """
     if isinstance(query, str):
-        return [query], False
+        return [check_id(query, "the query")], False
     batch = list(query) if isinstance(query, list | tuple) else query
     if isinstance(batch, list) and not batch:
         raise InvalidInput("Got an empty batch of queries.", "at least one", "Skip the call.")

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before anything imports transformers: no test asks the network
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch: the workers share the cores
+
+import hypothesis
 import numpy as np
 import pytest
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
+# the same examples in every run: CI says what a change did. HYPOTHESIS_PROFILE=search looks for new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.register_profile("search", max_examples=300)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
 DIM, WINDOW = 16, 2
 TINY = FitConfig(hidden=64, passes=150)
+QUICK = FitConfig(hidden=16, passes=10)  # where nothing depends on how well the predictor learnt
 
 
 @dataclass(frozen=True)
@@ -53,3 +66,17 @@ def fitted(planted: Planted) -> PredictiveAssociativeIndex:
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     return index
+
+
+def pytest_sessionfinish() -> None:
+    """Stops the servers before pytest says its last line, not after it."""
+    if "engine_servers" in sys.modules:
+        sys.modules["engine_servers"].stop_servers()
+
+
+def agree(one, other) -> None:
+    """The same hits in the same order; their numbers as near as float32 adds up in another order."""
+    assert [hit.id for hit in one] == [hit.id for hit in other]
+    for name in ("score", "similarity", "association", "confidence"):
+        numbers = [[getattr(hit, name) for hit in hits] for hits in (one, other)]
+        np.testing.assert_allclose(*(np.array(some, float) for some in numbers), atol=1e-6, rtol=1e-5)

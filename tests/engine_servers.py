@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import shutil
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -42,3 +43,15 @@ def milvus_folder() -> Path:
 
 def fresh_milvus(**options: Any) -> MilvusBackend:
     return MilvusBackend(milvus_folder() / f"index_{next(numbers)}.db", **options)
+
+
+def stop_servers() -> None:
+    """Stops what was started here, Milvus Lite first.
+
+    PostgreSQL is stopped by a process that is forked; gRPC complains of a fork while a server of its own is running.
+    """
+    if "milvus_lite.server_manager" in sys.modules:
+        sys.modules["milvus_lite.server_manager"].server_manager_instance.release_all()
+    if postgres.cache_info().currsize:
+        postgres().cleanup()
+        postgres.cache_clear()

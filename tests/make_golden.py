@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.storage.manifest import FORMAT_VERSION
+from pam_retriever.store.manifest import FORMAT_VERSION
 
 
 def main() -> None:
@@ -18,7 +18,6 @@ def main() -> None:
     vectors = np.random.default_rng(1).standard_normal((6, 3)).astype(np.float32)
     metadatas = [{"n": n, "tags": ["a", "é"], "none": None} for n in range(6)]
     index.add(vectors, ids, [None, "", "text", "\U0001d54c \u202e", "x" * 100, "\n"], metadatas)
-    index.set_note("embedder", {"name": "none"})
     index.observe(Trajectory(ids=["m5", "m4"], id="stored", timestamps=[1.5, 2], salience=[0, 1]))
     index.fit([Trajectory(ids=ids, id="given")], window=2, config=FitConfig(hidden=8, passes=2), progress=False)
     index.delete("m3")
@@ -28,7 +27,6 @@ def main() -> None:
         "records": [
             {"id": r.id, "vector": r.vector.tolist(), "text": r.text, "metadata": r.metadata} for r in index.find()
         ],
-        "note": index.note("embedder"),
         "recall": [[hit.id, hit.evidence[0].offset] for hit in hits],
         "scores": [hit.score for hit in hits],
     }

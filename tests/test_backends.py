@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever import InvalidInput
-from pam_retriever.backends import ExactBackend, choice, make_backend
-from pam_retriever.backends.scan import scan
-from pam_retriever.channels import unit
+from pam_retriever.ann import ExactBackend, make_backend
+from pam_retriever.ann import factory as choice
+from pam_retriever.ann.scan import scan
+from pam_retriever.model.keys import unit
 
 COMPRESSED = ["faiss:flat,fp16", "faiss:flat,sq8", "faiss:hnsw,sq8", "faiss:ivf,fp16", "faiss:ivf,sq8", "faiss:ivf,pq"]
 NAMES = ["faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss", *COMPRESSED]
@@ -121,7 +122,7 @@ def test_the_scan_is_exact_for_any_size(count, k, queries):
     stored, asked = keys(count), keys(queries)
     backend = ExactBackend(WIDTH)
     backend.rebuild(np.arange(count), stored)
-    assert_same(scan(asked, stored, min(k, count)), backend.search(asked, k))
+    assert_same(scan(asked, stored, np.arange(count), min(k, count)), backend.search(asked, k))
 
 
 def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
@@ -143,3 +144,23 @@ def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
     backend._centres.add(np.where(np.arange(len(centres))[:, None] == 7, asked[0], 0).astype(np.float32))
     backend.probed = 1
     assert set(own[backend.search(asked[:1], 5)[1][0]].tolist()) == {7}
+
+
+@pytest.mark.parametrize("name", ["faiss:hnsw", "faiss:hnsw,sq8", "faiss:ivf", "faiss:ivf,sq8"])
+def test_a_filter_far_from_the_query_loses_nothing(name, monkeypatch):
+    """Such as another user's memories, whose clusters an approximate look-up may not come by."""
+    monkeypatch.setattr("pam_retriever.ann.faiss.SCAN_UP_TO", 0)
+    local = np.random.default_rng(1)
+    cluster = local.integers(0, 60, 6000)
+    stored = unit((centres[cluster] + 0.5 * local.standard_normal((6000, WIDTH))).astype(np.float32))
+    asked = unit((centres + 0.5 * local.standard_normal((60, WIDTH))).astype(np.float32))
+    exact, other = make_backend("exact", WIDTH), make_backend(name, WIDTH)
+    for backend in (exact, other):
+        backend.rebuild(np.arange(6000), stored)
+        backend.remove(np.arange(0, 6000, 7))
+    for clusters in (1, 3, 12, 30, 50):
+        allowed = np.flatnonzero(cluster < clusters)
+        for k in (1, 10, 60):
+            assert_same(search(other, asked, k, allowed), search(exact, asked, k, allowed), share=0.97)
+    nobody = search(other, asked, 10, np.arange(0, 6000, 7))
+    assert nobody[0].shape == (60, 0)

@@ -10,7 +10,6 @@ from conftest import DIM, TINY, new_index
 
 from pam_retriever import (
     Channels,
-    EmptyIndex,
     FitConfig,
     InvalidInput,
     PAMError,
@@ -162,14 +161,29 @@ def test_channels_refuse_weights_that_make_no_sense(weights):
         Channels(**weights)
 
 
-def test_a_query_before_anything_is_added_or_after_all_is_deleted(planted):
-    index = PredictiveAssociativeIndex(dim=DIM)
-    with pytest.raises(EmptyIndex, match="add"):
-        index.search(np.ones(DIM))
+def test_an_empty_index_has_no_hits_and_still_refuses_what_is_wrong(planted):
     full = new_index(planted)
     full.delete(planted.ids)
-    with pytest.raises(EmptyIndex, match="add"):
-        full.search(np.ones(DIM))
+    for index in (PredictiveAssociativeIndex(dim=DIM), full):
+        assert index.search(np.ones(DIM)) == []
+        assert index.recall(np.ones(DIM)) == []
+        assert index.recall(np.ones(DIM), mode="specific", text=None) == []
+        assert index.recall(np.ones(DIM), text="words", where={"a": 1}) == []
+        assert index.search(np.ones((2, DIM))) == [[], []]
+        with pytest.raises(InvalidInput, match="shape"):
+            index.search(np.ones(DIM + 1))
+        with pytest.raises(InvalidInput, match="like"):
+            index.search(np.ones(DIM), where={"a": {"$like": 1}})
+        with pytest.raises(UnknownId, match="m000"):
+            index.search("m000")
+
+
+@pytest.mark.parametrize("call", ["search", "recall"])
+@pytest.mark.parametrize("words", ["what is c?", "c?", "two words", ["m000", "what is c?"]])
+def test_words_in_place_of_an_id_are_told_where_they_belong(index, fitted, call, words):
+    for one in (index, fitted, PredictiveAssociativeIndex(dim=DIM)):
+        with pytest.raises(UnknownId, match="text="):
+            getattr(one, call)(words)
 
 
 @pytest.mark.parametrize("dim", [0, -1, 1.5, "8", None, True])
@@ -186,12 +200,16 @@ def test_unknown_ids_are_ignored_by_delete_and_named_by_get(index):
     assert [record.id for record in index.get(["m001", "m000"], missing_ok=True)] == ["m001"]
 
 
-def test_an_id_that_cannot_be_stored_is_not_there(index):
-    assert "\ud800" not in index
-    assert 7 not in index
-    assert index.get(["\ud800"], missing_ok=True) == []
-    with pytest.raises(UnknownId):
-        index.recall("\ud800", mode="similarity")
+def test_an_id_that_cannot_be_stored_is_not_there_and_cannot_be_asked_for(index):
+    for id in ("\ud800", "a\x00", "", 7):
+        assert id not in index
+        for call in (lambda id=id: index.get([id], missing_ok=True), lambda id=id: index.delete([id])):
+            with pytest.raises(InvalidInput, match=r"id|surrogate"):
+                call()
+    for id in ("\ud800", "a\x00", ""):
+        for call in (index.delete, index.search, lambda id: index.recall(id, mode="similarity")):
+            with pytest.raises(InvalidInput, match=r"id|surrogate"):
+                call(id)
 
 
 def test_a_backslash_before_u0000_is_no_nul():

@@ -23,7 +23,7 @@ from benchmarks.baselines.similarity import Similarity
 from benchmarks.baselines.successor import LinearSuccessor, TabularSuccessor
 from benchmarks.baselines.temporal_context import TemporalContext
 from benchmarks.baselines.towers import BilinearForm, GraphNetwork, PlainMLP
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 
 # memory 0 comes in both trajectories, 6 in none
 PATHS = [[0, 1, 2, 3], [4, 0, 5]]

@@ -10,12 +10,15 @@ import pytest
 import torch
 from conftest import DIM, TINY, WINDOW, new_index
 
-from pam_retriever import Channels, PredictiveAssociativeIndex, trust
-from pam_retriever.channels import make_keys, unit
-from pam_retriever.cooccurrence import Associations, Experience, associate
-from pam_retriever.prediction import predict
-from pam_retriever.training import train
-from pam_retriever.trust import conditional_logit, confidence, fit_regime
+from benchmarks.training.held_out import HeldOutTrainer
+from pam_retriever import Channels, PredictiveAssociativeIndex
+from pam_retriever.experience.cooccurrence import Associations, Experience, associate
+from pam_retriever.model.keys import make_keys, unit
+from pam_retriever.model.scoring import confidence
+from pam_retriever.training import calibration
+from pam_retriever.training.calibration import Memories, conditional_logit, fit_scoring_weights
+from pam_retriever.training.config import TrainingRequest
+from pam_retriever.training.shards import InMemory
 
 
 def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
@@ -46,9 +49,9 @@ def test_scores_are_shares_and_confidence_is_a_probability(fitted, planted):
 def test_a_filter_and_a_smallest_share_hold_for_links_too(fitted, planted):
     every = fitted.recall("m044", k=10)
     assert [hit.id for hit in fitted.recall("m044", k=10, min_score=every[1].score)] == [hit.id for hit in every[:2]]
-    allowed = fitted.recall("m044", k=10, where={"number": {"$in": [43, 45, 7]}})
+    allowed = fitted.recall("m044", k=10, where={"number": {"$in": [43, 45, 7]}}, cue_where={})
     assert [hit.id for hit in allowed][2] == "m007"
-    assert fitted.recall("m044", k=10, where={"number": -1}) == []
+    assert fitted.recall("m044", k=10, where={"number": -1}, cue_where={}) == []
 
 
 def test_a_cue_that_was_never_experienced_is_answered_by_its_look_alikes_links(planted):
@@ -64,15 +67,16 @@ def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
     """A held-out memory is never a cue: only the others' predictions lead to it, and back from it."""
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     held_out = np.arange(5, 200, 10)
-    model, codes, report = train(planted.vectors, experience, WINDOW, TINY, held_out=held_out, progress=False)
-    f = predict(model, planted.vectors)[:, :DIM]
+    shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
+    trained = HeldOutTrainer(held_out, shards, WINDOW, TINY, request).run()
+    f = trained.predictor.weights()(planted.vectors)[:, :DIM]
     looks = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     reverse = looks[held_out] @ f.T
     reverse[:, held_out] = -np.inf
     best = reverse.argmax(axis=1)
     assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # chance: .02
-    assert (codes.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()  # and it has no code
-    assert report.trust is not None
+    assert (trained.embeddings.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()  # and it has no code
+    assert trained.report.calibration is not None
 
 
 def test_confidence_fitted_on_a_sample_is_that_of_the_whole_bank(monkeypatch):
@@ -86,8 +90,9 @@ def test_confidence_fitted_on_a_sample_is_that_of_the_whole_bank(monkeypatch):
         around = np.stack([vectors[graph.indices[a:b]].mean(axis=0) for a, b in pairwise(graph.indptr)])
         keys = make_keys(vectors, unit(around + 0.8 * random.standard_normal(around.shape).astype(np.float32)))
         for at, size in enumerate(sizes):
-            monkeypatch.setattr(trust, "SAMPLE_MEMORIES", size)
-            told = fit_regime(vectors, keys.__getitem__, graph, cues, every, count, np.random.default_rng(1))
+            monkeypatch.setattr(calibration, "SAMPLE_MEMORIES", size)
+            known = Memories(vectors, keys.__getitem__, graph, every, count)
+            told = fit_scoring_weights(known, cues, every, np.random.default_rng(1))
             sure[at] += confidence(told, np.array([0.01, 0.03, 0.1, 0.2], np.float32)) / 3
     np.testing.assert_allclose(sure[1], sure[0], atol=0.04)
 
@@ -110,11 +115,11 @@ def test_trust_goes_to_the_channel_that_tells(planted):
     outing = np.pad(code, ((0, 0), (0, DIM - 2)))
     cues, every = np.arange(200), np.ones(200, bool)
     keys = np.concatenate([outing, noise, code], axis=1)
-    told = fit_regime(outing, keys.__getitem__, graph, cues, every, 200, random)
+    told = fit_scoring_weights(Memories(outing, keys.__getitem__, graph, every, 200), cues, every, random)
     assert np.argmax(told.weights) == 0
     beside = looks[np.minimum(np.arange(200) + 1, 199)]  # each predicts the next
     keys = np.concatenate([looks, beside, code], axis=1)
-    told = fit_regime(looks, keys.__getitem__, graph, cues, every, 200, random)
+    told = fit_scoring_weights(Memories(looks, keys.__getitem__, graph, every, 200), cues, every, random)
     assert {int(np.argmax(told.weights))} <= {1, 2, 3}
     assert told.weights[4] == 0  # codes are for those who ask for them
     assert sum(told.mixture) == pytest.approx(1)
@@ -179,8 +184,8 @@ def test_a_share_is_the_same_however_many_are_asked_for(planted):
     other = planted.vectors[70] + planted.vectors[90]
     for cue in ("m044", "new 1", planted.vectors[7] + 0.2, other):
         for where in (None, {"parity": "odd"}):
-            every = index.recall(cue, k=206, where=where)
-            hits = index.recall(cue, k=7, where=where)
+            every = index.recall(cue, k=206, where=where, cue_where={})
+            hits = index.recall(cue, k=7, where=where, cue_where={})
             assert [hit.id for hit in hits] == [hit.id for hit in every[:7]]
             for name in ("score", "association", "confidence"):
                 expected = [getattr(hit, name) for hit in every[:7]]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import DIM, TINY, WINDOW
+from conftest import DIM, QUICK, WINDOW
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
-from pam_retriever.backends import FaissBackend, base, make_backend
-from pam_retriever.backends import faiss as faiss_backend
-from pam_retriever.integrity import check
-from pam_retriever.keys import StoredVectors
-from pam_retriever.prediction import predict
+from pam_retriever.ann import FaissBackend, base, make_backend
+from pam_retriever.ann import faiss as faiss_backend
+from pam_retriever.store.repair import check
+from pam_retriever.store.stored_keys import StoredVectors
 
 SMALL = FitConfig(hidden=16, passes=1)
 BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
@@ -20,7 +19,7 @@ BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
 @pytest.fixture(params=[64, 100, 200])
 def at_once(request, monkeypatch) -> int:
     """So many keys at once: 200 memories are four chunks with a rest, two, or one."""
-    monkeypatch.setattr(base.parts, "__defaults__", (request.param,))
+    monkeypatch.setattr(base.chunks, "__defaults__", (request.param,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", request.param)
     return request.param
 
@@ -30,7 +29,7 @@ def associations_are_f(index: PredictiveAssociativeIndex) -> None:
     bank = index._bank
     rows = bank.documents.memories.rows()
     vectors, stored = bank.documents.memories.stored(rows, index.dim, bank.predictor.config.width)
-    np.testing.assert_allclose(stored[:, : index.dim], predict(bank.predictor, vectors)[:, : index.dim], atol=1e-5)
+    np.testing.assert_allclose(stored[:, : index.dim], bank.predictor(vectors)[:, : index.dim], atol=1e-5)
     length = np.linalg.norm(stored[:, index.dim :], axis=1)  # of the codes
     experienced = bank.links.experienced(rows)
     assert not length[~experienced].any()
@@ -41,12 +40,12 @@ def associations_are_f(index: PredictiveAssociativeIndex) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatch):
-    monkeypatch.setattr("pam_retriever.backends.choice.IVF_FROM", 100)
+    monkeypatch.setattr("pam_retriever.ann.factory.IVF_FROM", 100)
     path = tmp_path / "index"
     with PredictiveAssociativeIndex.open(path, DIM, backend) as index:
         index.add(planted.vectors, planted.ids)
         index.delete(planted.ids[60:70])  # rows with a hole
-        index.fit([o for o in planted.outings if "m060" not in o], window=WINDOW, config=TINY, progress=False)
+        index.fit([o for o in planted.outings if "m060" not in o], window=WINDOW, config=QUICK, progress=False)
         associations_are_f(index)
         before = [[hit.id for hit in hits] for hits in index.recall(planted.ids[:20], k=3)]
     for read_only in (False, True):
@@ -57,7 +56,7 @@ def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatc
 
 
 def test_what_changes_between_two_chunks_is_caught_up(planted, tmp_path, monkeypatch):
-    monkeypatch.setattr(base.parts, "__defaults__", (64,))
+    monkeypatch.setattr(base.chunks, "__defaults__", (64,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
     real, read = StoredVectors.__getitem__, []
 
@@ -90,7 +89,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("chunk", [1, 3, "commit"])
 def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(base.parts, "__defaults__", (64,))
+    monkeypatch.setattr(base.chunks, "__defaults__", (64,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)
     path = tmp_path / "index"
     with PredictiveAssociativeIndex.open(path, DIM) as index:
@@ -127,7 +126,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
 
 def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
     """Keys in order, so that whoever trains on the first chunk alone finds few of the others."""
-    monkeypatch.setattr(base.parts, "__defaults__", (4_000,))
+    monkeypatch.setattr(base.chunks, "__defaults__", (4_000,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 4_000)
     monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)
     keys = np.random.default_rng(2).standard_normal((20_000, 24)).astype(np.float32)
@@ -150,7 +149,7 @@ def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
 def test_a_vector_that_is_missing_is_no_shorter_index(planted):
     index = PredictiveAssociativeIndex(DIM)
     index.add(planted.vectors, planted.ids)
-    database = index._bank.documents.database
+    database = index._bank.documents.connection
     database.fetch("DELETE FROM vectors WHERE row = 77")
     with pytest.raises(IndexFormatError, match="200 memories, but 199 vectors"):
-        index._bank._build_all()
+        index._bank.refresh()

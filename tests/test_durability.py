@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DIM, TINY, WINDOW
+from conftest import DIM, QUICK, WINDOW
 
 from pam_retriever import (
     FitConfig,
@@ -25,9 +25,9 @@ from pam_retriever import (
     ReadOnlyIndex,
     StorageError,
 )
-from pam_retriever.cli import main
-from pam_retriever.integrity import check, repair
-from pam_retriever.storage import columns, faults
+from pam_retriever.apps.cli import main
+from pam_retriever.store import columns, faults
+from pam_retriever.store.repair import check, repair
 
 SMALL = FitConfig(hidden=8, passes=1)
 GOLDEN = Path(__file__).parent / "golden"
@@ -85,7 +85,7 @@ def test_a_reader_changes_nothing(saved):
             lambda: reader.delete("m0"),
             lambda: reader.observe(["m0", "m1"]),
             lambda: reader.fit(config=SMALL, progress=False),
-            lambda: reader.set_note("a", 1),
+            lambda: reader.set_capacity(10),
         ):
             with pytest.raises(ReadOnlyIndex, match="read_only"):
                 change()
@@ -398,11 +398,49 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
     for index in (loaded, opened):
         found = [(r.id, r.vector.tolist(), r.text, r.metadata) for r in index.find()]
         assert found == [(r["id"], r["vector"], r["text"], r["metadata"]) for r in expected["records"]]
-        assert index.note("embedder") == expected["note"]
+        assert index._bank.documents.settings.get("note:embedder") == expected["note"]
         hits = index.recall("m0", k=3, faithful=True, explain=True)
         assert [[h.id, h.evidence[0].offset] for h in hits] == expected["recall"]
         assert [h.score for h in hits] == pytest.approx(expected["scores"], abs=1e-4)
     opened.close()
+
+
+def test_the_name_of_the_embedder_is_stored_and_that_of_format_1_is_read(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", 3) as index:
+        assert index.embedder_name is None
+        with index._bank.documents.transaction():
+            index._bank.documents.settings.set("note:embedder", "MiniLM")  # as format 1 has it
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index.embedder_name == "MiniLM"
+        index._bank.set_embedder("other")
+    with PredictiveAssociativeIndex.load(tmp_path / "index") as index:
+        assert index.embedder_name == "other"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_path, monkeypatch, folder):
+    """What readers see follows from the database, not from how far Python got: after fit, and after any change."""
+    index = PredictiveAssociativeIndex.open(tmp_path / "i", DIM) if folder else PredictiveAssociativeIndex(DIM)
+    index.add(planted.vectors, planted.ids)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    for change in (
+        lambda: index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False),
+        lambda: index.add(-planted.vectors[:1], ["late"]),
+        lambda: index.delete("m007"),
+        lambda: index.observe(["m001", "late"]),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(type(index._bank), "apply_after_commit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                change()
+    assert index.is_fitted and index._bank.window == WINDOW
+    assert index.search(-planted.vectors[0], k=1)[0].id == "late"
+    assert len(index.search(planted.vectors[7], k=500)) == len(index) == 200
+    assert "late" in {hit.id for hit in index.recall("m001", k=300, faithful=True)}
+    index.close()
 
 
 # ---- threads
@@ -410,21 +448,21 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
 
 def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkeypatch):
     """Memories that are added, replaced and deleted while fit prepares are there, new, and gone afterwards."""
-    from pam_retriever import local
+    from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
 
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(planted.vectors, planted.ids)
     prepared, go_on = threading.Event(), threading.Event()
-    real = local.LocalBank.prepare
+    real = SQLiteRebuild.prepare
 
     def prepare(self, *arguments):
         real(self, *arguments)
         prepared.set()
         assert go_on.wait(30)
 
-    monkeypatch.setattr(local.LocalBank, "prepare", prepare)
+    monkeypatch.setattr(SQLiteRebuild, "prepare", prepare)
     fitting = threading.Thread(
-        target=lambda: index.fit(planted.outings, window=WINDOW, config=TINY, progress=False), daemon=True
+        target=lambda: index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False), daemon=True
     )
     fitting.start()
     assert prepared.wait(120)
@@ -440,15 +478,15 @@ def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkey
     for id in ("new", "m007", "m050"):
         own = index._bank.documents.memories.rows_of([id])[id]
         keys = index._bank.associative.keys(np.array([own]))[0]
-        f = index._bank.predict(index.get([id])[0].vector[None])[0, :DIM]
+        f = index._bank.view().predict(index.get([id])[0].vector[None])[0, :DIM]
         np.testing.assert_allclose(keys[DIM : 2 * DIM], f, atol=1e-5)
-        stored = index._bank.documents.database.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
+        stored = index._bank.documents.connection.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
         np.testing.assert_allclose(np.frombuffer(stored, "<f4"), keys[DIM:], atol=1e-5)
-    assert index._bank._switchovers == []
+    assert index._bank._rebuilds == []
 
 
 def test_readers_are_let_in_together_and_a_writer_alone():
-    from pam_retriever.readwrite import ReadWriteLock
+    from pam_retriever.store.readwrite import ReadWriteLock
 
     lock, inside, seen = ReadWriteLock(), [], []
     both = threading.Barrier(2)

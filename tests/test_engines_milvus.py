@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from conftest import DIM, TINY, WINDOW, new_index
+from conftest import DIM, QUICK, TINY, WINDOW, new_index
 from engine_servers import fresh_milvus, milvus_folder
 
 from pam_retriever import (
@@ -27,7 +27,7 @@ from pam_retriever import (
     StorageError,
     Trajectory,
 )
-from pam_retriever.engines.milvus import backend, calls, documents, filters, keys, trajectories
+from pam_retriever.engines.milvus import backend, calls, database, filters, keys, trajectories
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,9 @@ def test_it_answers_as_an_index_in_memory_does(planted, learned, fitted):
     for options in (
         {},
         {"mode": "hybrid"},
-        {"mode": "specific", "where": {"number": {"$gte": 20, "$lt": 150}}},
-        {"hops": 2, "where": {"parity": {"$ne": "odd"}}},
-        {"where": {"number": {"$lt": 100}}, "faithful": True, "explain": True},
+        {"mode": "specific", "where": {"number": {"$gte": 20, "$lt": 150}}, "cue_where": {}},
+        {"hops": 2, "where": {"parity": {"$ne": "odd"}}, "cue_where": {}},
+        {"where": {"number": {"$lt": 100}}, "cue_where": {}, "faithful": True, "explain": True},
         {"min_score": 0.05, "k": None},
     ):
         k = {"k": 5, **options}
@@ -64,6 +64,7 @@ def test_it_answers_as_an_index_in_memory_does(planted, learned, fitted):
     assert "200 memories, 20 trajectories, fitted with window 2, milvus" in repr(learned)
 
 
+@pytest.mark.slow
 def test_times_groups_and_long_trajectories(planted, monkeypatch):
     monkeypatch.setattr(trajectories, "CHUNK", 3)
     here, there = new_index(planted), new_index(planted, backend=fresh_milvus())
@@ -72,7 +73,7 @@ def test_times_groups_and_long_trajectories(planted, monkeypatch):
         index.observe(Trajectory(ids=steps, id="t", timestamps=list(range(10)), salience=[1.0, 0.5] * 5))
         index.observe(Trajectory(ids=steps[::-1], id="t", timestamps=list(range(5, 15))))
         index.delete("m003")
-        index.fit(group_by="parity", order_by="number", window=WINDOW, config=TINY, progress=False)
+        index.fit(group_by="parity", order_by="number", window=WINDOW, config=QUICK, progress=False)
         index.prune(keep=150, half_life=5.0)
     assert {record.id for record in here.find()} == {record.id for record in there.find()}
     for options in ({"decay": 3.0}, {"explain": True}):
@@ -109,11 +110,12 @@ def test_metadata_with_very_many_entries_are_found(monkeypatch):
     index.close()
 
 
+@pytest.mark.slow
 def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
     index = new_index(planted, backend=fresh_milvus())
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False)
     old = [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])]
-    fill = documents.Generation.fill
+    fill = database.MilvusGeneration.fill
 
     def fill_and_look(self, rows, vectors, predict):
         fill(self, rows[:100], vectors[:100], predict)
@@ -122,22 +124,23 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
         index.delete("m199")
         fill(self, rows[100:], vectors[100:], predict)
 
-    monkeypatch.setattr(documents.Generation, "fill", fill_and_look)
-    index.fit(window=WINDOW, config=TINY, seed=5, progress=False)
+    monkeypatch.setattr(database.MilvusGeneration, "fill", fill_and_look)
+    index.fit(window=WINDOW, config=QUICK, seed=5, from_scratch=True, progress=False)
     assert len(index) == 200 and "m199" not in index
     assert "m199" not in {hit.id for hit in index.recall("m198", k=99)}
     row = index._bank.documents.memories.rows_of(["late"])["late"]
     key = index._bank.associative.keys(np.array([row]))
-    np.testing.assert_allclose(key[:, DIM:], index._bank.predict(-planted.vectors[:1]), atol=1e-5)
+    np.testing.assert_allclose(key[:, DIM:], index._bank.view().predict(-planted.vectors[:1]), atol=1e-5)
     monkeypatch.undo()
-    index.fit(window=WINDOW, config=TINY, seed=6, progress=False)
-    names = sorted(index._bank.documents.database.connection.collections())
+    index.fit(window=WINDOW, config=QUICK, seed=6, from_scratch=True, progress=False)
+    names = sorted(index._bank.documents.calls.connection.collections())
     assert len(names) == 4  # settings, trajectories, this generation, and the one before for calls that read it
     index.close()
 
 
+@pytest.mark.slow
 def test_an_approximate_index_over_many(monkeypatch):
-    monkeypatch.setattr(documents, "FLAT_UP_TO", 100)
+    monkeypatch.setattr(database, "FLAT_UP_TO", 100)
     random = np.random.default_rng(2)
     vectors = (random.standard_normal((20, 1, 8)) + 0.4 * random.standard_normal((20, 50, 8))).reshape(-1, 8)
     ids = [str(n) for n in range(1000)]
@@ -193,6 +196,7 @@ def server():
     process.wait()
 
 
+@pytest.mark.slow
 def test_what_another_process_wrote_is_in_the_next_answer(planted, server):
     index = new_index(planted, backend=MilvusBackend(server, prefix="shared"))
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
@@ -209,6 +213,7 @@ def test_what_another_process_wrote_is_in_the_next_answer(planted, server):
     fresh.close()
 
 
+@pytest.mark.slow
 def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     monkeypatch.setattr(calls, "LEASE", 1.0)
     first = new_index(planted, backend=MilvusBackend(server, prefix="locked"))
@@ -233,7 +238,7 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     second.add(planted.vectors[:1], ["x"])
     assert "x" in first
     monkeypatch.setattr(calls, "LEASE", 0.2)
-    first._bank.documents.database._take_over()  # and then it dies
+    first._bank.documents.calls._take_over()  # and then it dies
     second.add(planted.vectors[:1], ["y"])
     assert len(first) == 202
     first.close()

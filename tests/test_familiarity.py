@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.cooccurrence import Associations, Experience, associate
-from pam_retriever.familiarity import expected_meetings, running_counts, unfamiliarity
-from pam_retriever.links import Links
-from pam_retriever.objectives import JointObjective
-from pam_retriever.predictor import Predictor, PredictorConfig
-from pam_retriever.salience import training_weights
+from pam_retriever.experience.cooccurrence import Associations, Experience, associate
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.experience.weighting import MET, expected_meetings, running_counts, unfamiliarity, weigh
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.training.objectives import JointObjective
 from pam_retriever.types import Familiarity
 
 
@@ -108,11 +108,13 @@ def test_what_is_everywhere_counts_least(scale):
 def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
     experience = experience_of([[0, 1, 2], [0, 3, 4]], salience=[1, 4, 0, 1, 1, 1])
     graph = associate(experience, 5, 2)
-    weights = training_weights(graph, experience, 2, "inverse", "log").weights
+    weights = weigh(graph, experience, 2, "log").weights
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
     counts = running_counts(experience, 5)
     unfamiliar = weights_of(graph, counts, 2, "log")
-    np.testing.assert_allclose(weights, graph.weights * graph.salience * unfamiliar)
+    distance = np.abs(graph.anchors() - graph.indices)  # 3 and 4 lie as far from 0 as they came after it
+    distance[distance > 2] -= 2
+    np.testing.assert_allclose(weights, graph.salience / distance * np.maximum(unfamiliar, MET), rtol=1e-6)
     assert (found[0, 2], found[1, 2]) == (0, 0)
     assert found[3, 4] == 1
     short = experience_of([[0, 1]] * 2)
@@ -127,7 +129,7 @@ def test_the_loss_weighs_associations_by_their_salience():
         experience = experience_of([[0, 1], [2, 3], [4, 5]], salience)
         graph = associate(experience, 6, 1)
         objective = JointObjective(
-            experience, weighted(graph, experience), 1, FitConfig(batch_size=6), torch.Generator()
+            experience, uniform(graph, experience), 1, FitConfig(batch_size=6), torch.Generator()
         )
         model = Predictor(PredictorConfig(DIM, 8), torch.Generator().manual_seed(1))
         losses.append(float(objective.loss(model, vectors, np.arange(6), 0.5).detach()))
@@ -135,8 +137,9 @@ def test_the_loss_weighs_associations_by_their_salience():
     assert salient == pytest.approx((3 * plain + 7 * alone) / 10, rel=1e-4)
 
 
-def weighted(graph, experience):
-    return training_weights(graph, experience, 1, "uniform", "none")
+def uniform(graph, experience):
+    found = weigh(graph, experience, 1, "none")
+    return replace(found, weights=found.salience)
 
 
 def test_an_experience_of_salience_0_is_not_learnt_and_the_others_are(planted):
@@ -178,7 +181,7 @@ def test_links_count_by_the_same_baseline_as_training_however_they_came(trajecto
     """The counts of the links run on: appended one by one, they weigh as if they had all been there."""
     experience = experience_of(trajectories)
     graph = associate(experience, 6, window)
-    links = Links(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+    links = CooccurrenceGraph(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
     for number in range(len(trajectories)):
         step = experience.trajectory == number
         links.append(experience.states[step], experience.trajectory[step], experience.position[step])

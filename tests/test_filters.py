@@ -1,4 +1,4 @@
-"""The filter language: compiled SQL against plain Python over the same metadata."""
+"""The filter language: arrays in memory, and what engines make of it, against plain Python over the same metadata."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 
-KEYS = ["a", "b", 'odd "key"', "dotted.key", "$like", "ключ"]
+KEYS = ["a", "b", 'odd "key"', "dotted.key", "$like", "ключ", "a.b", "a.b.c", "a..", "b.0"]
 SAFE_KEYS = [key for key in KEYS if not key.startswith("$")]
 numbers = st.one_of(st.integers(-3, 3), st.floats(-2, 2, width=16), st.booleans(), st.integers(2**62, 2**65))
 texts = st.sampled_from(["", "x", "X", "é", "1", "true", "x\x01'", '"'])
 values = st.one_of(numbers, texts, st.none(), st.lists(st.one_of(st.integers(0, 1), texts), max_size=2))
-metadatas = st.lists(st.dictionaries(st.sampled_from(KEYS), values, max_size=4), min_size=1, max_size=8)
+inside = st.sampled_from(["a", "b", "c", "", "0", "b.c"])
+nested = st.dictionaries(inside, st.one_of(values, st.dictionaries(inside, values, max_size=2)), max_size=3)
+metadatas = st.lists(
+    st.dictionaries(st.sampled_from(KEYS), st.one_of(values, nested), max_size=4), min_size=1, max_size=8
+)
 
 comparable = st.one_of(numbers, texts)
 tests = st.one_of(
@@ -64,8 +68,24 @@ def holds(metadata, where) -> bool:
     return True
 
 
+MISSING = object()
+
+
+def look_up(metadata, key):
+    """The entry that is spelt so, else the one that the path leads to."""
+    if key in metadata:
+        return metadata[key]
+    at = metadata
+    for part in key.split("."):
+        if not isinstance(at, dict) or part not in at:
+            return MISSING
+        at = at[part]
+    return at
+
+
 def passes(metadata, key, op, value) -> bool:
-    there = key in metadata
+    stored = look_up(metadata, key)
+    there = stored is not MISSING
     if op == "$exists":
         return there == value
     if op == "$ne":
@@ -75,20 +95,19 @@ def passes(metadata, key, op, value) -> bool:
     if op == "$nin":
         return not passes(metadata, key, "$in", value)
     if op == "$contains":
-        stored = metadata.get(key)
         if isinstance(stored, list):
             return any(same_kind(one, value) and one == value for one in stored)
         return isinstance(stored, str) and isinstance(value, str) and value in stored
-    if not there or not same_kind(metadata[key], value):
+    if not there or not same_kind(stored, value):
         return False
     if op == "$eq":
-        return metadata[key] == value
-    return ORDER[op](metadata[key], value)
+        return stored == value
+    return ORDER[op](stored, value)
 
 
 @settings(max_examples=300)
 @given(metadatas, filters)
-def test_the_compiled_filter_finds_what_python_finds(stored, where):
+def test_a_filter_finds_what_python_finds(stored, where):
     compare(PredictiveAssociativeIndex(dim=1, backend="exact"), stored, where)
 
 
@@ -103,6 +122,23 @@ def test_an_engine_finds_what_python_finds(kind):
         compare(index, stored, where)
 
     follow()
+    index.close()
+
+
+ZEROS = [0, 0.0, -0.0, False]
+
+
+@pytest.mark.parametrize("kind", ["exact", *ENGINES])
+def test_zero_is_zero_whatever_its_sign(kind):
+    index = PredictiveAssociativeIndex(dim=1, backend=kind if kind == "exact" else fresh_engine(kind))
+    stored = [*({"b": zero} for zero in ZEROS), {"b": ZEROS}, {"b": [-0.0]}, {"b": 1}, {"b": -1e-300}, {"b": "0"}, {}]
+    many = [100 + n for n in range(20)]  # so many values are asked for in another way
+    for zero in ZEROS:
+        for condition in ({"$eq": zero}, {"$in": [zero]}, {"$in": [*many, zero]}, {"$gte": zero, "$lte": zero}):
+            compare(index, stored, {"b": condition})
+        for op in ("$ne", "$gt", "$gte", "$lt", "$lte", "$contains"):
+            compare(index, stored, {"b": {op: zero}})
+        compare(index, stored, {"b": {"$nin": [zero]}})
     index.close()
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DIM, TINY, WINDOW, Planted, new_index
+from conftest import DIM, QUICK, WINDOW, Planted, new_index
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
-from pam_retriever.channels import MODES
+from pam_retriever.model.keys import MODES
 
 
 def dated(planted: Planted) -> list[Trajectory]:
@@ -26,7 +27,7 @@ def dated(planted: Planted) -> list[Trajectory]:
 def aged(planted) -> PredictiveAssociativeIndex:
     """Shared: tests must not change it."""
     index = new_index(planted)
-    index.fit(dated(planted), window=WINDOW, config=TINY, progress=False)
+    index.fit(dated(planted), window=WINDOW, config=QUICK, progress=False)
     return index
 
 
@@ -85,7 +86,7 @@ def test_now_can_be_told(aged):
         ({"decay": float("inf")}, "decay=inf"),
         ({"decay": float("nan")}, "decay=nan"),
         ({"decay": "day"}, "decay='day'"),
-        ({"decay": 1.0, "now": float("nan")}, "now=nan"),
+        ({"decay": 1.0, "now": float("nan")}, "timestamp nan"),
         ({"now": 3.0}, "without decay"),
     ],
 )
@@ -133,7 +134,7 @@ def test_what_is_pruned_is_gone_everywhere_and_the_rest_as_it_was(planted, backe
     index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM, backend=backend)
     texts = ["x" * 2000] * 200
     index.add(planted.vectors, planted.ids, texts=texts)
-    index.fit(dated(planted)[:19], window=WINDOW, config=TINY, progress=False)
+    index.fit(dated(planted)[:19], window=WINDOW, config=QUICK, progress=False)
     before = sum(path.stat().st_size for path in Path(tmp_path / "index").iterdir())
     hits = index.recall("m185", k=200, channels=MODES["association"])
     assert index.prune(keep=40, half_life=1.0) == 160
@@ -189,8 +190,8 @@ def test_bad_bounds_are_refused_and_nothing_is_forgotten(index, call, message):
 
 def test_the_adapted_half_life_falls_as_associations_get_denser(planted):
     """Twice the associates a memory, half the half-life; twice the rate of new memories, the same."""
-    from pam_retriever.cooccurrence import Experience
-    from pam_retriever.forgetting import Steps, adapted_half_life
+    from pam_retriever.experience.cooccurrence import Experience
+    from pam_retriever.experience.strength import Steps, adapted_half_life
 
     def stream(trajectories: list[list[int]], last: float) -> Steps:
         states = np.concatenate([np.array(t) for t in trajectories])
@@ -225,12 +226,12 @@ def test_pruning_that_fails_halfway_forgets_nothing(planted, monkeypatch):
 def test_what_was_pruned_is_no_link_and_the_next_fit_begins_afresh(planted, tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
         index.add(planted.vectors, planted.ids)
-        index.fit(dated(planted)[:19], window=WINDOW, config=TINY, progress=False)
+        index.fit(dated(planted)[:19], window=WINDOW, config=QUICK, progress=False)
         index.prune(keep=38, half_life=1.0)  # which leaves a trajectory of eight
         now = [(hit.id, hit.score) for hit in index.recall("m185", k=37)]
         memories = index._bank.links.memories
         index.observe(["m190", "m199"])
-        assert index._bank.predictor_to_continue(TINY, WINDOW) is None
+        assert index._bank.predictor_to_continue(asdict(QUICK), WINDOW) is None
     with PredictiveAssociativeIndex.open(tmp_path / "index") as again:
         assert [hit.id for hit in again.recall("m185", k=37)][:5] == [id for id, _ in now][:5]
         assert again._bank.links.memories == memories + 2

@@ -13,12 +13,12 @@ import pytest
 import safetensors.numpy
 
 from pam_retriever import FitConfig, IndexFormatError, InvalidInput, PAMError, PredictiveAssociativeIndex, limits
-from pam_retriever.cli import main
-from pam_retriever.events import Fields, read_events
-from pam_retriever.filters import compile_filter
-from pam_retriever.integrity import check
-from pam_retriever.storage import words
-from pam_retriever.storage.files import checksum_of
+from pam_retriever.apps.cli import main
+from pam_retriever.experience.json_lines import Fields, read_events
+from pam_retriever.filters import read_filter
+from pam_retriever.store import words
+from pam_retriever.store.files import checksum_of
+from pam_retriever.store.repair import check
 
 
 @pytest.fixture
@@ -261,12 +261,12 @@ def test_a_filter_that_is_small_and_grows_is_refused():
     many: list = [{}] * 10_000
     for where in ({"$or": [{"$or": many}] * 10_000}, {"$and": [{"a": 1}] * 40_000}):
         with pytest.raises(InvalidInput, match="30,000"):
-            compile_filter(where)
+            read_filter(where)
     endless: list = []
     endless.append(endless)
     for operand in (endless, [float("nan")], ["\ud800"], [object()]):
         with pytest.raises(InvalidInput, match="filter holds"):
-            compile_filter({"a": operand})
+            read_filter({"a": operand})
 
 
 LINES = {
@@ -291,7 +291,7 @@ def test_events_from_a_stranger(tmp_path, case, capsys):
 
 
 def test_events_are_held_up_to_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("pam_retriever.events.MAX_BATCH", 1000)
+    monkeypatch.setattr("pam_retriever.experience.json_lines.MAX_BATCH", 1000)
     path = tmp_path / "events.jsonl"
     path.write_text((json.dumps({"vector": [1], "session": 1, "text": "x" * 300}) + "\n") * 20)
     sizes = [len(batch) for batch in read_events(path, Fields())]

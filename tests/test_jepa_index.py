@@ -14,9 +14,10 @@ from torch import nn
 
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.errors import IndexFormatError, ReadOnlyIndex
-from pam_retriever.integrity import check, repair
 from pam_retriever.jepa import CompositeEncoder, Modality, OutwardPredictor
-from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.store.repair import check, repair
 
 TINY = FitConfig(hidden=32, passes=20)
 
@@ -266,22 +267,22 @@ def test_bad_encoders(index, tmp_path):
 def test_a_move_with_another_predictor(index, tmp_path):
     """Recall by the plain channels, the same after it is opened again; the next fit begins afresh."""
     index.fit([IDS[:15], IDS[15:]], config=TINY, progress=False)
-    assert index._bank.trust is not None and index._bank.associative.keys(np.array([1])).shape[1] > 32
+    assert index._bank.calibration is not None and index._bank.associative.keys(np.array([1])).shape[1] > 32
     index.save(tmp_path / "fitted")
     plain = Predictor(PredictorConfig(16, 8, 1), torch.Generator().manual_seed(0))
     with PredictiveAssociativeIndex.open(tmp_path / "fitted") as durable:
         durable.reencode(encoder_of(seed=1), progress=False)  # keeps the predictor, and what is known of it
-        assert durable._bank.trust == index._bank.trust
+        assert durable._bank.calibration == index._bank.calibration
         durable.reencode(encoder_of(seed=1), plain, window=3, progress=False)
         expected = [(hit.id, hit.score) for hit in durable.recall("m03", k=5)]
         assert len(list((tmp_path / "fitted").glob("predictor-*"))) == 1
     assert check(tmp_path / "fitted") == []
     with PredictiveAssociativeIndex.open(tmp_path / "fitted") as durable:
-        assert durable._bank.trust is None and durable._bank.window == 3
+        assert durable._bank.calibration is None and durable._bank.window == 3
         assert [(hit.id, hit.score) for hit in durable.recall("m03", k=5)] == expected
         durable.observe(["m00", "m20"])
         durable.fit(config=TINY, progress=False)
-        assert durable._bank.trust is not None
+        assert durable._bank.calibration is not None
         assert durable._bank.associative.keys(np.array([1])).shape[1] > 32
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from pam_retriever import InvalidInput
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
 from pam_retriever.jepa import encoder as encoder_module
 from pam_retriever.jepa.batches import TrainingData

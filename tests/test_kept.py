@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from pam_retriever import FitConfig, IndexFormatError, PredictiveAssociativeIndex
-from pam_retriever.integrity import check, repair
-from pam_retriever.storage import handles
-from pam_retriever.storage.manifest import read_manifest
-from pam_retriever.storage.trajectories import Trajectories
-from pam_retriever.storage.verification import Verification
+from pam_retriever.store import handles
+from pam_retriever.store.manifest import read_manifest
+from pam_retriever.store.repair import check, repair
+from pam_retriever.store.trajectories import SQLiteTrajectories
+from pam_retriever.store.verification import Verification
 
 COUNT, DIM = 2_000, 8
 IDS = [f"m{n}" for n in range(COUNT)]
@@ -50,6 +50,13 @@ def patient(monkeypatch):
     go_on.set()
 
 
+@pytest.fixture
+def held():
+    """Which files are open, and which wait to be closed, beyond those of an index that another test left open."""
+    connections, waiting = handles._connections.copy(), set(handles._waiting)
+    return lambda: (handles._connections - connections, handles._waiting.keys() - waiting)
+
+
 def flip(file: Path, at: float = 0.5) -> None:
     contents = bytearray(file.read_bytes())
     contents[int(at * len(contents))] ^= 1
@@ -61,8 +68,8 @@ def answers(index) -> list:
 
 
 def reading(monkeypatch) -> list:
-    read, real = [], Trajectories.experienced
-    monkeypatch.setattr(Trajectories, "experienced", lambda self, *given: (read.append(1), real(self, *given))[1])
+    read, real = [], SQLiteTrajectories.experienced
+    monkeypatch.setattr(SQLiteTrajectories, "experienced", lambda self, *given: (read.append(1), real(self, *given))[1])
     return read
 
 
@@ -128,7 +135,7 @@ def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("place", ["memories-*.sqlite", "keys-*.f32"])
 @pytest.mark.parametrize("at", [0.3, 0.6, 0.9999])
-def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, place, read_only, at):
+def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, place, read_only, at, held):
     (file,) = path.glob(place)
     flip(file, at)
     try:
@@ -138,7 +145,7 @@ def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, plac
     else:
         patient.set()
         with pytest.raises(IndexFormatError, match=file.name):
-            index._bank._documents.finish_verifying()
+            index._bank._database.finish_verifying()
         for call in (lambda: index.recall("m0"), lambda: len(index), lambda: index.get(["m0"]), index.close):
             with pytest.raises(IndexFormatError, match=file.name):
                 call()
@@ -152,13 +159,12 @@ def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, plac
     else:
         repair(path)
     assert check(path) == []
-    assert not handles._connections
-    assert not handles._waiting
+    assert not any(held())
 
 
 def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_finding(path, patient):
     with PredictiveAssociativeIndex.open(path) as index:
-        database = index._bank.documents.database
+        database = index._bank.documents.connection
         file = path / str(read_manifest(path)["database"])
         before = file.read_bytes()
         for at in range(30):
@@ -206,17 +212,17 @@ def test_closing_an_index_that_was_only_asked_leaves_it_as_it_was(path):
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
-def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path):
+def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, held):
     first = PredictiveAssociativeIndex.open(path, read_only=True)
     second = PredictiveAssociativeIndex.open(path, read_only=True)
     second._bank.documents.finish_verifying()
-    assert sum(handles._connections.values()) == 2
-    assert handles._waiting  # what was read beside SQLite is open still
+    connections, waiting = held()
+    assert sum(connections.values()) == 2
+    assert waiting  # what was read beside SQLite is open still
     second.close()
-    assert handles._waiting
+    assert held()[1]
     first.close()
-    assert not handles._waiting
-    assert not handles._connections
+    assert not any(held())
 
 
 def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 import pytest
+from event_loop import Held
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
-from langchain_samples import TINY, TableEmbedder, fitted_sessions, ids_of, ladder
+from langchain_samples import TINY, TableEmbedder, fitted_sessions, ids_of, ladder, near
 
 from langchain_pam import PAMRetriever, PAMVectorStore
 from pam_retriever import InvalidInput, NotFitted, Trajectory, UnknownId
@@ -18,7 +16,7 @@ from pam_retriever import InvalidInput, NotFitted, Trajectory, UnknownId
 
 def test_recall_finds_what_happened_with_a_text_or_a_document():
     store = fitted_sessions()
-    by_text = store.recall("s3 p0", k=3)
+    by_text = store.recall("s3 p0", k=3, mode="association")
     assert set(ids_of(by_text)[:2]) == {"3-1", "3-2"}
     assert "3-0" not in ids_of(by_text)  # the text is that document, which is no answer to itself
     assert by_text[0].metadata.keys() == {"session", "place"}
@@ -102,10 +100,13 @@ async def test_the_retriever_asynchronously():
     ]
 
 
-def test_before_fit_hybrid_is_similarity_and_association_is_refused():
+def test_before_fit_hybrid_has_the_words_and_association_is_refused():
     store = ladder(10)
     retriever = PAMRetriever(vectorstore=store)
-    assert ids_of(retriever.invoke("query", hops=3)) == ids_of(store.similarity_search("query"))
+    assert ids_of(retriever.invoke("query")) == ids_of(store.similarity_search("query"))
+    # "doc 9" is farthest from the query, and has the word
+    store.embedding.table["where is 9"] = near(0)
+    assert ids_of(retriever.invoke("where is 9"))[0] == "9"
     for mode in ("association", "specific"):
         with pytest.raises(NotFitted):
             retriever.invoke("query", mode=mode)
@@ -144,24 +145,7 @@ async def test_async_methods_await_the_embedder():
 
 @pytest.mark.parametrize("method", ["asimilarity_search", "amax_marginal_relevance_search", "arecall", "aadd_texts"])
 async def test_a_slow_index_does_not_hold_the_loop(method, monkeypatch):
-    store = fitted_sessions()
+    store, held = fitted_sessions(), Held()
     for name in ("recall", "add"):
-        slow_down(store.index, name, monkeypatch)
-    call = getattr(store, method)(["s0 p0"] if method == "aadd_texts" else "s0 p0")
-    working = asyncio.create_task(call)
-    ticks = 0
-    while not working.done():
-        await asyncio.sleep(0.01)
-        ticks += 1
-    await working
-    assert ticks >= 5
-
-
-def slow_down(index, name, monkeypatch) -> None:
-    method = getattr(index, name)
-
-    def slow(*args, **kwargs):
-        time.sleep(0.2)
-        return method(*args, **kwargs)
-
-    monkeypatch.setattr(index, name, slow)
+        monkeypatch.setattr(store.index, name, held.wrap(getattr(store.index, name)))
+    await held.release(getattr(store, method)(["s0 p0"] if method == "aadd_texts" else "s0 p0"))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from datetime import datetime
+from datetime import datetime, timezone
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_what_goes_in_and_comes_out_is_not_shared():
     assert store.get_by_ids(["x"])[0].metadata == {"tags": ["a"]}
 
 
-@pytest.mark.parametrize("metadata", [{"at": datetime(2024, 1, 1)}, {"set": {1}}, {"nan": float("nan")}])
+@pytest.mark.parametrize("metadata", [{"an": object()}, {"set": {1}}, {"nan": float("nan")}])
 def test_metadata_that_cannot_be_stored_is_refused_and_nothing_is_stored(metadata, tmp_path):
     for store in (PAMVectorStore(TableEmbedder()), PAMVectorStore(TableEmbedder(), path=tmp_path / "store")):
         with pytest.raises(InvalidInput, match=r"metadatas\[1\] cannot be stored as JSON"):
@@ -71,6 +71,14 @@ def test_metadata_that_cannot_be_stored_is_refused_and_nothing_is_stored(metadat
         assert store.similarity_search("x") == []
         assert store.add_texts(["x"], ids=["1"]) == ["1"]
         store.close()
+
+
+def test_times_in_metadata_come_back_as_iso_and_are_filtered_by():
+    store = PAMVectorStore(TableEmbedder())
+    days = [datetime(2024, 1, day, tzinfo=timezone.utc) for day in (1, 2)]
+    store.add_texts(["first", "second"], [{"at": day} for day in days], ids=["1", "2"])
+    assert [document.metadata["at"] for document in store.get_by_ids(["1", "2"])] == [day.isoformat() for day in days]
+    assert ids_of(store.similarity_search("x", filter={"at": {"$gt": days[0]}})) == ["2"]
 
 
 @pytest.mark.parametrize(

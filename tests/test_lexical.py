@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.lexical import CONTEXT_SHARE, K1, B
-from pam_retriever.links import Links
-from pam_retriever.storage import words
-from pam_retriever.storage.documents import Documents
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.retrieval.lexical import CONTEXT_SHARE, K1, B
+from pam_retriever.store import words
+from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 WALK = [
     "the red kettle whistles",
@@ -34,7 +34,7 @@ def new_index(texts=WALK, observe=True, **options):
 
 
 def lexicon_of(index):
-    return index._bank.lexicon
+    return index._lexicon
 
 
 def written_out(texts: list[str], query: list[str], window: int) -> list[float]:
@@ -99,7 +99,7 @@ def test_the_words_follow_every_change():
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"])  # now without a text
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"], ["a kettle once more"])
     assert rows("kettl") == [4]
-    index._bank.documents.database._connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    index._bank.documents.connection._sqlite.execute("INSERT INTO words (words) VALUES ('integrity-check')")
 
 
 def test_neighbours_follow_every_change():
@@ -116,7 +116,7 @@ def test_neighbours_follow_every_change():
 
 
 def test_a_failed_call_leaves_the_words_as_they_were():
-    documents = Documents()
+    documents = SQLiteDatabase()
 
     def fail_at_the_end():
         with documents.transaction():
@@ -143,7 +143,7 @@ def test_labels_are_the_strings_of_the_metadata_in_any_script():
 
 
 def test_a_term_that_is_everywhere_is_not_read(monkeypatch):
-    monkeypatch.setattr("pam_retriever.lexical.MOST_OCCURRENCES", 2)
+    monkeypatch.setattr("pam_retriever.retrieval.lexical.MOST_OCCURRENCES", 2)
     lexicon = lexicon_of(new_index())
     assert lexicon.best(["harbour", "gull"], 10, None).tolist() == [5]
 
@@ -153,7 +153,7 @@ def test_neighbours_are_those_of_a_loop():
     rows = random.integers(1, 30, 80)
     trajectory = np.sort(random.integers(0, 9, 80))
     position = np.concatenate([np.sort(random.permutation(20)[: (trajectory == t).sum()]) for t in range(9)])
-    links = Links(rows, trajectory, position)
+    links = CooccurrenceGraph(rows, trajectory, position)
     asked = np.arange(1, 30)
     expected: dict[tuple[int, int], int] = {}
     for at, row in enumerate(asked):

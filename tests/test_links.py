@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pam_retriever import links as module
-from pam_retriever.links import Links
+from pam_retriever.experience import graph as module
+from pam_retriever.experience.graph import CooccurrenceGraph
 
 rows = st.integers(0, 6)
 trajectories = st.lists(st.lists(rows, min_size=1, max_size=8), min_size=1, max_size=6)
 
 
-def flat(told: list[list[int]]) -> Links:
+def flat(told: list[list[int]]) -> CooccurrenceGraph:
     numbers = np.repeat(np.arange(1, len(told) + 1), [len(steps) for steps in told])
     position = np.concatenate([np.arange(len(steps)) for steps in told])
-    return Links(np.concatenate([np.array(steps) for steps in told]), numbers, position)
+    return CooccurrenceGraph(np.concatenate([np.array(steps) for steps in told]), numbers, position)
 
 
-def append(links: Links, number: int, steps: list[int], **options) -> None:
+def append(links: CooccurrenceGraph, number: int, steps: list[int], **options) -> None:
     links.append(np.array(steps), np.full(len(steps), number), np.arange(len(steps)), **options)
 
 
@@ -35,7 +35,7 @@ def linked_to(told: list[list[int | None]], row: int, window: int) -> dict[int, 
     return found
 
 
-def check(links: Links, told: list[list[int | None]], window: int) -> None:
+def check(links: CooccurrenceGraph, told: list[list[int | None]], window: int) -> None:
     asked = np.arange(8)
     owner, linked, weight = links.of(asked, window)
     assert (np.diff(owner) >= 0).all()
@@ -67,6 +67,35 @@ def test_links_follow_what_is_told_replaced_and_forgotten(before, after, forgott
         module.TAIL = tail
 
 
+@given(
+    trajectories,
+    st.lists(st.tuples(st.integers(0, 7), st.lists(rows, min_size=1, max_size=3)), min_size=1, max_size=12),
+    st.sets(rows, max_size=2),
+    st.integers(1, 4),
+    st.sampled_from([0, 3, 4_096]),
+)
+def test_trajectories_that_grow_are_linked_as_if_they_had_come_whole(before, growing, forgotten, window, tail):
+    links, told = flat(before), [list(steps) for steps in before]
+    kept, module.TAIL = module.TAIL, tail
+    try:
+        for at, (number, steps) in enumerate(growing):
+            number = min(number, len(told))
+            if number == len(told):
+                told.append([])
+            position = np.arange(len(told[number]), len(told[number]) + len(steps))
+            links.append(np.array(steps), np.full(len(steps), number + 1), position)
+            told[number] += steps
+            if at == len(growing) // 2:
+                links.remove(np.array(sorted(forgotten), np.int64))
+                told = [[None if row in forgotten else row for row in steps] for steps in told]
+            check(links, told, window)
+        check(CooccurrenceGraph(*links.steps()), told, window)
+        links.remove_trajectories([1])
+        check(links, [[None] * len(told[0]), *told[1:]], window)
+    finally:
+        module.TAIL = kept
+
+
 def test_an_empty_position_keeps_the_others_as_far_apart():
     links = flat([[0, 1]])
     append(links, 2, [3, -1, 4])
@@ -76,7 +105,7 @@ def test_an_empty_position_keeps_the_others_as_far_apart():
 
 def test_links_count_by_salience():
     steps = np.array([0, 1, 2]), np.array([1, 1, 1]), np.arange(3)
-    links = Links(*steps, np.array([1, 4, 0], np.float32))
+    links = CooccurrenceGraph(*steps, np.array([1, 4, 0], np.float32))
     append(links, 2, [0, 3], salience=np.array([1, 9], np.float32))
     append(links, 3, [0, 3])
     _, linked, weight = links.of(np.array([0]), 2)

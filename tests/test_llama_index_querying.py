@@ -121,27 +121,21 @@ def test_mmr_settings(filled):
         filled.query(query, mmr_threshold=2)
 
 
-@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8])
-def test_mmr_agrees_with_a_plain_loop(threshold):
+@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8, 1.0])
+def test_mmr_is_llama_index_s_own(threshold):
     random = np.random.default_rng(0)
     vectors, cue = random.standard_normal((40, 8)), random.standard_normal(8)
-    store = PAMVectorStore()
-    store.add([make_node(str(at), vector.tolist()) for at, vector in enumerate(vectors)])
+    nodes = [make_node(str(at), vector.tolist()) for at, vector in enumerate(vectors)]
+    ours, theirs = PAMVectorStore(), SimpleVectorStore()
+    ours.add(nodes)
+    theirs.add(nodes)
+    query = VectorStoreQuery(query_embedding=cue.tolist(), similarity_top_k=6, mode=QueryMode.MMR)
+    found = ours.query(query, mmr_threshold=threshold)
+    assert found.ids == theirs.query(query, mmr_threshold=threshold).ids
     units, unit = vectors / np.linalg.norm(vectors, axis=1)[:, None], cue / np.linalg.norm(cue)
-    chosen = [int((units @ unit).argmax())]
-    while len(chosen) < 6:
-
-        def value(at):
-            return threshold * units[at] @ unit - (1 - threshold) * max(units[at] @ units[one] for one in chosen)
-
-        chosen.append(max((at for at in range(40) if at not in chosen), key=value))
-    found = ask(store, embedding=cue, k=6, mode=QueryMode.MMR, mmr_threshold=threshold)
-    assert found.ids == [str(at) for at in chosen]
-    # LlamaIndex compares with the last choice only, which is the same for two
-    simple = SimpleVectorStore()
-    simple.add([make_node(str(at), vector.tolist()) for at, vector in enumerate(vectors)])
-    query = VectorStoreQuery(query_embedding=cue.tolist(), similarity_top_k=2, mode=QueryMode.MMR)
-    assert simple.query(query, mmr_threshold=threshold).ids == found.ids[:2]
+    # the nearest comes first even where nearness has no weight
+    assert ours.query(query, mmr_threshold=0).ids[0] == found.ids[0] == str((units @ unit).argmax())
+    assert found.similarities == pytest.approx([units[int(id)] @ unit for id in found.ids], abs=1e-5)
 
 
 def test_rankings_agree_with_the_simple_store():
@@ -171,13 +165,15 @@ def test_fit_and_recall(fitted):
 
 
 def test_recall_with_filters(fitted):
-    assert fitted.recall("n4", k=1, filters=where("session", 2, FilterOperator.NE))[0].node.node_id != "n5"
-    found = fitted.recall("n4", k=3, where={"at": 0}, filters=where("session", 3))
+    assert (
+        fitted.recall("n4", k=1, filters=where("session", 2, FilterOperator.NE), cue_where={})[0].node.node_id != "n5"
+    )
+    found = fitted.recall("n4", k=3, where={"at": 0}, filters=where("session", 3), cue_where={})
     assert [one.node.node_id for one in found] == ["n6"]
     with pytest.raises(InvalidInput, match="hops=2"):
         fitted.recall("n4", hops=2, filters=where("session", "3", FilterOperator.TEXT_MATCH_INSENSITIVE))
-    assert fitted.recall("n4", hops=2, filters=where("session", "3", FilterOperator.TEXT_MATCH)) == []
-    assert fitted.recall("n4", k=1, hops=2, filters=where("session", 2))[0].node.node_id == "n5"
+    assert fitted.recall("n4", hops=2, filters=where("session", "3", FilterOperator.TEXT_MATCH), cue_where={}) == []
+    assert fitted.recall("n4", k=1, hops=2, filters=where("session", 2), cue_where={})[0].node.node_id == "n5"
 
 
 def test_hybrid_is_the_index_s_hybrid_recall(fitted):

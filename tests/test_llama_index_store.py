@@ -1,5 +1,6 @@
 """PAMVectorStore keeps nodes as LlamaIndex's own stores do."""
 
+import asyncio
 import json
 import sys
 from contextlib import closing
@@ -18,7 +19,7 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.vector_stores import FilterOperator, MetadataFilters, VectorStoreQuery
-from llama_index_samples import ask, filled, films, ids_of, make_node, store, where
+from llama_index_samples import STORES, ask, filled, films, ids_of, make_node, store, where
 
 from llama_index_pam import PAMVectorStore
 from pam_retriever import InvalidInput, MissingExtra
@@ -220,3 +221,31 @@ def test_without_llama_index_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "llama_index.core", None)
     with pytest.raises(MissingExtra, match=r"pip install 'pam-retriever\[llama-index\]'"):
         __import__("llama_index_pam")
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_an_option_that_nobody_reads_is_refused(kind, tmp_path):
+    with closing(STORES[kind](tmp_path)) as store:
+        store.add(films())
+        for call in (
+            lambda: store.add(films(), namespace="ann"),
+            lambda: store.delete("king", where={"year": 1994}),
+            lambda: store.delete_nodes(["inception"], where={"year": 1994}),
+            lambda: asyncio.run(store.async_add(films(), namespace="ann")),
+            lambda: asyncio.run(store.adelete("king", where={"year": 1994})),
+            lambda: asyncio.run(store.adelete_nodes(["inception"], where={"year": 1994})),
+        ):
+            with pytest.raises(InvalidInput, match=r"Got .*\['(namespace|where)'\]"):
+                call()
+        assert len(store.get_nodes()) == 4
+
+
+def test_delete_nodes_by_groups_of_filters_without_any_deletes_nothing():
+    store = PAMVectorStore()
+    store.add(films())
+    nested = MetadataFilters(
+        filters=[MetadataFilters(filters=[]), MetadataFilters(filters=[MetadataFilters(filters=[])])]
+    )
+    with pytest.raises(InvalidInput, match="neither node_ids nor filters"):
+        store.delete_nodes(filters=nested)
+    assert len(store.get_nodes()) == 4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pam_retriever.losses import info_nce, multi_positive_info_nce
+from pam_retriever.model.losses import info_nce, multi_positive_info_nce
 
 
 def test_info_nce_is_the_mean_negative_log_share_of_the_own_associate():

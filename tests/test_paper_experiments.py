@@ -27,12 +27,13 @@ from benchmarks.paper import (
     selection,
     shuffle,
 )
-from benchmarks.paper.partial import Partial, subset
+from benchmarks.paper.partial import Partial, PartialJoint, subset
 from benchmarks.paper.protocol import choose_queries, evaluate, evaluate_ranks, experience_of, ranks_of
 from benchmarks.paper.setting import WINDOW, NotRun, Setting
-from pam_retriever.codes import CodeBook
-from pam_retriever.config import FitConfig
-from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.training.config import FitConfig
+from pam_retriever.training.embedding_table import EmbeddingTable
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ def test_parts_are_computed_once_and_again_on_demand(setting):
     assert written["command"]
 
 
+@pytest.mark.slow
 def test_a_fit_is_kept_for_its_training_code_config_and_name(setting, monkeypatch):
     calls = []
     train = fits.train
@@ -64,7 +66,7 @@ def test_a_fit_is_kept_for_its_training_code_config_and_name(setting, monkeypatc
     fits.trained(setting, 1, "two")
     fits.trained(replace(setting, passes=2), 1, "one")
     assert len(calls) == 4
-    monkeypatch.setattr(fits, "TRAINING", (*fits.TRAINING, "recall"))  # as if the code were another
+    monkeypatch.setattr(fits, "TRAINING", (*fits.TRAINING, "retrieval"))  # as if the code were another
     fits.trained(setting, 1, "one")
     assert len(calls) == 5
 
@@ -114,13 +116,13 @@ class Table(Predictor):
 def partial_loss(setting, partial, code=16, rate=1e-3):
     """The objective, its loss, and how much f and the code of each state are moved by it."""
     states = torch.from_numpy(setting.world.states)
-    random, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     config = FitConfig(code=code).resolve(len(states), len(states))
-    codes = CodeBook(np.zeros((len(states), code), np.float32))
+    codes = EmbeddingTable(np.zeros((len(states), code), np.float32))
     codes.begin(np.arange(len(states)), setting.world.states, setting.associations, seed=0)
     before = codes.values.copy()
     book = codes if code else None
-    objective = partial(setting.experience, setting.associations, WINDOW, config, generator, random, codes=book)
+    objective = PartialJoint(partial, setting.experience, setting.associations, WINDOW, config, generator, book)
     model = Table(states)
     loss = objective.loss(model, states, np.arange(len(states)), 0.1)
     loss.backward()
@@ -253,6 +255,7 @@ def test_queries_can_be_chosen_among_some_states_only(setting):
     assert np.isin(choose_queries(setting.world, only=only).precision, only).all()
 
 
+@pytest.mark.slow
 def test_an_experiment_runs_resumes_and_is_drawn_and_put_on_a_page(setting, tmp_path, monkeypatch):
     setting = replace(setting, trajectories=2)
     table = main_table.run(setting)[0]

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.paper.protocol import choose_queries, evaluate
 from benchmarks.worlds.paper import build
-from pam_retriever.channels import unit
+from pam_retriever.model.keys import unit
 
 
 def test_the_world_has_the_published_fingerprint():

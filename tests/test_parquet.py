@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import TINY, WINDOW, new_index
+from conftest import QUICK, WINDOW, new_index
 
-from pam_retriever import InvalidInput, MissingExtra, PredictiveAssociativeIndex, parquet, read_parquet
+from pam_retriever import InvalidInput, MissingExtra, PredictiveAssociativeIndex, read_parquet
+from pam_retriever.experience import parquet
 
 
 def table(outings, **more) -> pa.Table:
@@ -35,13 +36,13 @@ def test_every_trajectory_comes_whole_whatever_the_batches(planted, tmp_path, mo
 def test_fit_reads_parquet_of_ids_and_of_vectors(planted, tmp_path):
     pq.write_table(table(planted.outings), tmp_path / "ids.parquet")
     known = new_index(planted)
-    report = known.fit(read_parquet(tmp_path / "ids.parquet", ids="id"), WINDOW, TINY, progress=False)
+    report = known.fit(read_parquet(tmp_path / "ids.parquet", ids="id"), WINDOW, QUICK, progress=False)
     assert report.associations == 20 * 2 * (9 + 8)
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(planted.vectors.ravel()), planted.vectors.shape[1])
     for kind in (vectors, pa.array(planted.vectors.tolist())):
         pq.write_table(table(planted.outings, state=kind), tmp_path / "vectors.parquet")
         new = PredictiveAssociativeIndex(planted.vectors.shape[1])
-        new.fit(read_parquet(tmp_path / "vectors.parquet", vectors="state"), WINDOW, TINY, progress=False)
+        new.fit(read_parquet(tmp_path / "vectors.parquet", vectors="state"), WINDOW, QUICK, progress=False)
         assert len(new) == 200
         np.testing.assert_allclose(new.get(["outing 2/3"])[0].vector, planted.vectors[23], rtol=1e-6)
 

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from scipy.special import erf
 
-from pam_retriever.predictor import Predictor, PredictorConfig, widen
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.predictor import Predictor, widen
 
 
 def new(**options) -> Predictor:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import DIM, TINY, WINDOW, new_index
+from conftest import DIM, QUICK, TINY, WINDOW, agree, new_index
 
 from pam_retriever import Channels, FitConfig, NotFitted, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.prediction import predict
 
 
 def share_found(fitted, planted, queries, k=4, **options) -> float:
@@ -52,8 +51,8 @@ def test_a_vector_that_is_a_stored_memory_recalls_exactly_as_its_id(fitted, plan
 
 
 def test_single_and_batch_queries_agree(fitted, planted):
-    many = fitted.recall(["m001", "m150"], k=7)
-    assert many == [fitted.recall("m001", k=7), fitted.recall("m150", k=7)]
+    for id, hits in zip(["m001", "m150"], fitted.recall(["m001", "m150"], k=7), strict=True):
+        agree(hits, fitted.recall(id, k=7))
     vectors = fitted.recall(planted.vectors[:20], k=7, mode="hybrid")
     for vector, hits in zip(planted.vectors, vectors, strict=False):
         single = fitted.recall(vector, k=7, mode="hybrid")
@@ -64,7 +63,7 @@ def test_single_and_batch_queries_agree(fitted, planted):
 
 def test_scores_are_the_channels_and_hits_say_their_parts(fitted, planted):
     p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
-    f = predict(fitted._bank.predictor, planted.vectors)[:, :DIM]
+    f = fitted._bank.predictor(planted.vectors)[:, :DIM]
     code = fitted._bank.codes_of(np.arange(1, 201))
     weights = Channels(similarity=0.5, forward=1, reverse=2, mutual=3, episode=4)
     parts = p[9] @ p.T, f[9] @ p.T, p[9] @ f.T, f[9] @ f.T, code[9] @ code.T
@@ -98,11 +97,11 @@ def test_the_epsilon_ball_holds_what_scores_enough_and_nothing_else(fitted):
 
 
 def test_filters_apply_before_the_top_k(fitted):
-    odd = fitted.recall("m050", k=60, where={"parity": "odd"})
+    odd = fitted.recall("m050", k=60, where={"parity": "odd"}, cue_where={})
     everything = fitted.recall("m050", k=199)
     assert [hit.id for hit in odd] == [hit.id for hit in everything if hit.metadata["parity"] == "odd"][:60]
-    assert [hit.id for hit in fitted.search("m050", k=3, where={"number": {"$in": [7, 8]}})] != []
-    assert fitted.recall("m050", where={"number": -1}) == []
+    assert [hit.id for hit in fitted.search("m050", k=3, where={"number": {"$in": [7, 8, 50]}})] != []
+    assert fitted.recall("m050", where={"number": -1}, cue_where={}) == []
 
 
 def test_evidence_names_the_occasion_or_none(fitted, planted):
@@ -125,7 +124,7 @@ def test_evidence_of_a_noisy_view_is_that_of_the_memory_it_was_recognised_as(fit
 def test_faithful_recall_is_what_was_experienced_and_all_of_it(fitted, planted):
     for id in ("m000", "m044", "m199"):
         assert {hit.id for hit in fitted.recall(id, k=100, faithful=True)} == planted.associates(id)
-    batch = fitted.recall(["m000", "m044"], k=100, faithful=True, where={"parity": "odd"})
+    batch = fitted.recall(["m000", "m044"], k=100, faithful=True, where={"parity": "odd"}, cue_where={})
     expected = [{id for id in planted.associates(cue) if int(id[1:]) % 2} for cue in ("m000", "m044")]
     assert [{hit.id for hit in hits} for hits in batch] == expected
 
@@ -155,12 +154,12 @@ def test_memories_added_after_fit_are_recalled_too(planted):
 
 def test_experience_of_arrays_and_more_experience_later(planted):
     index = PredictiveAssociativeIndex(dim=DIM)
-    index.fit([planted.vectors[:10], Trajectory(vectors=planted.vectors[10:20], id="monday")], config=TINY, window=2)
+    index.fit([planted.vectors[:10], Trajectory(vectors=planted.vectors[10:20], id="monday")], config=QUICK, window=2)
     assert len(index) == 20
     assert {hit.id for hit in index.recall("monday/4", k=4)} == {f"monday/{n}" for n in (2, 3, 5, 6)}
     ids = index.add(planted.vectors[20:30])
     assert index.observe(ids) == ids
-    report = index.fit(config=TINY, window=2)
+    report = index.fit(config=QUICK, window=2)
     assert (report.trajectories, report.memories) == (3, 30)
     assert {hit.id for hit in index.recall(ids[4], k=4)} == {ids[n] for n in (2, 3, 5, 6)}
 
@@ -171,18 +170,18 @@ def test_experience_out_of_metadata(planted):
     metadatas = [{"session": int(n) // 10, "when": f"2024-01-{int(n) % 10 + 1:02}"} for n in random]
     index.add(planted.vectors[random], [planted.ids[n] for n in random], metadatas=metadatas)
     index.add(planted.vectors[100:101], ["of no session"])
-    report = index.fit(group_by="session", order_by="when", window=WINDOW, config=TINY)
+    report = index.fit(group_by="session", order_by="when", window=WINDOW, config=QUICK)
     assert report.trajectories == 6
     assert {hit.id for hit in index.recall("m023", k=4)} == planted.associates("m023")
     evidence = index.recall("m023", k=1, explain=True)[0].evidence[0]
     assert evidence.trajectory == "session=2"
-    again = index.fit(group_by="session", order_by="when", window=WINDOW, config=TINY)
+    again = index.fit(group_by="session", order_by="when", window=WINDOW, config=QUICK)
     assert again.trajectories == 6  # replaced, not doubled
 
 
 def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
     index = new_index(planted)
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False)
     assert index.delete("m045") == 1
     assert "m045" not in {hit.id for hit in index.recall("m044", k=500)}
     remaining = {hit.id for hit in index.recall("m044", k=500, faithful=True)}

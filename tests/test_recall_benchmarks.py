@@ -10,9 +10,11 @@ import pytest
 from benchmarks import report
 from benchmarks.recall import continual, regimes
 from benchmarks.training import capacity, recipes
-from pam_retriever import FitConfig, config
+from pam_retriever import FitConfig
+from pam_retriever.training import config
 
 
+@pytest.mark.slow
 def test_every_regime_is_asked_whole_and_without_its_parts():
     columns, sure = regimes.measure(7, FitConfig(hidden=64, passes=3), 0, trajectories=20)
     assert columns["default recall"]["CBR@20"] > columns["default recall, without exact links"]["CBR@20"]
@@ -21,6 +23,7 @@ def test_every_regime_is_asked_whole_and_without_its_parts():
     assert sum(sure["default recall"]["hits"]) == 20 * 500
 
 
+@pytest.mark.slow
 def test_increments_are_compared_with_once(monkeypatch):
     monkeypatch.setattr(config, "FEWEST_STEPS", 10)
     monkeypatch.setattr(config, "PASSES", 3)
@@ -32,6 +35,7 @@ def test_increments_are_compared_with_once(monkeypatch):
     assert written[0]["last increment"]["default"]["AP@1"] == 1
 
 
+@pytest.mark.slow
 def test_recipes_are_judged_on_stored_and_on_held_out_cues(monkeypatch):
     monkeypatch.setattr(recipes, "VARIANTS", {"tiny": FitConfig(hidden=64, passes=3)})
     monkeypatch.setattr(sys, "argv", ["recipes", "--trajectories=20"])

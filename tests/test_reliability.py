@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_the_short_form_of_every_reliability_check_holds():
     # a process of its own: the writers that are killed are forked, which torch allows only before it has trained
     command = [sys.executable, "-m", "benchmarks.reliability.short"]

@@ -14,11 +14,10 @@ import torch
 from conftest import DIM, TINY, WINDOW, new_index
 from test_bad_input import state
 
-from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.config import CONFIGS
-from pam_retriever.cooccurrence import Experience, associate
-from pam_retriever.objectives import InfoNCEObjective, JointObjective
-from pam_retriever.prediction import predict
+from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
+from pam_retriever.experience.cooccurrence import Experience, associate
+from pam_retriever.training.config import CONFIGS
+from pam_retriever.training.objectives import InfoNCEObjective, JointObjective
 
 
 def test_the_paper_configuration_is_the_published_recipe():
@@ -93,7 +92,7 @@ def test_the_same_seed_gives_the_same_index_and_another_does_not(planted):
         np.random.rand(3)
         index = new_index(planted)
         index.fit(planted.outings, config=FitConfig(hidden=32, passes=5, noise=0.1), seed=seed, progress=False)
-        predicted.append(predict(index._bank.predictor, planted.vectors))
+        predicted.append(index._bank.predictor(planted.vectors))
     np.testing.assert_array_equal(predicted[0], predicted[1])
     assert np.abs(predicted[0] - predicted[2]).max() > 0.01
 
@@ -117,6 +116,8 @@ def test_a_time_budget_ends_the_training_and_the_schedule(planted):
     assert report.losses[-1] < report.losses[0]
 
 
+# hypothesis times the garbage collector in a callback; CPython drops an interrupt that arrives there, and says so
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("durable", [False, True])
 def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):
     if durable:
@@ -126,18 +127,24 @@ def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):
         index = new_index(planted)
     before = state(index)
 
+    over = threading.Event()
+
     def interrupt() -> None:
-        time.sleep(0.5)
-        _thread.interrupt_main()
+        # again, as a person would: an interrupt may be dropped, see above
+        while not over.wait(2.0):
+            _thread.interrupt_main()
 
     # a process that was started in the background ignores it, and would never end
     before_that = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before_that))
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        index.fit(
-            [*planted.outings, planted.vectors[:5] + 1], config=FitConfig(hidden=64, passes=10**7), progress=False
-        )
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            index.fit(
+                [*planted.outings, planted.vectors[:5] + 1], config=FitConfig(hidden=64, passes=10**7), progress=False
+            )
+    finally:
+        over.set()
     assert state(index) == before
     index.fit(planted.outings, config=FitConfig(hidden=8, passes=1), progress=False)
     assert index.is_fitted
@@ -191,12 +198,38 @@ def test_cuda_learns_what_the_cpu_learns(planted, config):
     assert found[1] > 0.95 * found[0]
 
 
-def test_the_cost_is_told_before_it_is_spent(planted, capsys):
+def test_the_bar_says_what_is_learnt_and_the_log_what_it_costs_before_it_is_spent(planted, capsys, caplog):
     index = new_index(planted)
-    report = index.fit(planted.outings, window=WINDOW, config=TINY, progress=True)
-    first = capsys.readouterr().err.split("\r")[1]
-    assert f"{TINY.hidden} wide" in first
-    assert f"{6.0 * report.parameters * report.config['batch_size'] * report.steps:.1e} FLOP" in first
+    with caplog.at_level("INFO", "pam_retriever"):
+        report = index.fit(planted.outings, window=WINDOW, config=TINY, progress=True)
+    assert "learning 200 memories in 20 trajectories" in capsys.readouterr().err.split("\r")[1]
+    cost, done = [record.getMessage() for record in caplog.records if record.getMessage().startswith("fit")]
+    assert f"{TINY.hidden} wide" in cost
+    assert f"{6.0 * report.parameters * report.config['batch_size'] * report.steps:.1e} FLOP" in cost
+    assert done == f"fit: {report!r}"
+
+
+@pytest.mark.parametrize(
+    ("steps", "states", "passes"),
+    [(1, 60, 80), (1, 300, 80), (1, 600, 150), (1, 800, 200), (2, 2_000, 100), (50, 50_000, 16)],
+)
+def test_fewer_states_are_learnt_in_fewer_steps(steps, states, passes):
+    assert FitConfig().with_passes(steps, 1.0, states).passes == passes
+    assert FitConfig(passes=7).with_passes(steps, 1.0, states).passes == 7
+
+
+def test_the_fewer_steps_of_a_few_hundred_states_find_what_the_many_did():
+    vectors = np.random.default_rng(5).standard_normal((300, 64)).astype(np.float32)
+    vectors += 2 * np.repeat(np.random.default_rng(6).standard_normal((60, 64)), 5, axis=0)  # look-alikes
+    index = PredictiveAssociativeIndex(dim=64)
+    ids = index.add(vectors, [str(number) for number in range(300)])
+    report = index.fit([ids[start : start + 20] for start in range(0, 300, 20)], window=WINDOW, progress=False)
+    assert report.steps == 80
+    found = 0
+    for at in range(2, 300, 5):  # none is at the end of an outing
+        hits = index.recall(ids[at], k=2 * WINDOW, channels=Channels(forward=1, reverse=1))
+        found += len({hit.id for hit in hits} & {ids[at + offset] for offset in (-2, -1, 1, 2)})
+    assert found >= 0.95 * 60 * 2 * WINDOW
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -1,4 +1,4 @@
-"""What ``tests/test_distributed.py`` runs under torchrun: one fit in each process, of which the first writes."""
+"""What ``test_distributed.py`` runs under torchrun: fits of which each process makes its share, the first writes."""
 
 from __future__ import annotations
 
@@ -6,39 +6,63 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch.distributed as dist
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pam_retriever import FitConfig, PgVectorBackend, PredictiveAssociativeIndex
-from pam_retriever.training import Loop
+from pam_retriever.training import distributed
+
+# bfloat16, which some CPUs have, would round a gradient to three digits
+CONFIG = FitConfig(hidden=64, passes=30, batch_size=50, precision="float32")
 
 
-def main(where: str, report_to: Path, buffer: int | None) -> None:
+class FirstGradient:
+    """The gradient that the first step of a training follows, as any optimiser of torch is given it."""
+
+    def __enter__(self) -> FirstGradient:
+        self.value = np.empty(0, np.float32)
+        self._hook = register_optimizer_step_pre_hook(self._look)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._hook.remove()
+
+    def _look(self, optimizer, *_: object) -> None:
+        if not self.value.size:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            self.value = np.concatenate([p.grad.numpy().ravel() for p in parameters]).copy()
+
+
+def main(report_to: Path, name: str, where: str, buffer: int | None) -> None:
     """Fits the index in a folder, or in the schema "shared" of a PostgreSQL server."""
-    dist.init_process_group("gloo")
     first = dist.get_rank() == 0
-    loops = []
-    made = Loop.__init__
-
-    def kept(self, *arguments):  # to see what was sent
-        made(self, *arguments)
-        loops.append(self)
-
-    Loop.__init__ = kept
     if where.startswith("postgresql:"):
         opened = PredictiveAssociativeIndex(backend=PgVectorBackend(where, schema="shared"))
     else:
         opened = PredictiveAssociativeIndex.open(where, read_only=not first)
-    with opened as index:
+    trainings = []
+    made = distributed.Together.__init__
+
+    def noted(self, *arguments):  # to see what was sent
+        made(self, *arguments)
+        trainings.append(self)
+
+    distributed.Together.__init__ = noted
+    with opened as index, FirstGradient() as gradient:
         dist.barrier()
-        config = FitConfig(hidden=64, passes=30, batch_size=50)
-        report = index.fit(config=config, buffer=buffer, device="cpu", progress=False)
-        sent = {"bytes": loops[0].acting.bytes, "seconds": loops[0].acting.seconds, "of": report.seconds}
+        report = index.fit(config=CONFIG, buffer=buffer, device="cpu", progress=False)
+        distributed.Together.__init__ = made
+        sent = {"bytes": trainings[0].bytes, "seconds": trainings[0].seconds, "of": report.seconds}
         dist.barrier()
         hits = index.recall("m017", k=5) if index.is_fitted else []  # a reader of a folder opens it again for that
         found = {"losses": report.losses, "recalled": [hit.id for hit in hits], **sent}
-        (report_to / f"report_{dist.get_rank()}.json").write_text(json.dumps(found))
-    dist.destroy_process_group()
+        (report_to / f"{name}_{dist.get_rank()}.json").write_text(json.dumps(found))
+        np.save(report_to / f"{name}_{dist.get_rank()}.npy", gradient.value)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) or None)
+    dist.init_process_group("gloo")
+    for name, where, buffer in json.loads(sys.argv[2]):
+        main(Path(sys.argv[1]), name, where, buffer)
+    dist.destroy_process_group()

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from benchmarks.worlds.persistent import DIM, WINDOW, World, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.cooccurrence import associate
+from pam_retriever.experience.cooccurrence import associate
 from pam_retriever.types import Float32, Int64
 
 K, CUES = 20, 500

@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.worlds.routines import DIM, LENGTH, WINDOW, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.channels import MODES, query_vectors, unit
+from pam_retriever.model.keys import MODES, query_vectors, unit
 from pam_retriever.types import Float32, Int64
 
 SIZES, CUES, K = (50_000, 100_000, 200_000, 500_000, 1_000_000), 100, 10
@@ -30,7 +30,7 @@ def run(seed: int) -> dict[str, Any]:
     index = PredictiveAssociativeIndex(dim=DIM)
     index.fit(list(states[:LEARNT]), window=WINDOW, config=CONFIG, progress=False)
     flat = states.reshape(-1, DIM)
-    p, f = unit(flat), index._bank.predict(flat)
+    p, f = unit(flat), index._bank.view().predict(flat)
     random = np.random.default_rng(seed)
     tables: dict[str, dict[str, dict[str, float]]] = {}
     for size in SIZES:

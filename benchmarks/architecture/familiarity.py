@@ -13,9 +13,11 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
-from pam_retriever import FitConfig, PredictiveAssociativeIndex, links, salience
-from pam_retriever.cooccurrence import Experience, associate
-from pam_retriever.familiarity import running_counts, unfamiliarity
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.experience import graph as links
+from pam_retriever.experience import weighting as salience
+from pam_retriever.experience.cooccurrence import Experience, associate
+from pam_retriever.experience.weighting import running_counts, unfamiliarity
 from pam_retriever.types import Float32, Int64
 
 CUES = 400

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
 from pam_retriever import FitConfig, Imagination, PredictiveAssociativeIndex
-from pam_retriever.channels import unit
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 CUES, K, DRAWN, NOISE = 400, 10, 5, 0.3

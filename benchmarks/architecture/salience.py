@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.channels import MODES
+from pam_retriever.model.keys import MODES
 
 EVENTS = 15  # a group
 EXPOSURES, SALIENCES = (1, 2, 4, 8), (2.0, 4.0, 8.0, 16.0)

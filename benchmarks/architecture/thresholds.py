@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.worlds.persistent import WINDOW, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.cooccurrence import associate
+from pam_retriever.experience.cooccurrence import associate
 from pam_retriever.types import Hit
 
 CUES, STRANGERS = 400, 100

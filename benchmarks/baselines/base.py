@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from pam_retriever.channels import unit
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
-from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.types import Float32, Int64
 
 

@@ -1,6 +1,6 @@
 """The loop that trains the neural baselines: whole trajectories, every association a positive.
 
-It is the library's own recipe (docs/training.md), so that what differs is the model: the same
+It is the library's own recipe (benchmarks/notes/training.md), so that what differs is the model: the same
 batches, the same loss, the same schedules.
 """
 
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from pam_retriever.channels import unit
-from pam_retriever.cooccurrence import Associations, Experience, associate, within
-from pam_retriever.losses import multi_positive_info_nce
+from pam_retriever.experience.cooccurrence import Associations, Experience, associate, within
+from pam_retriever.model.keys import unit
+from pam_retriever.model.losses import multi_positive_info_nce
 from pam_retriever.types import Float32, Int64
 
 Towers = Callable[[int], nn.Module]

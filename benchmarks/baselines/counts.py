@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.baselines.graph import floats_of, meetings
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
 CROWDED = 0.05  # share of the memories from which a walk is kept as a dense row

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.baselines.graph import floats_of, meetings
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.baselines.graph import discounted_walks, floats_of, meetings, normalised
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pam_retriever.channels import unit
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 

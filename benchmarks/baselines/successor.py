@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.baselines.graph import discounted_walks, floats_of, followed_by, normalised
-from pam_retriever.channels import unit
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 SMALLEST = 1e-4  # discounts below it are left out

@@ -1,1 +1,1 @@
-"""The two predictors on raw observations (docs/jepa.md). ``python -m benchmarks.jepa all``."""
+"""The two predictors on raw observations (benchmarks/notes/jepa.md). ``python -m benchmarks.jepa all``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.jepa all``: every experiment of docs/jepa.md, one result file each.
+"""``python -m benchmarks.jepa all``: every experiment of benchmarks/notes/jepa.md, one result file each.
 
 An experiment whose result file is there is left out unless ``--again``, so a run that was stopped goes on. LoCoMo
 needs its file, see ``benchmarks.real.locomo``. Settings were chosen on world seed 7; the reported world has seed 42.

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.jepa.figures``: the picture and the tables of docs/jepa.md from the committed results."""
+"""``python -m benchmarks.jepa.figures``: picture and tables of benchmarks/notes/jepa.md from the committed results."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.report import RESULTS
+from benchmarks.report import RESULTS, no_arguments
 
-IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
+IMAGES = Path(__file__).parent.parent / "notes" / "images"
 COLOURS = ["#0072B2", "#E69F00", "#BBBBBB", "#009E73", "#D55E00"]  # Okabe-Ito, told apart by the colour-blind
 MARKS = ["-", "--", ":", "-.", (0, (5, 1))]
 
@@ -67,4 +67,5 @@ def markdown(rows: list[str], columns: dict[str, dict[str, float]]) -> str:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     main()

@@ -20,7 +20,7 @@ from benchmarks.real.dialogue import Conversation, read
 from benchmarks.real.locomo import FILES
 from benchmarks.real.locomo import __doc__ as source
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.jepa import CompositeEncoder, JointTrainer, Modality, OutwardPredictor
 from pam_retriever.types import Float32
 

@@ -14,8 +14,8 @@ from torch.nn.functional import layer_norm
 from benchmarks.jepa.setup import JOINT, OUTWARD, Setup, index_of
 from benchmarks.worlds import multimodal
 from pam_retriever import Channels, PredictiveAssociativeIndex
-from pam_retriever.channels import unit
 from pam_retriever.jepa import Observations
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 AHEAD = (1, 5)

@@ -15,10 +15,10 @@ from torch import nn
 
 from benchmarks.worlds import multimodal
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, Observations, OutwardPredictor
 from pam_retriever.jepa.collapse import effective_rank, spread
-from pam_retriever.predictor import Predictor
+from pam_retriever.model.predictor import Predictor
 from pam_retriever.types import Float32, Int64
 
 DIM, WINDOW, QUERIES = 128, 5, 500

@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.jepa.association import fitted
 from benchmarks.jepa.setup import JOINT, Setup
-from pam_retriever.channels import MODES, unit
 from pam_retriever.jepa import Observations
+from pam_retriever.model.keys import MODES, unit
 from pam_retriever.types import Float32, Int64
 
 CASES = 400

@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks import metrics
 from benchmarks.jepa.setup import JOINT, WINDOW, Setup, Trained, as_it_is, index_of
 from benchmarks.worlds import multimodal
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.jepa import JointTrainer, Observations
 from pam_retriever.jepa.joint import salience_of
-from pam_retriever.predictor import Predictor
+from pam_retriever.model.predictor import Predictor
 from pam_retriever.types import Float32, Int64
 
 EPISODES = 60  # new ones, each with one event

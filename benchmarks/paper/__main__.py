@@ -15,7 +15,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
     experiments = parser.add_subparsers(dest="experiment", required=True)
     setting.add_arguments(experiments.add_parser("all", help="every experiment, what is there already skipped"))
-    setting.add_arguments(experiments.add_parser("page", help="figures and docs/paper.md, from the results there are"))
+    setting.add_arguments(experiments.add_parser("page", help="figures and the page of notes, from what was run"))
     for name, module in EXPERIMENTS.items():
         about = (module.__doc__ or "").splitlines()[0].replace("%", "%%")  # argparse formats it
         setting.add_arguments(experiments.add_parser(name, help=about))

@@ -16,7 +16,7 @@ from benchmarks.baselines.graph import meetings
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
 from benchmarks.worlds.paper import World
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 
 BRIDGES = 300
 

@@ -20,8 +20,9 @@ from benchmarks.paper.main_table import ROWS
 from benchmarks.paper.protocol import Queries, Scores, evaluate
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
-from pam_retriever.channels import unit
-from pam_retriever.predictor import Predictor, PredictorConfig
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.keys import unit
+from pam_retriever.model.predictor import Predictor
 from pam_retriever.types import Float32, Int64
 
 POINTS = (1, 2, 4)

@@ -40,7 +40,7 @@ def _covered(setting: Setting, share: float) -> dict[str, Any]:
     kept = drawn(setting, share, seed)
     partial = Partial(kept)
     config = shorter(setting)
-    fitted = trained(setting, seed, f"coverage {share}", config=config, make_objective=partial)
+    fitted = trained(setting, seed, f"coverage {share}", config=config, partial=partial)
     scores = under(setting.protocol, fitted.scores(CHANNELS["forward"]))
     part = subset(setting.associations, kept)
     own = choose_queries(setting.world, WINDOW, relevant=part)

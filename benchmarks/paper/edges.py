@@ -16,7 +16,7 @@ from benchmarks.paper.partial import Partial, plain, subset
 from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
-from pam_retriever.cooccurrence import Associations
+from pam_retriever.experience.cooccurrence import Associations
 from pam_retriever.types import Int64
 
 TRAINED, HELD_OUT = "trained edges", "held-out edges"
@@ -77,7 +77,7 @@ def cross_room_recall(scores: Scores, setting: Setting, relevant: Associations, 
 
 def _learned(setting: Setting) -> dict[str, Any]:
     kept, _ = split(setting)
-    fitted = trained(setting, setting.seeds[0], "edges", config=plain(setting), make_objective=Partial(kept))
+    fitted = trained(setting, setting.seeds[0], "edges", config=plain(setting), partial=Partial(kept))
     columns = {}
     for name, channels in fitted.channels.items():
         columns |= _both(name, fitted.scores(channels), setting, kept)

@@ -22,7 +22,7 @@ from benchmarks.paper.fits import JOINT
 from benchmarks.paper.setting import NotRun, Setting
 from benchmarks.paper.tables import Columns
 
-IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
+IMAGES = Path(__file__).parent.parent / "notes" / "images"
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]
 HATCHES = ["", "//", "..", "xx", "\\\\", "oo", "--", "++"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]

@@ -17,29 +17,21 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import pam_retriever
+from benchmarks.paper.partial import Partial, PartialTrainer
 from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
-from pam_retriever.channels import MODES, query_vectors, unit
-from pam_retriever.codes import with_codes
-from pam_retriever.cooccurrence import Experience
-from pam_retriever.objectives import MakeObjective, choose_objective
-from pam_retriever.prediction import predict
-from pam_retriever.predictor import Predictor, PredictorConfig
-from pam_retriever.training import train
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.model.episode_embeddings import with_codes
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.keys import MODES, query_vectors, unit
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.training.config import TrainingRequest
+from pam_retriever.training.shards import InMemory
+from pam_retriever.training.trainer import Trained, Trainer
 from pam_retriever.types import Float32, Int64
 
-TRAINING = (
-    "codes",
-    "config",
-    "cooccurrence",
-    "losses",
-    "objectives",
-    "prediction",
-    "predictor",
-    "probation",
-    "training",
-)
+TRAINING = ("experience/cooccurrence", "experience/weighting", "model", "training")  # a module, or a folder of them
 CHANNELS = {
     "forward": Channels(forward=1),
     "reverse": Channels(reverse=1),
@@ -88,7 +80,7 @@ class Fitted:
 
     def predict(self, vectors: Float32) -> Float32:
         """f of any vectors (n, d), at unit length, and no code; (n, d + code)."""
-        return predict(self.model, vectors)
+        return self.model.weights()(vectors)
 
 
 def index_of(
@@ -106,9 +98,11 @@ def index_of(
         index.save(folder / "index", overwrite=True)
         _write_report(folder, asdict(fitted) | {"summary": repr(fitted)})
     index = PredictiveAssociativeIndex.load(folder / "index")
-    model = index._bank.predictor
-    assert model is not None
-    return index, _fitted(states, model, index._bank.codes_of(index._bank.documents.memories.rows()), folder)
+    weights = index._bank.predictor
+    assert weights is not None
+    return index, _fitted(
+        states, Predictor.of(weights), index._bank.codes_of(index._bank.documents.memories.rows()), folder
+    )
 
 
 def trained(
@@ -119,26 +113,24 @@ def trained(
     config: FitConfig | None = None,
     states: Float32 | None = None,
     experience: Experience | None = None,
-    make_objective: MakeObjective = choose_objective,
+    partial: Partial | None = None,
 ) -> Fitted:
-    """A model of something else than the whole world as it is; ``name`` says what."""
+    """A model of something else than the whole world as it is; ``name`` says what, ``partial`` how."""
     config = config or setting.fit_config
     states = setting.world.states if states is None else states
     folder = _folder(setting, config, seed, name)
     if not (folder / "report.json").exists():
-        model, codes, fitted = train(
-            states,
-            experience or setting.experience,
-            WINDOW,
+        found = train(
+            InMemory(states, experience or setting.experience, seed),
             config,
-            device=setting.device,
-            seed=seed,
-            make_objective=make_objective,
+            TrainingRequest(setting.device, seed),
+            partial,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(model.state_dict() | {"codes": torch.from_numpy(codes)}, folder / "predictor.safetensors")
-        shape = asdict(model.config)
-        _write_report(folder, asdict(fitted) | {"summary": repr(fitted), "predictor": shape})
+        weights = found.predictor.state_dict() | {"codes": torch.from_numpy(found.embeddings)}
+        save_file(weights, folder / "predictor.safetensors")
+        shape = asdict(found.predictor.config)
+        _write_report(folder, asdict(found.report) | {"summary": repr(found.report), "predictor": shape})
     shape = json.loads((folder / "report.json").read_text())["predictor"]
     model = Predictor(PredictorConfig(**shape))
     stored = load_file(folder / "predictor.safetensors")
@@ -147,17 +139,29 @@ def trained(
     return _fitted(states, model.eval(), codes, folder)
 
 
+def train(shards: InMemory, config: FitConfig, request: TrainingRequest, partial: Partial | None) -> Trained:
+    """One training, on all associations or on a part of them."""
+    if partial is None:
+        return Trainer(shards, WINDOW, config, request).run()
+    return PartialTrainer(partial, shards, WINDOW, config, request).run()
+
+
 def _fitted(states: Float32, model: Predictor, codes: Float32, folder: Path) -> Fitted:
-    predicted = with_codes(predict(model, states), codes)
+    predicted = with_codes(model.weights()(states), codes)
     return Fitted(states, unit(states), predicted, model, json.loads((folder / "report.json").read_text()))
 
 
 def _folder(setting: Setting, config: FitConfig, seed: int, name: str) -> Path:
     package = Path(pam_retriever.__file__).parent
-    code = b"".join((package / f"{module}.py").read_bytes() for module in TRAINING)
+    modules = [path for name in TRAINING for path in _modules(package / name)]
+    code = b"".join(path.read_bytes() for path in modules)
     about = [asdict(config), seed, name, setting.world_seed, setting.trajectories, hashlib.sha256(code).hexdigest()]
     key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:12]
     return setting.cache / f"{name.replace(' ', '-')}-seed{seed}-{key}"
+
+
+def _modules(name: Path) -> list[Path]:
+    return sorted(name.glob("*.py")) if name.is_dir() else [name.with_suffix(".py")]
 
 
 def _write_report(folder: Path, fitted: dict[str, Any]) -> None:

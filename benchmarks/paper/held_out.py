@@ -49,7 +49,7 @@ def _fit(setting: Setting, forward_only: bool) -> dict[str, Any]:
     partial = Partial(anchors[setting.associations.anchors()], anchors)
     config = replace(plain(setting), code=0) if forward_only else plain(setting)
     name = "held-out forward" if forward_only else "held-out"
-    fitted = trained(setting, setting.seeds[0], name, config=config, make_objective=partial)
+    fitted = trained(setting, setting.seeds[0], name, config=config, partial=partial)
     columns = {}
     for channel, channels in {**fitted.channels, "forward + reverse": Channels(forward=1, reverse=1)}.items():
         for which, only in ((TRAINED, anchors), (HELD_OUT, ~anchors)):

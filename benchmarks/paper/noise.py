@@ -14,7 +14,7 @@ from benchmarks.paper.protocol import Queries, Ranks, evaluate_ranks, ranks_of
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Columns, Table, mean_of
 from pam_retriever import Channels, PredictiveAssociativeIndex
-from pam_retriever.channels import unit
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 QUERY_NOISE = (0.0, 0.1, 0.3, 0.6, 0.8, 1.0)  # standard deviation a dimension; the world's own is 0.3

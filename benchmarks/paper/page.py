@@ -1,4 +1,4 @@
-"""Puts the results into ``docs/paper.md``, between the marks ``<!-- results: experiment -->`` and ``<!-- end -->``."""
+"""Puts results into ``benchmarks/notes/paper.md``, between ``<!-- results: experiment -->`` and ``<!-- end -->``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.paper import EXPERIMENTS
 from benchmarks.paper.setting import PROTOCOLS, NotRun, Setting
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "paper.md"
+PAGE = Path(__file__).parent.parent / "notes" / "paper.md"
 MARK = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PICTURE_OF = {
     "main": ["paper-1-precision", "paper-2-discrimination"],
@@ -43,7 +43,7 @@ def section(setting: Setting, experiment: str, folder: Path) -> str:
             continue
         if not tables:
             continue
-        raw = f"../benchmarks/results/{one.parts(experiment).name}.json"
+        raw = f"../results/{one.parts(experiment).name}.json"
         there = (setting.results / f"{one.parts(experiment).name}.json").exists()
         source = f"`{command}`" + (f", raw figures in [{Path(raw).name}]({raw})" if there else "")
         lines.append(f"**Protocol {protocol}** ({source})\n")

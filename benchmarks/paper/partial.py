@@ -7,18 +7,21 @@ are no negatives.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from benchmarks.paper.setting import Setting
-from pam_retriever.codes import CodeBook
-from pam_retriever.config import FitConfig
-from pam_retriever.cooccurrence import Associations, Experience, within
-from pam_retriever.losses import multi_positive_info_nce
-from pam_retriever.objectives import InfoNCEObjective, JointObjective, Objective
-from pam_retriever.predictor import Predictor
+from pam_retriever.experience.cooccurrence import Associations, Experience, within
+from pam_retriever.model.losses import multi_positive_info_nce
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.training.config import FitConfig
+from pam_retriever.training.embedding_table import EmbeddingTable
+from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, Objective
+from pam_retriever.training.shards import Shard
+from pam_retriever.training.trainer import Trainer
 from pam_retriever.types import Int64
 
 
@@ -37,7 +40,7 @@ def plain(setting: Setting) -> FitConfig:
 
 @dataclass(frozen=True)
 class Partial:
-    """Makes the objective for ``kept`` directed associations, after the recipe that is in use.
+    """Which directed associations to train on.
 
     Attributes:
         kept: (E,) of all directed associations.
@@ -49,23 +52,24 @@ class Partial:
     anchors: np.ndarray | None = None
     redraw: bool = False
 
-    def __call__(
-        self,
-        experience: Experience,
-        associations: Associations,
-        window: int,
-        config: FitConfig,
-        generator: torch.Generator,
-        random: np.random.Generator,
-        fresh: None = None,  # noqa: ARG002
-        codes: CodeBook | None = None,
-    ) -> Objective:
-        part = subset(associations, self.kept)
-        if config.objective == "joint":
-            return PartialJoint(self, part, experience, associations, window, config, generator, codes)
-        if self.redraw:
-            return OnlineInfoNCE(associations, replace(config, pairs=len(part)), random)
-        return InfoNCEObjective(part, config, random)
+
+class PartialTrainer(Trainer):
+    """Trains on a part of the associations, after the recipe that is in use; the rest is as of ``Trainer``."""
+
+    def __init__(self, partial: Partial, *arguments: Any, **settings: Any) -> None:
+        self._partial = partial
+        super().__init__(*arguments, **settings)
+
+    def make_objective(self, shard: Shard, associations: Associations) -> Objective:
+        if self.config.objective == "joint":
+            table = self.embeddings if self.embeddings.length else None
+            return PartialJoint(
+                self._partial, shard.experience, associations, self._window, self.config, self.noise(), table
+            )
+        part = subset(associations, self._partial.kept)
+        if self._partial.redraw:
+            return OnlineInfoNCE(associations, replace(self.config, pairs=len(part)), self._random)
+        return InfoNCEObjective(part, self.config, self._random)
 
 
 class PartialJoint(JointObjective):
@@ -74,15 +78,15 @@ class PartialJoint(JointObjective):
     def __init__(
         self,
         partial: Partial,
-        part: Associations,
         experience: Experience,
         associations: Associations,
         window: int,
         config: FitConfig,
         generator: torch.Generator,
-        codes: CodeBook | None,
+        codes: EmbeddingTable | None = None,
     ) -> None:
         super().__init__(experience, associations, window, config, generator, codes=codes)
+        part = subset(associations, partial.kept)
         self._partial, self._part, self.coverage = partial, part, len(part) / len(associations)
         self.learnt = part  # codes do not begin with what is kept from the training
         anchors = np.ones(len(associations.indptr) - 1, bool) if partial.anchors is None else partial.anchors

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks import metrics
 from benchmarks.worlds.paper import World
-from pam_retriever.cooccurrence import Associations, Experience, associate
+from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 
 Scores = Callable[[metrics.Rows], metrics.Array]
 """Scores every state for each query state: (Q,) -> (Q, N). A column of -inf is not in the bank."""

@@ -68,7 +68,7 @@ def _configuration(setting: Setting, name: str) -> dict[str, Any]:
     share, seed = pairs / ALL_OF_THEM, setting.seeds[0]
     config = replace(shorter(setting), residual_layers=layers, hidden=width, pairs=None)
     partial = Partial(drawn(setting, share, seed), redraw=online)
-    fitted = trained(setting, seed, f"selection {name}", config=config, make_objective=partial)
+    fitted = trained(setting, seed, f"selection {name}", config=config, partial=partial)
     figures = evaluate(under(setting.protocol, fitted.scores(CHANNELS["forward"])), setting.queries, setting.world)
     about = {"layers": layers + 2, "width": width, "pairs": "fresh" if online else "fixed", "coverage": share}
     return about | figures | {"final loss": fitted.report["losses"][-1], "fit": fitted.report}

@@ -15,8 +15,8 @@ from benchmarks.paper.protocol import Queries, choose_queries, experience_of
 from benchmarks.worlds import paper
 from benchmarks.worlds.paper import World
 from pam_retriever import FitConfig
-from pam_retriever.config import CONFIGS
-from pam_retriever.cooccurrence import Associations, Experience, associate
+from pam_retriever.experience.cooccurrence import Associations, Experience, associate
+from pam_retriever.training.config import CONFIGS
 
 PROTOCOLS = ("published", "strict")
 WINDOW = 5

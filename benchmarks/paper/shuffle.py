@@ -15,7 +15,7 @@ from benchmarks.paper.protocol import evaluate, experience_of
 from benchmarks.paper.setting import WINDOW, Setting
 from benchmarks.paper.tables import Table
 from benchmarks.worlds.paper import World
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 
 SEEDS = (42, 123)
 

@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks import report
 from benchmarks.worlds import paper
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.channels import MODES, query_vectors
-from pam_retriever.recall import stored_cues
+from pam_retriever.model.keys import MODES, query_vectors
+from pam_retriever.retrieval.cues import stored_cues
 
 
 def main() -> None:

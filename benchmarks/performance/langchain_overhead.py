@@ -27,7 +27,7 @@ BATCH = 2_000
 SESSION = 100  # documents that were experienced together
 FILTERED_QUERIES = 100  # a filter reads the metadata of every memory, which takes its time
 
-Core = Callable[[list[float]], list[Hit]]
+Core = Callable[[str, list[float]], list[Hit]]
 Adapter = Callable[[str], list[Document]]
 
 
@@ -98,28 +98,32 @@ def calls(store: PAMVectorStore, k: int) -> dict[str, tuple[Core, Adapter]]:
     retriever = PAMRetriever(vectorstore=store, k=k)
     standard = store.as_retriever(search_kwargs={"k": k})
 
-    def similar(vector: list[float]) -> list[Hit]:
+    def similar(_: str, vector: list[float]) -> list[Hit]:
         return index.search(vector, k)
+
+    def worded(query: str, vector: list[float]) -> list[Hit]:
+        return index.recall(vector, k, text=query)
 
     return {
         "similarity_search": (similar, lambda query: store.similarity_search(query, k)),
         "similarity_search, filter": (
-            lambda vector: index.search(vector, k, where=room),
+            lambda _, vector: index.search(vector, k, where=room),
             lambda query: store.similarity_search(query, k, filter=room),
         ),
         "as_retriever().invoke": (similar, standard.invoke),
-        "recall": (
-            lambda vector: index.recall(vector, k),
-            lambda query: store.recall(query, k),
+        "recall": (worded, lambda query: store.recall(query, k)),
+        "recall, association": (
+            lambda _, vector: index.recall(vector, k),
+            lambda query: store.recall(query, k, mode="association"),
         ),
-        "PAMRetriever.invoke": (lambda vector: index.recall(vector, k, mode="hybrid"), retriever.invoke),
+        "PAMRetriever.invoke": (worded, retriever.invoke),
     }
 
 
 def check_same(asked: tuple[str, list[float]], core: Core, adapter: Adapter) -> None:
     """Speed counts only if the answers are the same."""
     query, vector = asked
-    if [hit.id for hit in core(vector)] != [document.id for document in adapter(query)]:
+    if [hit.id for hit in core(query, vector)] != [document.id for document in adapter(query)]:
         raise SystemExit("The adapter answers otherwise than the core.")
 
 
@@ -129,9 +133,9 @@ def compare(asked: list[tuple[str, list[float]]], core: Core, adapter: Adapter) 
     for at, (query, vector) in enumerate(asked):
         if at % 2:
             adapter_times.append(seconds(adapter, query))
-            core_times.append(seconds(core, vector))
+            core_times.append(seconds(core, query, vector))
         else:
-            core_times.append(seconds(core, vector))
+            core_times.append(seconds(core, query, vector))
             adapter_times.append(seconds(adapter, query))
     base, ours = statistics.median(core_times), statistics.median(adapter_times)
     return {
@@ -144,9 +148,9 @@ def compare(asked: list[tuple[str, list[float]]], core: Core, adapter: Adapter) 
     }
 
 
-def seconds(call: Callable[[Any], Any], argument: Any) -> float:
+def seconds(call: Callable[..., Any], *arguments: Any) -> float:
     started = time.perf_counter()
-    call(argument)
+    call(*arguments)
     return time.perf_counter() - started
 
 

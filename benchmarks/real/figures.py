@@ -10,9 +10,9 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.report import RESULTS
+from benchmarks.report import RESULTS, no_arguments
 
-IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
+IMAGES = Path(__file__).parent.parent / "notes" / "images"
 # Okabe-Ito colours, told apart by the colour-blind, and hatches, told apart in grey
 STYLES = [("#0072B2", ""), ("#E69F00", "//"), ("#BBBBBB", "xx"), ("#009E73", "..")]
 
@@ -65,4 +65,5 @@ def wikispeedia() -> None:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     main()

@@ -20,20 +20,20 @@ from benchmarks import report
 from benchmarks.real.data import find
 from benchmarks.real.dialogue import Conversation, judge, read
 from benchmarks.real.locomo import FILES
-from pam_retriever.lexical import Lexicon
-from pam_retriever.storage.documents import Documents
-from pam_retriever.storage.words import STOP_WORDS
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.words import STOP_WORDS
 
 Ask = Callable[[str, int], np.ndarray]
 
 
-def fts5_own_ranking(documents: Documents) -> Ask:
+def fts5_own_ranking(documents: SQLiteDatabase) -> Ask:
     """FTS5's bm25() over the words that the library looks for."""
     lexicon = Lexicon(documents)
 
     def ask(text: str, n: int) -> np.ndarray:
         words = " OR ".join(f'"{term}"' for term in lexicon.terms(text))
-        found = documents.database._connection.execute(
+        found = documents.connection._sqlite.execute(
             "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?", [f"text : ({words})", n]
         )
         return np.array([row for (row,) in found], np.int64) - 1
@@ -41,7 +41,7 @@ def fts5_own_ranking(documents: Documents) -> Ask:
     return ask
 
 
-def library(documents: Documents) -> Ask:
+def library(documents: SQLiteDatabase) -> Ask:
     """BM25 over FTS5's postings, as the library scores them, without the neighbours' words."""
     lexicon = Lexicon(documents)
 
@@ -53,8 +53,8 @@ def library(documents: Documents) -> Ask:
     return ask
 
 
-def store(texts: list[str]) -> Documents:
-    documents = Documents()
+def store(texts: list[str]) -> SQLiteDatabase:
+    documents = SQLiteDatabase()
     with documents.transaction():
         vectors = np.ones((len(texts), 1), np.float32)
         documents.memories.upsert([str(at) for at in range(len(texts))], texts, ["{}"] * len(texts), vectors, None)

@@ -87,7 +87,7 @@ def brought_up(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Sc
         {ids[at]: float(row[at]) for at in rows if at >= 0} for row, rows in zip(scores, best.tolist(), strict=True)
     ]
     shares = np.zeros_like(scores)
-    for at, brought in enumerate(index.spread(found, k=None)):
+    for at, brought in enumerate(index.expand(found, k=None)):
         shares[at, [place[id] for id in brought]] = list(brought.values())
     return shares
 

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.baselines.graph import followed_by, meetings
-from pam_retriever.channels import unit
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 EASE_REGULARISATION = 200.0

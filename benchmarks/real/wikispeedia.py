@@ -43,7 +43,7 @@ from benchmarks.baselines.similarity import Similarity
 from benchmarks.real import data
 from benchmarks.real.recommenders import EASE, Markov, NearestCounts, Popularity
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.cooccurrence import Experience
+from pam_retriever.experience.cooccurrence import Experience
 
 WINDOW, TRAINING_SHARE, HIDDEN_SHARE, QUERIES, DEPTH = 3, 0.8, 0.2, 3_000, 20
 Rows = npt.NDArray[np.int64]

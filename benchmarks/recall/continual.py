@@ -11,7 +11,7 @@ from benchmarks.paper.protocol import Queries, choose_queries
 from benchmarks.recall.regimes import judge, recall
 from benchmarks.worlds import paper
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.channels import MODES
+from pam_retriever.model.keys import MODES
 from pam_retriever.types import Int64
 
 

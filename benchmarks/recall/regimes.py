@@ -21,16 +21,17 @@ import numpy as np
 from benchmarks import metrics, report
 from benchmarks.paper.protocol import choose_queries, evaluate, experience_of
 from benchmarks.recall.calibration import draw, reliability
+from benchmarks.training.held_out import HeldOutTrainer
 from benchmarks.worlds import paper
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
-from pam_retriever.channels import MODES, query_vectors
-from pam_retriever.codes import Codes
-from pam_retriever.config import read_config
-from pam_retriever.cooccurrence import Experience
-from pam_retriever.links import Links
-from pam_retriever.recall import stored_cues
-from pam_retriever.switchover import Learnt
-from pam_retriever.training import train
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.model.episode_embeddings import EpisodeEmbeddings
+from pam_retriever.model.keys import MODES, query_vectors
+from pam_retriever.retrieval.cues import stored_cues
+from pam_retriever.store.rebuild import Learnt
+from pam_retriever.training.config import TrainingRequest, read_config
+from pam_retriever.training.shards import InMemory
 from pam_retriever.types import FitReport, Hit, Int64
 
 WINDOW, HELD_OUT, QUERIES = 5, 0.2, 500
@@ -44,7 +45,7 @@ LEARNED = {
 REGIMES = {"default recall": 0.0, "default, noise 0.3": 0.3, "default, noise 0.6": 0.6}
 ABLATED = (0.0, 0.6)  # the noise at which parts are taken away
 HINTS = {"links of look-alikes": 1, "links of what is predicted": 2, "looks": 3}  # their places in the mixture
-FIGURE = Path(__file__).parents[2] / "docs" / "images" / "reliability.png"
+FIGURE = Path(__file__).parents[1] / "notes" / "images" / "reliability.png"
 ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room", "ECE")
 
 
@@ -63,13 +64,16 @@ def build(
     every = experience_of(world)
     steps = ~np.isin(every.states, unseen)
     experience = Experience(every.states[steps], every.trajectory[steps], every.position[steps])
-    predictor, codes, fitted = train(world.states, experience, WINDOW, config, seed=seed, held_out=held_out)
+    shards, request = InMemory(world.states, experience, seed), TrainingRequest(seed=seed)
+    trained = HeldOutTrainer(held_out, shards, WINDOW, config, request).run()
+    fitted = trained.report
     bank = index._bank
-    switchover = bank.begin_switchover(bank.documents.trajectories.last_number())
-    learnt = Learnt(predictor, Codes(switchover.rows, codes), fitted.trust, WINDOW)
-    bank.prepare(switchover, learnt)
-    bank.adopt(switchover, learnt, [])
-    bank.end_switchover(switchover)
+    rebuild = bank.begin_rebuild(bank.documents.trajectories.last_number())
+    embeddings = EpisodeEmbeddings(rebuild.rows, trained.embeddings)
+    learnt = Learnt(trained.predictor.weights(), embeddings, fitted.calibration, WINDOW)
+    rebuild.prepare(learnt)
+    rebuild.commit(learnt, [])
+    rebuild.end()
     without = np.concatenate([held_out, unseen])
     if len(without):
         index.delete(names[without].tolist())
@@ -104,17 +108,21 @@ def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: 
 def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
     """The index, while one part of default recall is taken from it."""
     bank = index._bank
-    links, trust = bank.links, bank.trust
-    assert trust is not None
+    view, calibration = bank.view(), bank.calibration
+    assert calibration is not None
     if part == "exact links":
-        bank.links = Links(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
+        bank._view = replace(
+            view, links=CooccurrenceGraph(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
+        )
     else:
-        kept = np.array(trust.unlearnt.mixture)
+        kept = np.array(calibration.unseen.mixture)
         kept[HINTS[part]] = 0
         mixture = (kept / kept.sum()).tolist()
-        bank.trust = replace(trust, unlearnt=replace(trust.unlearnt, mixture=tuple(mixture)))
+        bank._view = replace(
+            view, calibration=replace(calibration, unseen=replace(calibration.unseen, mixture=tuple(mixture)))
+        )
     yield
-    bank.links, bank.trust = links, trust
+    bank._view = view
 
 
 def measure(

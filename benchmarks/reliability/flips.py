@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from benchmarks import report
 from pam_retriever import FitConfig, PAMError, PredictiveAssociativeIndex
-from pam_retriever.integrity import check
+from pam_retriever.store.repair import check
 
 DIM, MEMORIES = 4, 12
 
@@ -70,7 +70,7 @@ def fill(index: PredictiveAssociativeIndex) -> None:
     vectors = np.random.default_rng(5).standard_normal((MEMORIES, DIM))
     ids = [f"m{n}" for n in range(MEMORIES)]
     index.add(vectors, ids, [f"text {id}" for id in ids], [{"n": n, "tag": ["a", "é"]} for n in range(MEMORIES)])
-    index.set_note("embedder", "none")
+    index._bank.set_embedder("none")
     index.fit([ids[:6], ids[6:]], window=2, config=FitConfig(hidden=8, passes=3), progress=False)
 
 
@@ -81,7 +81,7 @@ def make_killed(folder: Path, settled: bool) -> None:
         index = PredictiveAssociativeIndex.open(folder, dim=DIM)
         fill(index)
         if settled:
-            index._bank.documents.database.settle()
+            index._bank.documents.connection.settle()
         os._exit(0)
     os.waitpid(child, 0)
     (folder / "writer.lock").unlink()
@@ -100,7 +100,7 @@ def fingerprint(folder: Path) -> Any:
             for found in (index.search("m1", k=99), index.recall("m1", k=99, explain=True, mode="hybrid"))
         ]
         proven = [sorted(h.id for h in index.recall(f"m{n}", k=99, faithful=True)) for n in range(MEMORIES)]
-        return records, hits, proven, index.note("embedder")
+        return records, hits, proven, index.embedder_name
     finally:
         index.close()
 

@@ -7,6 +7,7 @@ Every input must be accepted or refused with an error of the library; anything e
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -15,10 +16,16 @@ from typing import Any
 
 import atheris
 
-with atheris.instrument_imports(include=["pam_retriever.filters", "pam_retriever.events", "pam_retriever.validation"]):
-    from pam_retriever import events, filters, validation  # noqa: F401
-with atheris.instrument_imports(include=["pam_retriever.storage.manifest", "json.decoder"]):
-    from pam_retriever.storage import manifest as manifests
+with atheris.instrument_imports(
+    include=["pam_retriever.filters", "pam_retriever.experience.json_lines", "pam_retriever.validation"]
+):
+    from pam_retriever import (
+        filters,
+        validation,  # noqa: F401
+    )
+    from pam_retriever.experience import json_lines as events
+with atheris.instrument_imports(include=["pam_retriever.store.manifest", "json.decoder"]):
+    from pam_retriever.store import manifest as manifests
 
 from pam_retriever import InvalidInput, PAMError, PredictiveAssociativeIndex
 from pam_retriever.errors import IndexFormatError
@@ -114,7 +121,9 @@ def make_jsonl_target() -> Any:
 
 
 if __name__ == "__main__":
-    chosen = sys.argv.pop(1)
     targets = {"filter": make_filter_target, "manifest": lambda: manifest_target, "jsonl": make_jsonl_target}
-    atheris.Setup(sys.argv, targets[chosen]())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", choices=sorted(targets))
+    chosen, for_atheris = parser.parse_known_args()
+    atheris.Setup([sys.argv[0], *for_atheris], targets[chosen.target]())
     atheris.Fuzz()

@@ -27,7 +27,7 @@ from tqdm import tqdm
 from benchmarks import report
 from benchmarks.reliability.load import CONFIG, DIM, Model, draw
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.integrity import check
+from pam_retriever.store.repair import check
 
 LIVES = 25  # of one folder; then a new one
 LONGEST = 0.8  # seconds until the kill

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from benchmarks import report
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory, UnknownId
-from pam_retriever.backends import faiss
+from pam_retriever.ann import faiss
 
 BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss"]
 DIM, NAMES, WINDOW = 4, 40, 2

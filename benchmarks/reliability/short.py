@@ -18,6 +18,7 @@ import torch
 
 from benchmarks.reliability import faults, flips, kills, operations
 from benchmarks.reliability.threads import Soak
+from benchmarks.report import no_arguments
 
 OPERATIONS = 600  # of each backend
 
@@ -80,4 +81,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     main()

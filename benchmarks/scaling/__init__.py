@@ -1,1 +1,1 @@
-"""Growth: cost and recall from 100 thousand memories up (docs/scaling.md)."""
+"""Growth: cost and recall from 100 thousand memories up (benchmarks/notes/scaling.md)."""

@@ -16,14 +16,14 @@ import torch
 
 from benchmarks import report
 from benchmarks.scaling.world import World
-from pam_retriever.backends import faiss as ours
-from pam_retriever.backends import make_backend
-from pam_retriever.channels import Channels, make_keys, query_vectors, unit
-from pam_retriever.codes import with_codes
-from pam_retriever.config import FitConfig
-from pam_retriever.cooccurrence import Experience
-from pam_retriever.prediction import predict
-from pam_retriever.training import train
+from pam_retriever.ann import faiss as ours
+from pam_retriever.ann import make_backend
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.model.episode_embeddings import with_codes
+from pam_retriever.model.keys import Channels, make_keys, query_vectors, unit
+from pam_retriever.training.config import FitConfig, TrainingRequest
+from pam_retriever.training.shards import InMemory
+from pam_retriever.training.trainer import Trainer
 
 K = 10
 SEARCHES = (16, 32, 64, 128, 256, 512)  # HNSW's efSearch
@@ -67,18 +67,20 @@ def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     states = World(memories, dim).states()
     few = np.arange(20_000)
     config = FitConfig(hidden=512, passes=8)
-    model, _, _ = train(states[few], Experience(few, few // 20, few % 20), 5, config, progress=False)
+    shards = InMemory(states[few], Experience(few, few // 20, few % 20))
+    model = Trainer(shards, 5, config, TrainingRequest(progress=False)).run().predictor
     every = np.arange(memories)  # codes need no more than a little network beside them
-    _, codes, _ = train(states, Experience(every, every // 20, every % 20), 5, FitConfig(hidden=16, passes=8))
+    shards = InMemory(states, Experience(every, every // 20, every % 20))
+    codes = Trainer(shards, 5, FitConfig(hidden=16, passes=8)).run().embeddings
     keys = np.concatenate(
         [
-            make_keys(states[part], with_codes(predict(model, states[part]), codes[part]))
+            make_keys(states[part], with_codes(model.weights()(states[part]), codes[part]))
             for part in np.array_split(every, 20)
         ]
     )
     chosen = np.random.default_rng(1).choice(memories, count, replace=False)
     noisy = unit(states[chosen] + 0.03 * np.random.default_rng(2).standard_normal((count, dim)).astype(np.float32))
-    predicted = with_codes(predict(model, noisy), codes[chosen])  # as completed from what they are views of
+    predicted = with_codes(model.weights()(noisy), codes[chosen])  # as completed from what they are views of
     parts = np.array_split(np.arange(count), len(ASKED))
     asked = [query_vectors(c, noisy[p], noisy[p], predicted[p]) for c, p in zip(ASKED, parts, strict=True)]
     width = keys.shape[1]

@@ -23,7 +23,10 @@ import torch
 
 from benchmarks import report
 from benchmarks.scaling.world import LENGTH, World
-from pam_retriever import FitConfig, PredictiveAssociativeIndex, learning, streamed
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
+from pam_retriever.training import fit as learning
+from pam_retriever.training.trainer import Trained, Trainer
 
 Clock = tuple[float, float]
 PARTS = ("add", "store trajectories", "train", "switch over", "reopen")
@@ -91,22 +94,25 @@ def build(path: Path, world: World, backend: str) -> dict[str, Any]:
         walks = ([str(n) for n in range(s, s + LENGTH)] for s in range(0, world.memories, LENGTH))
         config = FitConfig(passes=1, hidden=HIDDEN)
         clocks: list[Clock] = []
-        learn = streamed.train_in_parts
+        commit = SQLiteRebuild.commit
 
-        def timed(*arguments: Any, **settings: Any) -> Any:
-            clocks.append(now())
-            learnt = learn(*arguments, **settings)
-            clocks.append(now())
-            return learnt
+        class Timed(Trainer):
+            def __init__(self, *arguments: Any, **settings: Any) -> None:
+                clocks.append(now())
+                super().__init__(*arguments, **settings)
 
-        def adopting(*arguments: Any, **settings: Any) -> None:
+            def run(self) -> Trained:
+                trained = super().run()
+                clocks.append(now())
+                return trained
+
+        def committing(*arguments: Any, **settings: Any) -> None:
             started = now()
-            adopt(*arguments, **settings)
+            commit(*arguments, **settings)
             add_up(result, "of it, others wait", started)
 
-        adopt = index._bank.adopt
-        index._bank.adopt = adopting
-        learning.train_in_parts = timed
+        SQLiteRebuild.commit = committing
+        learning.Trainer = Timed
         clocks.insert(0, now())
         fitted = index.fit(walks, config=config, buffer=BUFFER, progress=False)
         clocks.append(now())
@@ -253,7 +259,7 @@ def plot() -> None:
     axes.legend(fontsize=8)
     axes.grid(visible=True, alpha=0.3)
     figure.tight_layout()
-    picture = Path(__file__).parents[2] / "docs" / "images" / "scaling_growth.png"
+    picture = Path(__file__).parents[1] / "notes" / "images" / "scaling_growth.png"
     figure.savefig(picture, dpi=110)
     path = report.write("scaling/growth", {"sizes": sizes.tolist(), "costs": costs, "exponents_from_100000": exponents})
     print(exponents, f"written to {path} and {os.path.relpath(picture)}")

@@ -26,6 +26,7 @@ from tqdm import tqdm
 from benchmarks import report
 from benchmarks.reliability import operations as reliability
 from pam_retriever import Hit, MilvusBackend, PgVectorBackend, Record
+from pam_retriever.types import Hits
 
 BACKENDS = ["exact", "faiss", "faiss:hnsw", "pgvector", "milvus"]
 WORLD = 5_000  # operations; after so many a new index begins
@@ -63,7 +64,7 @@ class Recorder:
 
 def plain(answer: Any) -> Any:
     """What an answer says, without objects that hold memory."""
-    if not isinstance(answer, list):
+    if not isinstance(answer, list | Hits):
         return answer
     return [
         (one.id, one.score, one.text, repr(one.metadata), [(e.cue_id, e.offset) for e in one.evidence or ()])

@@ -16,8 +16,8 @@ import torch.distributed as dist
 from benchmarks import report
 from benchmarks.scaling.world import LENGTH, World
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.channels import MODES
-from pam_retriever.training import Loop
+from pam_retriever.model.keys import MODES
+from pam_retriever.training.trainer import Trainer
 
 MEMORIES, DIM, CUES = 10_000, 128, 500
 
@@ -25,14 +25,14 @@ MEMORIES, DIM, CUES = 10_000, 128, 500
 def main() -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
-    loops: list[Loop] = []
-    made = Loop.__init__
+    trainers: list[Trainer] = []
+    made = Trainer.__init__
 
-    def kept(self: Loop, *arguments: Any) -> None:
-        made(self, *arguments)
-        loops.append(self)
+    def noted(self: Trainer, *arguments: Any, **settings: Any) -> None:
+        made(self, *arguments, **settings)
+        trainers.append(self)
 
-    Loop.__init__ = kept
+    Trainer.__init__ = noted
     results = []
     for seed in range(3):
         index = PredictiveAssociativeIndex(DIM, "exact")
@@ -40,7 +40,7 @@ def main() -> None:
         walks = [[str(n) for n in range(s, s + LENGTH)] for s in range(0, MEMORIES, LENGTH)]
         started = time.perf_counter()
         fitted = index.fit(walks, config=FitConfig(passes=20, hidden=512), seed=seed, device="cpu", progress=False)
-        acting = loops[-1].acting
+        acting = trainers[-1].acting
         sent = {"bytes": getattr(acting, "bytes", 0), "communication_seconds": getattr(acting, "seconds", 0.0)}
         results.append(
             {
@@ -75,4 +75,5 @@ def associates_found(index: PredictiveAssociativeIndex) -> float:
 
 
 if __name__ == "__main__":
+    report.no_arguments(__doc__)
     main()

@@ -28,11 +28,12 @@ from benchmarks import metrics, report
 from benchmarks.paper.protocol import choose_queries, evaluate, experience_of
 from benchmarks.worlds import paper
 from pam_retriever import Channels, FitConfig
-from pam_retriever.channels import make_keys, query_vectors
-from pam_retriever.codes import with_codes
-from pam_retriever.prediction import predict
-from pam_retriever.recall import stored_cues
-from pam_retriever.training import train
+from pam_retriever.model.episode_embeddings import with_codes
+from pam_retriever.model.keys import make_keys, query_vectors
+from pam_retriever.retrieval.cues import stored_cues
+from pam_retriever.training.config import TrainingRequest
+from pam_retriever.training.shards import InMemory
+from pam_retriever.training.trainer import Trainer
 from pam_retriever.types import Float32, Int64
 
 WINDOW, LENGTH = 5, 100  # steps of a trajectory
@@ -73,8 +74,10 @@ def main() -> None:
 
 def measure(world: paper.World, config: FitConfig, seed: int, device: str) -> dict[str, Any]:
     """One fit of one world: what the codes alone and the network alone recall of stored cues."""
-    model, codes, fitted = train(world.states, experience_of(world), WINDOW, config, device=device, seed=seed)
-    keys, queries = make_keys(world.states, with_codes(predict(model, world.states), codes)), choose_queries(world)
+    shards = InMemory(world.states, experience_of(world), seed)
+    trained = Trainer(shards, WINDOW, config, TrainingRequest(device, seed)).run()
+    fitted, predicted = trained.report, trained.predictor.weights()(world.states)
+    keys, queries = make_keys(world.states, with_codes(predicted, trained.embeddings)), choose_queries(world)
     halfway = fitted.losses[len(fitted.losses) // 2]
     return {
         "states": len(world.states),
@@ -155,7 +158,7 @@ def draw(runs: dict[str, Any], of: str) -> Any:
     axes.set(xscale="log", xlabel=told, ylabel=f"CBR@20, the {of} alone", ylim=(0, 1.02))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend()
-    path = report.RESULTS.parents[1] / "docs" / "images" / f"capacity-{of}.png"
+    path = report.RESULTS.parent / "notes" / "images" / f"capacity-{of}.png"
     figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
     return path

@@ -20,8 +20,8 @@ from benchmarks.recall.calibration import reliability
 from benchmarks.recall.regimes import HELD_OUT, QUERIES, build, judge, recall
 from benchmarks.worlds import paper
 from pam_retriever import FitConfig
-from pam_retriever.channels import MODES
-from pam_retriever.config import CONFIGS
+from pam_retriever.model.keys import MODES
+from pam_retriever.training.config import CONFIGS
 
 BASE = CONFIGS["fast"]
 VARIANTS = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pam_retriever.cooccurrence import Experience, associate
+from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.types import Float32, Int64
 
 DIM, LENGTH, WINDOW = 64, 10, 2

@@ -1,7 +1,8 @@
 """LangChain on top of ``pam_retriever``: a vector store, and retrievers that also follow associations.
 
-``PAMVectorStore`` replaces any other LangChain vector store. ``PAMRetriever`` also finds what happened
-with the query, once the store was fitted.
+vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
+retriever    ``PAMRetriever`` also finds what happened with the query; ``as_retriever`` gives LangChain's own
+documents    documents to memories and back, filters, and what stands together in one source
 """
 
 from importlib.util import find_spec
@@ -11,8 +12,7 @@ from pam_retriever.errors import MissingExtra
 if find_spec("langchain_core") is None:
     raise MissingExtra("langchain-core", "langchain", "langchain_pam")
 
-from langchain_pam.retriever import PAMRetriever
-from langchain_pam.search_types import PAMVectorStoreRetriever
+from langchain_pam.retriever import PAMRetriever, PAMVectorStoreRetriever
 from langchain_pam.vectorstore import PAMVectorStore
 
 __all__ = ["PAMRetriever", "PAMVectorStore", "PAMVectorStoreRetriever"]

@@ -1,17 +1,261 @@
-"""LangChain documents to memories of the index, and back."""
+"""The index behind a store: LangChain's documents and filters to what the index takes, and back.
+
+LangChain hands any keyword on. One that is swallowed may be a filter that is then not applied, or turn
+``delete(where=...)`` into "delete everything", so every one that is not known is refused.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 import uuid
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict, cast
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from typing_extensions import Unpack
 
-from pam_retriever import Hit, InvalidInput, Record
+from pam_retriever import (
+    Channels,
+    EmptyIndex,
+    FitConfig,
+    Hit,
+    InvalidInput,
+    PredictiveAssociativeIndex,
+    Record,
+    Trajectory,
+)
+from pam_retriever.embedding import Embedder
+from pam_retriever.filters import to_json
+from pam_retriever.model.keys import Mode
+from pam_retriever.retrieval.timeline import Interval
+from pam_retriever.types import Metadata, Time
+from pam_retriever.validation import check_count
 
-MetadataDict = dict[str, Any]
-Scored = list[tuple[Document, float]]
+Filter = Mapping[str, Any] | Callable[[Document], bool]
+Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the keys of order
+
+SPLITTERS_ORDER = ("page", "start_index")  # of the chunks of one source
+OTHER, NUMBER, STRING = range(3)  # kinds of values, in the order in which they come
+FIRST_LOOK = 64  # a callable filter looks at this many of the best hits first,
+FIRST_LOOK_A_HIT = 4  # or at this many for each hit that is wanted, whichever is more
+
+
+class HandedOn(TypedDict, total=False):
+    """What a store hands on to ``PredictiveAssociativeIndex.recall`` as it is.
+
+    Attributes:
+        mode: "hybrid" (similarity, words, neighbours, and association once there was a ``fit``),
+            "association", "specific" (both must agree), or "similarity". None is "hybrid" for a text and
+            "association" for an id.
+        hops: how many steps of association to follow.
+        channels: weights of similarity and association, in place of those of ``mode``.
+        min_score: leave out documents that score less.
+        faithful: only what was experienced with the query.
+        decay: half-life of a score, in the unit of the timestamps.
+        now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
+        when: only memories of that time; see ``PredictiveAssociativeIndex.recall``.
+        cue_where: filter of the documents that the query may be, or be taken for, in place of the filter; {} for all.
+    """
+
+    mode: Mode | None
+    hops: int
+    channels: Channels | None
+    min_score: float | None
+    faithful: bool
+    decay: float | None
+    now: Time | None
+    when: Interval | None
+    cue_where: dict[str, Any] | None
+
+
+class RecallOptions(HandedOn, total=False):
+    """What ``recall`` takes besides; see ``HandedOn`` for the rest.
+
+    Attributes:
+        id: of a stored document to start from, in place of a text; it is left out of the answer.
+        filter: of metadata, a dict or a function of a document (with ``hops=1`` only).
+        where: means the same.
+    """
+
+    id: str | None
+    filter: Filter | None
+    where: Filter | None
+
+
+class FitOptions(TypedDict, total=False):
+    """What ``fit`` hands on to ``PredictiveAssociativeIndex.fit`` as it is; see there."""
+
+    group_by: str | None
+    order_by: str | None
+    window: int
+    config: str | FitConfig
+    device: str
+    seed: int
+    time_budget: float | None
+    buffer: int | None
+    checkpoint: str | Path | None
+    progress: bool | None
+
+
+class AskOptions(HandedOn, total=False):
+    """What ``LinkedIndex.ask`` hands on: the words of the query, too."""
+
+    text: str
+
+
+class LinkedIndex:
+    """The index of a store. It links documents of one group, in their order, as they are stored and deleted.
+
+    Args: as of ``PAMVectorStore``.
+
+    Attributes:
+        index: None before the first document, since only vectors tell the dimension.
+    """
+
+    def __init__(
+        self,
+        embedding: Embeddings,
+        index: PredictiveAssociativeIndex | None,
+        path: str | Path | None,
+        group_by: str | None,
+        order_by: str | Sequence[str] | None,
+        read_only: bool,
+        same_embedder: bool,
+    ) -> None:
+        if index is not None and path is not None:
+            raise InvalidInput("Got both index and path.", "one of them", "An index that was opened has its own path.")
+        if read_only and path is None:
+            raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
+        check_order(group_by, order_by)
+        if order_by is None:
+            order_by = SPLITTERS_ORDER if group_by == "source" else ()
+        self.group_by, self.order_by = group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        self._embedding, self._same = embedding, same_embedder
+        self._path = None if path is None else Path(path)
+        self._writing = threading.Lock()
+        self.index = index
+        if self._path is not None and (read_only or (self._path.is_dir() and any(self._path.iterdir()))):
+            self.index = self._open(self._path, read_only)
+        elif index is not None:
+            Embedder(embedding, same_embedder).check(index.embedder_name)
+
+    def add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
+        """Stores documents by id with their vectors, replacing those whose id is there.
+
+        Raises:
+            InvalidInput: nothing was stored.
+        """
+        if len(vectors) != len(documents):
+            raise InvalidInput(
+                f"The embedder returned {len(vectors)} vectors for {len(documents)} texts.",
+                "one vector a text",
+                "Check the embedder.",
+            )
+        contents = documents.values()
+        texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
+        with self._writing:  # of two threads that come first, one makes the index
+            index, before = self.index, self._places_of(documents)
+            if index is None:
+                index = PredictiveAssociativeIndex(len(vectors[0]), embedder=self._embedding)
+            index.add(vectors, list(documents), texts, metadatas)
+            if self.index is None:  # one that refuses its first documents fixes no dimension
+                if self._path is not None:
+                    index.save(self._path)
+                    index = self._open(self._path)
+                self.index = index
+            after = self._places(zip(documents, metadatas, strict=True))
+            self._link(index, before, {id: after.get(id) for id in documents})
+
+    def delete(self, ids: Sequence[str] | None) -> None:
+        """Forgets documents, all of them for None."""
+        with self._writing:
+            if self.index is not None:
+                before = {} if ids is None else self._places_of(ids)
+                self.index.delete([record.id for record in self.index.find()] if ids is None else ids)
+                self._link(self.index, before, {})
+
+    def get(self, ids: Iterable[str]) -> list[Record]:
+        """Those of the ids that are stored, each once, in order."""
+        return [] if self.index is None else self.index.get(list(dict.fromkeys(ids)), missing_ok=True)
+
+    def ask(
+        self, cue: str | list[float], k: int, where: Filter | None = None, **options: Unpack[AskOptions]
+    ) -> list[Hit]:
+        """The best ``k`` memories that satisfy the filter, for an id or a vector; none from an empty store.
+
+        Raises:
+            InvalidInput, UnknownId, NotFitted: as ``recall`` does.
+        """
+        if self.index is None:
+            return []
+        try:
+            if not callable(where):
+                return list(self.index.recall(cue, k, where=where, **options))
+            return _ask_accepted(self.index, cue, k, where, options)
+        except EmptyIndex:
+            return []
+
+    def _open(self, path: Path, read_only: bool = False) -> PredictiveAssociativeIndex:
+        return PredictiveAssociativeIndex.open(
+            path, embedder=self._embedding, same_embedder=self._same, read_only=read_only
+        )
+
+    def _places(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
+        return {} if self.group_by is None else read_places(memories, self.group_by, self.order_by)
+
+    def _places_of(self, ids: Iterable[str]) -> dict[str, Place]:
+        if self.group_by is None:
+            return {}
+        return self._places((record.id, record.metadata) for record in self.get(ids))
+
+    def _link(
+        self, index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place | None]
+    ) -> None:
+        """Observes each group anew in which documents came, went or moved; those that are stored still are in after."""
+        changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
+        groups = sorted({place[0] for id in changed for place in (before.get(id), after.get(id)) if place})
+        if self.group_by is None or not groups:
+            return
+        members = index.find({self.group_by: {"$in": [json.loads(group) for group in groups]}})
+        standing: dict[str, dict[str, Place]] = {group: {} for group in groups}
+        for id, place in self._places((record.id, record.metadata) for record in members).items():
+            standing.setdefault(place[0], {})[id] = place
+        for group in groups:
+            name, ids, times = f"{self.group_by}={group}", *in_order(standing[group])
+            moved = [id for id in changed if id in after and id in before and before[id][0] == group]
+            if len(ids) > 1:
+                index.observe(Trajectory(ids=ids, timestamps=times, id=name))
+            elif len({*ids, *moved}) > 1:  # nothing stands together any more: a trajectory that says nothing
+                index.observe(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
+
+
+def _ask_accepted(
+    index: PredictiveAssociativeIndex,
+    cue: str | list[float],
+    k: int,
+    accepts: Callable[[Document], bool],
+    options: AskOptions,
+) -> list[Hit]:
+    """Ranks the best memories and, if too few of those are accepted, all of them."""
+    if options.get("hops", 1) != 1:
+        raise InvalidInput(
+            f"Got a callable filter with hops={options['hops']}.",
+            "a filter dict, which each hop can follow",
+            "For example {'year': {'$gte': 2020}}.",
+        )
+    k = check_count("k", k)
+    accepted: list[Hit] = []
+    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
+        accepted = [hit for hit in index.recall(cue, ranked, **options) if accepts(to_document(hit))]
+        if len(accepted) >= k:
+            break
+    return accepted[:k]
+
+
+# ---- documents
 
 
 def to_document(memory: Hit | Record) -> Document:
@@ -19,18 +263,18 @@ def to_document(memory: Hit | Record) -> Document:
     return Document(id=memory.id, page_content=memory.text or "", metadata=memory.metadata)
 
 
-def to_scored(hits: Sequence[Hit]) -> Scored:
+def to_documents(hits: Iterable[Hit]) -> list[Document]:
+    """Hits as documents."""
+    return [to_document(hit) for hit in hits]
+
+
+def to_scored(hits: Iterable[Hit]) -> list[tuple[Document, float]]:
     """Hits as documents with their scores, larger is closer."""
     return [(to_document(hit), hit.score) for hit in hits]
 
 
-def pages(scored: Scored) -> list[Document]:
-    """The documents without their scores."""
-    return [document for document, _ in scored]
-
-
 def from_texts(
-    texts: Iterable[str], metadatas: Sequence[MetadataDict | None] | None, ids: Sequence[str | None] | None
+    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
 ) -> list[Document]:
     """One document a text. Without ``ids`` or with None in it, a document has no id yet.
 
@@ -62,11 +306,99 @@ def name_documents(documents: Sequence[Document], ids: Sequence[str | None] | No
     return [str(uuid.uuid4()) if name is None else name for name in names]
 
 
-def last_of_each(names: Sequence[str], documents: Sequence[Document]) -> dict[str, Document]:
-    """What one call stores: of documents with the same id the last, as if they had come one by one."""
-    return dict(zip(names, documents, strict=True))
-
-
-def _check_length(name: str, given: Sequence[Any] | None, expected: int) -> None:
+def _check_length(name: str, given: Sequence[object] | None, expected: int) -> None:
     if given and len(given) != expected:
         raise InvalidInput(f"Got {len(given)} {name} for {expected} texts.", "as many", "Give one each.")
+
+
+# ---- options
+
+
+def refuse(options: Iterable[str], allowed: str) -> None:
+    """Raises InvalidInput if there are options left."""
+    left = sorted(options)
+    if left:
+        raise InvalidInput(f"Got the unknown options {left}.", allowed, "Remove them.")
+
+
+def one_filter(filter: Filter | None, where: Filter | None) -> Filter | None:
+    """The filter of a search, which is called ``filter`` in LangChain and ``where`` in the core.
+
+    Raises:
+        InvalidInput: both were given.
+    """
+    if filter is not None and where is not None:
+        raise InvalidInput("Got both filter and where.", "one of them", "They mean the same; join them with '$and'.")
+    return where if filter is None else filter
+
+
+def read_filter(filter: Filter | None, options: dict[str, Any]) -> Filter | None:
+    """The filter of a similarity search, and nothing else among its options.
+
+    Raises:
+        InvalidInput: both names were used, or there are other options.
+    """
+    # FAISS's option to fetch more before it filters: there is nothing for it to do where the filter comes first
+    refuse(options.keys() - {"where", "fetch_k"}, "k, filter or where")
+    return one_filter(filter, options.get("where"))
+
+
+def read_recall(
+    index: PredictiveAssociativeIndex | None, query: str | None, options: RecallOptions
+) -> tuple[str | None, Filter | None, AskOptions]:
+    """The id, the filter and the rest of a recall, with the words of a question where they count.
+
+    Raises:
+        InvalidInput: two cues or none, two filters, or an option that is not known.
+    """
+    own, handed_on = RecallOptions.__annotations__.keys(), HandedOn.__annotations__.keys()
+    refuse(options.keys() - own - handed_on, f"k, {', '.join([*handed_on, *own])}")
+    id = options.get("id")
+    if (query is None) == (id is None):
+        raise InvalidInput(f"Got query={query!r} and id={id!r}.", "one of them", "Give a text or an id.")
+    asked = cast("AskOptions", {name: value for name, value in options.items() if name in handed_on})
+    if query is not None and options.get("mode") in (None, "hybrid"):
+        if query.strip():
+            asked["text"] = query
+        else:  # there are no words: what else "hybrid" has
+            asked["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
+    return id, one_filter(options.get("filter"), options.get("where")), asked
+
+
+# ---- what stands together
+
+
+def check_order(group_by: str | None, order_by: str | Sequence[str] | None) -> None:
+    """Refuses an order that nobody reads."""
+    if order_by is not None and group_by is None:
+        raise InvalidInput(f"Got order_by={order_by!r} without group_by.", "both", "Leave order_by out.")
+
+
+def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_by: Sequence[str]) -> dict[str, Place]:
+    """Where each memory stands, an id and its metadata, of those that stand in a group.
+
+    A memory without the group, or without the last key of order, stands nowhere; a missing earlier key, such as
+    the page of a text without pages, comes first.
+    """
+    found: dict[str, Place] = {}
+    for id, metadata in memories:
+        group = metadata.get(group_by)
+        order = tuple(_sortable(metadata.get(key)) for key in order_by)
+        if isinstance(group, str | int | float) and (not order or order[-1] != _sortable(None)):
+            found[id] = to_json(group), order
+    return found
+
+
+def in_order(places: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:
+    """The ids of one group in order, and their times if one key of numbers orders them, as ``fit`` has it."""
+    ids = sorted(places, key=lambda id: places[id][1])  # those of one place stay in the order of adding
+    orders = [places[id][1] for id in ids]
+    timed = all(len(order) == 1 and order[0][0] == NUMBER for order in orders)
+    return ids, [float(order[0][1]) for order in orders] if timed else None
+
+
+def _sortable(value: object) -> tuple[int, float | str]:
+    """A value of metadata as one that compares with any other: what is no number or string, numbers, strings."""
+    if isinstance(value, int | float):
+        return NUMBER, value
+    return (STRING, value) if isinstance(value, str) else (OTHER, 0)

@@ -1,20 +1,24 @@
-"""PAMRetriever: a LangChain retriever that also finds what happened with the query."""
+"""LangChain retrievers that also find what happened with the query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import Field
 
-from langchain_pam.documents import Scored, pages
-from langchain_pam.options import refuse
-from langchain_pam.searching import usable_mode
+from langchain_pam.documents import one_filter, refuse
 from langchain_pam.vectorstore import PAMVectorStore
-from pam_retriever.channels import Mode
+from pam_retriever.model.keys import Channels, Mode
+
+Moment = str | datetime | date
+OF_A_CALL = ("k", "mode", "hops", "filter", "where", "channels", "min_score", "faithful", "decay", "now", "when")
+KNOWN = "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when"
 
 
 class PAMRetriever(BaseRetriever):
@@ -26,15 +30,24 @@ class PAMRetriever(BaseRetriever):
     Attributes:
         vectorstore: the store to ask.
         k: how many documents.
-        mode: "hybrid" (similarity and association together), "association" (what happened with the
-            query), "similarity", or "specific" (both must agree). Before the store was fitted there
-            are no associations: "hybrid" is then plain similarity, and "association" and "specific"
-            raise ``NotFitted``.
+        mode: "hybrid" (similarity, words and neighbours, and association once the store was fitted),
+            "association" (what happened with the query), "similarity", or "specific" (both must agree).
+            Before ``fit``, "association" and "specific" raise ``NotFitted``.
         hops: how many steps of association to follow.
         where: metadata filter, a dict or a function of a document, applied before the ``k`` are
             chosen. A function goes with ``hops=1`` only.
+        filter: means the same.
+        channels: weights of similarity and association, in place of those of ``mode``.
+        min_score: leave out documents that score less.
+        faithful: only what was experienced with the query.
+        decay: half-life of a score, in the unit of the timestamps.
+        now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
+        when: only documents of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
         score_key: where in the metadata of a retrieved document to put its score. Without it, the
             metadata are those that were stored.
+
+    Raises:
+        InvalidInput: a field that is none of these, or both ``filter`` and ``where``.
 
     Example:
         >>> retriever = PAMRetriever(vectorstore=store, k=8)        # doctest: +SKIP
@@ -46,7 +59,21 @@ class PAMRetriever(BaseRetriever):
     mode: Mode = "hybrid"
     hops: int = Field(default=1, ge=1)
     where: dict[str, Any] | Callable[[Document], bool] | None = None
+    filter: dict[str, Any] | Callable[[Document], bool] | None = None
+    channels: Channels | None = None
+    min_score: float | None = None
+    faithful: bool = False
+    decay: float | None = None
+    now: float | datetime | date | None = None
+    when: Moment | tuple[Moment | float | None, Moment | float | None] | None = None
     score_key: str | None = None
+
+    if not TYPE_CHECKING:  # for which the fields say what may be given
+
+        def __init__(self, **given: Any) -> None:
+            refuse(given.keys() - type(self).model_fields.keys(), f"vectorstore, {KNOWN}, score_key")
+            one_filter(given.get("filter"), given.get("where"))
+            super().__init__(**given)
 
     def _get_relevant_documents(
         self,
@@ -55,7 +82,7 @@ class PAMRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
         **kwargs: Any,
     ) -> list[Document]:
-        return self._to_documents(self.vectorstore.recall_with_score(query, **self._settings(kwargs)))
+        return self._to_documents(self.vectorstore.recall_with_score(query, **self._options(kwargs)))
 
     async def _aget_relevant_documents(
         self,
@@ -64,16 +91,48 @@ class PAMRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
         **kwargs: Any,
     ) -> list[Document]:
-        return self._to_documents(await self.vectorstore.arecall_with_score(query, **self._settings(kwargs)))
+        return self._to_documents(await self.vectorstore.arecall_with_score(query, **self._options(kwargs)))
 
-    def _settings(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         """The fields, and over them what was given for this call; ``where=None`` switches a filter off."""
-        settings = {"k": self.k, "mode": self.mode, "hops": self.hops, "where": self.where}
-        refuse({name: value for name, value in given.items() if name not in settings}, "k, mode, hops or where")
-        return usable_mode(self.vectorstore.index, {**settings, **given})
+        refuse(given.keys() - set(OF_A_CALL), KNOWN)
+        options = {name: getattr(self, name) for name in OF_A_CALL}
+        if "filter" in given or "where" in given:
+            options |= {"filter": None, "where": None}
+        return {**options, **given}
 
-    def _to_documents(self, scored: Scored) -> list[Document]:
+    def _to_documents(self, scored: list[tuple[Document, float]]) -> list[Document]:
         if self.score_key is not None:
             for document, score in scored:
                 document.metadata[self.score_key] = score
-        return pages(scored)
+        return [document for document, _ in scored]
+
+
+class PAMVectorStoreRetriever(VectorStoreRetriever):
+    """A ``VectorStoreRetriever`` that also knows the search type "associative".
+
+    Its ``search_kwargs`` are then those of ``PAMVectorStore.recall``.
+    """
+
+    allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, "associative")
+
+    if not TYPE_CHECKING:  # for which the fields say what may be given
+
+        def __init__(self, **given: Any) -> None:
+            known = "search_type, tags, and search_kwargs={'k': ..., 'filter': ...} for what a search takes"
+            refuse(given.keys() - type(self).model_fields.keys(), known)
+            super().__init__(**given)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        if self.search_type == "associative":
+            return self.vectorstore.search(query, "associative", **{**self.search_kwargs, **kwargs})
+        return super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        if self.search_type == "associative":
+            return await self.vectorstore.asearch(query, "associative", **{**self.search_kwargs, **kwargs})
+        return await super()._aget_relevant_documents(query, run_manager=run_manager, **kwargs)

@@ -2,50 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
-from typing_extensions import Self
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+from typing_extensions import Self, Unpack
 
-from langchain_pam.association import AssociativeStore
-from langchain_pam.documents import from_texts, last_of_each, name_documents, to_document
-from langchain_pam.lazy import LazyIndex
-from langchain_pam.options import refuse
-from langchain_pam.search_types import PAMVectorStoreRetriever
-from langchain_pam.searching import records_of
-from pam_retriever import PredictiveAssociativeIndex
+from langchain_pam.documents import (
+    Filter,
+    FitOptions,
+    LinkedIndex,
+    RecallOptions,
+    check_order,
+    from_texts,
+    name_documents,
+    read_filter,
+    read_recall,
+    refuse,
+    to_document,
+    to_documents,
+    to_scored,
+)
+from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.experience.trajectories import TrajectoryLike
+from pam_retriever.validation import check_count
 
 
-class PAMVectorStore(AssociativeStore):
-    """A vector store that, once it was fitted, also answers what happened with a query.
+class PAMVectorStore(VectorStore):
+    """A vector store that also answers what happened with a query.
 
     A document with the id of a stored one replaces it. Scores are cosines, larger is closer. Filters
     are dicts (see ``pam_retriever.filters``) or functions of a document, and are applied before the
     top k are chosen. Unknown keyword arguments are refused, because one that is ignored may be a filter.
     The async methods await the embedder's own and leave the event loop free.
 
+    Documents of one group are linked in their order as they are stored, replaced and deleted, so that each
+    is evidence for its neighbours before any ``fit``. A text splitter's chunks are, without more, where it
+    adds the start index: ``add_start_index=True``.
+
     Args:
         embedding: of texts and queries. Its first vectors decide the dimension of a new store.
         index: an index to use, in memory or opened from a folder.
         path: folder of a durable store, opened or made. What a call stored is on disk when it returns.
-
-    Attributes:
-        embedding: the embedder.
+        group_by: metadata key; documents that share its value stand together. None links nothing.
+        order_by: metadata key that orders them, or several; a document without the last one stands nowhere.
+            An empty list is the order of adding, and so is None, except for the group "source": there it is
+            the page and the start index.
+        read_only: open the folder without changing it, beside the one process that writes.
+        same_embedder: ``embedding`` makes the vectors that are there, though it has another name.
 
     Raises:
-        InvalidInput: both ``index`` and ``path``.
+        InvalidInput: two arguments that do not go together, or another embedder than that of the index.
+        IndexFormatError, IndexLocked: of the folder.
 
     Example:
         >>> store = PAMVectorStore(embedding)                               # doctest: +SKIP
         >>> store.add_documents(documents)                                  # doctest: +SKIP
-        >>> store.similarity_search("query", k=4, filter={"year": 2024})    # doctest: +SKIP
-        >>> store.fit(group_by="session", order_by="time")                  # doctest: +SKIP
         >>> store.recall("query", k=4)                                      # doctest: +SKIP
+        >>> store.fit(group_by="session", order_by="time")                  # doctest: +SKIP
     """
 
     def __init__(
@@ -53,9 +74,14 @@ class PAMVectorStore(AssociativeStore):
         embedding: Embeddings,
         index: PredictiveAssociativeIndex | None = None,
         path: str | Path | None = None,
+        *,
+        group_by: str | None = "source",
+        order_by: str | Sequence[str] | None = None,
+        read_only: bool = False,
+        same_embedder: bool = False,
     ) -> None:
         self.embedding = embedding
-        self._lazy = LazyIndex(index, path)
+        self._linked = LinkedIndex(embedding, index, path, group_by, order_by, read_only, same_embedder)
 
     @property
     def embeddings(self) -> Embeddings:
@@ -64,8 +90,8 @@ class PAMVectorStore(AssociativeStore):
 
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
-        """The index behind the store; None before the first document."""
-        return self._lazy.index
+        """The index behind; None before the first document."""
+        return self._linked.index
 
     def close(self) -> None:
         """Closes the index, so that another process can open a durable one."""
@@ -90,19 +116,23 @@ class PAMVectorStore(AssociativeStore):
         Raises:
             InvalidInput: nothing was stored; metadata must be what JSON can hold.
         """
-        names, stored = _plan(documents, ids, kwargs)
+        refuse(kwargs.keys() - {"batch_size"}, "ids")
+        names = name_documents(documents, ids)
+        stored = dict(zip(names, documents, strict=True))
         if stored:
-            self._lazy.add(stored, self.embedding.embed_documents(_texts(stored)))
+            self._linked.add(stored, self.embedding.embed_documents([one.page_content for one in stored.values()]))
         return names
 
     async def aadd_documents(
         self, documents: list[Document], ids: Sequence[str | None] | None = None, **kwargs: Any
     ) -> list[str]:
         """``add_documents``, asynchronously."""
-        names, stored = _plan(documents, ids, kwargs)
+        refuse(kwargs.keys() - {"batch_size"}, "ids")
+        names = name_documents(documents, ids)
+        stored = dict(zip(names, documents, strict=True))
         if stored:
-            vectors = await self.embedding.aembed_documents(_texts(stored))
-            await run_in_executor(None, self._lazy.add, stored, vectors)
+            vectors = await self.embedding.aembed_documents([one.page_content for one in stored.values()])
+            await run_in_executor(None, self._linked.add, stored, vectors)
         return names
 
     def add_texts(
@@ -168,25 +198,177 @@ class PAMVectorStore(AssociativeStore):
             True.
         """
         refuse(kwargs, "ids")
-        if self.index is not None:
-            self.index.delete([record.id for record in self.index.find()] if ids is None else ids)
+        self._linked.delete(ids)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Those of the documents that are there, each once, in the order of ``ids``."""
-        return [to_document(record) for record in records_of(self.index, ids)]
+        return [to_document(record) for record in self._linked.get(ids)]
 
-    # ---- retrievers and files
+    # ---- similarity
 
-    def as_retriever(self, **kwargs: Any) -> PAMVectorStoreRetriever:
-        """A retriever over this store.
+    def similarity_search(self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any) -> list[Document]:
+        """The ``k`` documents closest to the query, the closest first; all if there are fewer."""
+        where = read_filter(filter, kwargs)
+        return to_documents(self._linked.ask(self.embedding.embed_query(query), k, where, mode="similarity"))
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """``similarity_search``, asynchronously."""
+        return [document for document, _ in await self.asimilarity_search_with_score(query, k, filter, **kwargs)]
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """``similarity_search`` with the vector of a query."""
+        return to_documents(self._linked.ask(embedding, k, read_filter(filter, kwargs), mode="similarity"))
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """``similarity_search`` with the cosine of each document, in [-1, 1]."""
+        where = read_filter(filter, kwargs)
+        return to_scored(self._linked.ask(self.embedding.embed_query(query), k, where, mode="similarity"))
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """``similarity_search_with_score``, asynchronously."""
+        where = read_filter(filter, kwargs)
+        vector = await self.embedding.aembed_query(query)
+        return to_scored(await run_in_executor(None, partial(self._linked.ask, vector, k, where, mode="similarity")))
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Filter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """``similarity_search_with_score`` with the vector of a query."""
+        return to_scored(self._linked.ask(embedding, k, read_filter(filter, kwargs), mode="similarity"))
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        # the cosine, as stores with a cosine distance have it (1 - distance), so that a threshold
+        # keeps its meaning; what points away from the query is not relevant at all
+        return lambda cosine: min(max(cosine, 0.0), 1.0)
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """``k`` of the ``fetch_k`` closest documents, close to the query but not alike.
 
         Args:
-            kwargs: ``search_type``: "similarity", "similarity_score_threshold", "mmr" or
-                "associative"; ``search_kwargs`` and ``tags`` as for any vector store.
+            query: text.
+            k: how many documents.
+            fetch_k: out of how many; at least ``k`` are fetched.
+            lambda_mult: from 0, most diverse, to 1, closest.
+            kwargs: ``filter`` or ``where``, as for ``similarity_search``.
         """
+        vector = self.embedding.embed_query(query)
+        return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """``max_marginal_relevance_search``, asynchronously."""
+        vector = await self.embedding.aembed_query(query)
+        by_vector = self.max_marginal_relevance_search_by_vector
+        return await run_in_executor(None, by_vector, vector, k, fetch_k, lambda_mult, **kwargs)
+
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """``max_marginal_relevance_search`` with the vector of a query."""
+        where, k = read_filter(kwargs.pop("filter", None), kwargs), check_count("k", k)
+        hits = self._linked.ask(embedding, max(k, fetch_k), where, mode="similarity")
+        records = self._linked.get(hit.id for hit in hits)
+        vectors: list[Any] = [record.vector for record in records]  # arrays will do
+        chosen = maximal_marginal_relevance(np.asarray(embedding, np.float32), vectors, lambda_mult, k)
+        return [to_document(records[place]) for place in chosen]
+
+    # ---- experience and recall
+
+    def fit(self, trajectories: Iterable[TrajectoryLike] | None = None, **options: Unpack[FitOptions]) -> FitReport:
+        """Learns what happened with what.
+
+        Args:
+            trajectories: lists of document ids in the order in which they were experienced, or
+                ``pam_retriever.Trajectory`` objects. None learns from metadata, or from what is linked already.
+            options: ``group_by``: metadata key; documents that share its value are a trajectory. ``order_by``:
+                metadata key that orders them; the order of adding if None. For the others see
+                ``PredictiveAssociativeIndex.fit``.
+
+        Raises:
+            InvalidInput, UnknownId, TrainingDiverged: as the index does, or the store has no documents yet.
+        """
+        check_order(options.get("group_by"), options.get("order_by"))
+        return self._stored("fit").fit(trajectories, **options)
+
+    async def afit(
+        self, trajectories: Iterable[TrajectoryLike] | None = None, **options: Unpack[FitOptions]
+    ) -> FitReport:
+        """``fit``, asynchronously."""
+        return await run_in_executor(None, partial(self.fit, trajectories, **options))
+
+    def recall(self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]) -> list[Document]:
+        """What happened with a query, best first; see ``recall_with_score``."""
+        return [document for document, _ in self.recall_with_score(query, k, **options)]
+
+    async def arecall(self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]) -> list[Document]:
+        """``recall``, asynchronously."""
+        return [document for document, _ in await self.arecall_with_score(query, k, **options)]
+
+    def recall_with_score(
+        self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]
+    ) -> list[tuple[Document, float]]:
+        """What happened with a query, each document with its score.
+
+        In the modes "association" and "specific" the text is taken for a view of a stored document. A text
+        that is a stored document (cosine 0.9999 or more) is no answer to itself there, as with ``id``.
+        For evidence and the parts of a score, ask ``store.index.recall(..., explain=True)``.
+
+        Args:
+            query: text. Give either this or ``id``.
+            k: how many.
+            options: see ``RecallOptions`` and ``HandedOn``.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+            NotFitted: association was asked for before ``fit``.
+        """
+        id, where, asked = read_recall(self.index, query, options)
+        cue = self.embedding.embed_query(str(query)) if id is None else id
+        return to_scored(self._linked.ask(cue, k, where, **asked))
+
+    async def arecall_with_score(
+        self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]
+    ) -> list[tuple[Document, float]]:
+        """``recall_with_score``, asynchronously."""
+        id, where, asked = read_recall(self.index, query, options)
+        cue = await self.embedding.aembed_query(str(query)) if id is None else id
+        return to_scored(await run_in_executor(None, partial(self._linked.ask, cue, k, where, **asked)))
+
+    def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
+        """``as_retriever`` for one query; the search type "associative" is ``recall``."""
+        if search_type == "associative":
+            return self.recall(query, **kwargs)
+        return super().search(query, search_type, **kwargs)
+
+    async def asearch(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
+        """``search``, asynchronously."""
+        if search_type == "associative":
+            return await self.arecall(query, **kwargs)
+        return await super().asearch(query, search_type, **kwargs)
+
+    def as_retriever(self, **kwargs: Any) -> VectorStoreRetriever:
+        """A retriever over this store; ``kwargs`` are ``search_type``, ``search_kwargs`` and ``tags``.
+
+        The search types are "similarity", "similarity_score_threshold", "mmr" and "associative".
+        """
+        from langchain_pam.retriever import PAMVectorStoreRetriever  # it imports this module
+
         tags = kwargs.pop("tags", None) or self._get_retriever_tags()
         return PAMVectorStoreRetriever(vectorstore=self, tags=tags, **kwargs)
+
+    # ---- files
 
     def save_local(self, folder: str | Path, overwrite: bool = True) -> None:
         """Writes the store to a folder, without its embedder; no pickle is involved.
@@ -202,24 +384,17 @@ class PAMVectorStore(AssociativeStore):
         self._stored("save_local").save(folder, overwrite=overwrite)
 
     @classmethod
-    def load_local(cls, folder: str | Path, embedding: Embeddings) -> Self:
-        """Reads a saved store into memory.
+    def load_local(cls, folder: str | Path, embedding: Embeddings, **kwargs: Any) -> Self:
+        """Reads a saved store into memory; ``kwargs`` are the other arguments of the class.
 
         Raises:
-            IndexFormatError: no store there, a damaged one, or one from a newer version.
+            IndexFormatError: no store there, or one that is damaged or newer.
         """
-        return cls(embedding, index=PredictiveAssociativeIndex.load(folder))
+        same = kwargs.get("same_embedder", False)
+        index = PredictiveAssociativeIndex.load(folder, embedder=embedding, same_embedder=same)
+        return cls(embedding, index=index, **kwargs)
 
-
-def _plan(
-    documents: Sequence[Document], ids: Sequence[str | None] | None, kwargs: dict[str, Any]
-) -> tuple[list[str], dict[str, Document]]:
-    """The ids to return, and the documents to store, by id."""
-    kwargs.pop("batch_size", None)
-    refuse(kwargs, "ids")
-    names = name_documents(documents, ids)
-    return names, last_of_each(names, documents)
-
-
-def _texts(stored: dict[str, Document]) -> list[str]:
-    return [document.page_content for document in stored.values()]
+    def _stored(self, method: str) -> PredictiveAssociativeIndex:
+        if self.index is None:
+            raise InvalidInput(f"{method} was called on an empty store.", "documents in it", "Call add_documents().")
+        return self.index

@@ -2,10 +2,10 @@
 
 vector_store  what LlamaIndex calls: add, delete, query, persist
 retriever     what happened with a question, for query engines and agents
-filters       LlamaIndex's metadata filters -> those of the index
-selection     which memories may answer, and the look-ups among them
-nodes         node <-> memory
-mmr           maximal marginal relevance
+querying      LlamaIndex's queries, answered by the index
+filters       LlamaIndex's metadata filters -> those of the index; which memories may answer
+nodes         node <-> memory; which nodes stand together, in what order
+persistence   the folder of a store
 """
 
 from pam_retriever.errors import MissingExtra
@@ -15,7 +15,10 @@ try:
 except ImportError as error:
     raise MissingExtra("llama-index-core", "llama-index", "llama_index_pam") from error
 
+from llama_index_pam.persistence import read_folders_from_storage
 from llama_index_pam.retriever import PAMRetriever
 from llama_index_pam.vector_store import PAMVectorStore
+
+read_folders_from_storage(PAMVectorStore.from_persist_path)
 
 __all__ = ["PAMRetriever", "PAMVectorStore"]

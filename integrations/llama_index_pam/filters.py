@@ -1,4 +1,4 @@
-"""LlamaIndex's metadata filters, as filters of the index or, where it has no such operator, in Python.
+"""Which memories may answer: LlamaIndex's metadata filters, as filters of the index or, where it has none, in Python.
 
 Both ways agree: values compare with values of their own kind, and a value that is missing or None
 satisfies NE, NIN and IS_EMPTY only (and EQ None, if it is stored as None). An empty group of filters
@@ -8,11 +8,13 @@ holds, whatever its condition; NOT holds if none of its filters does.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
+from llama_index_pam.nodes import DOCUMENT_KEY
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Metadata
 
@@ -41,6 +43,73 @@ NAMES = {  # where the index has the same operator
     FilterOperator.CONTAINS: "$contains",
 }
 MANY = 32  # ANY and ALL are one test of every memory for each value: beyond this, Python is faster
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The memories that may answer.
+
+    Attributes:
+        where: what the index filters itself; None for nothing.
+        filters: what is tested in Python; None for nothing.
+        ids: the only ids allowed; None for all.
+    """
+
+    where: Mapping[str, Any] | None = None
+    filters: MetadataFilters | None = None
+    ids: frozenset[str] | None = None
+
+    @property
+    def by_index(self) -> bool:
+        """Whether the index applies all of it."""
+        return self.filters is None and self.ids is None
+
+    def allows(self, id: str, metadata: Metadata) -> bool:
+        """Whether a memory that satisfies ``where`` is selected."""
+        return (self.ids is None or id in self.ids) and (self.filters is None or matches(self.filters, metadata))
+
+
+def select(
+    filters: MetadataFilters | None = None,
+    where: Mapping[str, Any] | None = None,
+    doc_ids: Sequence[str] | None = None,
+    node_ids: Sequence[str] | None = None,
+) -> Selection:
+    """The memories that satisfy all that is given.
+
+    Args:
+        filters: LlamaIndex's metadata filters.
+        where: a filter in the language of the index.
+        doc_ids: ids of documents; only their nodes are selected.
+        node_ids: the only nodes.
+
+    Raises:
+        InvalidInput: an operand of a filter does not fit its operator.
+    """
+    groups = [filters] if filters is not None and filters.filters else []
+    if doc_ids is not None:
+        groups.append(of_documents(doc_ids))
+    together = MetadataFilters(filters=list(groups))
+    check_filters(together)
+    condition, exact = to_where(together)
+    conditions = [one for one in (condition, where) if one]
+    return Selection(
+        where=None if not conditions else conditions[0] if len(conditions) == 1 else {"$and": conditions},
+        filters=None if exact else together,
+        ids=None if node_ids is None else frozenset(node_ids),
+    )
+
+
+def of_documents(doc_ids: Sequence[str]) -> MetadataFilters:
+    """The filter for the nodes of some documents."""
+    among = MetadataFilter(key=DOCUMENT_KEY, operator=FilterOperator.IN, value=list(doc_ids))
+    return MetadataFilters(filters=[among])
+
+
+def asks_for_anything(filters: MetadataFilters | None) -> bool:
+    """Whether there is any condition in filters that may be nested."""
+    groups = [] if filters is None else filters.filters
+    return any(asks_for_anything(one) if isinstance(one, MetadataFilters) else True for one in groups)
 
 
 def check_filters(filters: MetadataFilters) -> None:

@@ -1,14 +1,18 @@
-"""Nodes of LlamaIndex as memories of the index, and back."""
+"""Nodes of LlamaIndex as memories of the index, and back; and which of them stand together, in what order."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core.schema import BaseNode, Node, TextNode
+from llama_index.core.schema import BaseNode, Node, NodeRelationship, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from pam_retriever.errors import InvalidInput
-from pam_retriever.types import Hit, Metadata
+from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.filters import to_json
+from pam_retriever.types import Metadata
 
 DOCUMENT_KEY = "ref_doc_id"
 DOCUMENT_KEYS = ("document_id", "doc_id", DOCUMENT_KEY)  # what LlamaIndex writes beside the metadata
@@ -53,3 +57,173 @@ def to_node(id: str, text: str | None, metadata: Metadata) -> BaseNode:
 def hit_to_node(hit: Hit) -> BaseNode:
     """The node of a hit."""
     return to_node(hit.id, hit.text, hit.metadata)
+
+
+# ---- what stands together
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node stands.
+
+    Attributes:
+        document: the id of its document, or None.
+        previous: the id of the node before it, or None.
+        next: the id of the node after it, or None.
+        start: where its text begins in the document, or None.
+    """
+
+    document: str | None = None
+    previous: str | None = None
+    next: str | None = None
+    start: int | None = None
+
+
+def read_place(metadata: Metadata) -> Place:
+    """Where a node stands, by what is stored of it."""
+    content = json.loads(metadata.get("_node_content", "{}"))
+    related = content.get("relationships") or {}
+    source, previous, next = (
+        (related.get(kind.value) or {}).get("node_id")
+        for kind in (NodeRelationship.SOURCE, NodeRelationship.PREVIOUS, NodeRelationship.NEXT)
+    )
+    return Place(source, previous, next, content.get("start_char_idx"))
+
+
+def read_around(index: PredictiveAssociativeIndex, places: Iterable[tuple[str, Place]]) -> dict[str, Place]:
+    """The stored nodes among those given, and all that are joined to them by document or as previous and next."""
+    around: dict[str, Place] = {}
+    asked: set[str] = set()  # documents, and
+    looked_up: set[str] = set()  # nodes, each once
+    found = list(places)
+    ids = {id for id, _ in found}
+    while found:
+        documents = {place.document for _, place in found if place.document is not None} - asked
+        ids |= {id for _, place in found for id in (place.previous, place.next) if id is not None}
+        asked, ids = asked | documents, ids - looked_up
+        looked_up |= ids
+        records = index.find({DOCUMENT_KEY: {"$in": sorted(documents)}}) if documents else []
+        records += index.get(sorted(ids - {record.id for record in records}), missing_ok=True) if ids else []
+        found = [(record.id, read_place(record.metadata)) for record in records if record.id not in around]
+        around |= found
+        looked_up |= around.keys()
+        ids = set()
+    return around
+
+
+def link(index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place]) -> None:
+    """Observes anew what stands together now and did not before.
+
+    Args:
+        index: what is stored.
+        before: nodes and where they stood.
+        after: the same nodes, those that came, and where they stand; without those that went.
+    """
+    stood, standing = read_chains(before), read_chains(after)
+    for name, ids in standing.items():
+        if stood.get(name) != ids:
+            index.observe(Trajectory(ids=ids, id=name))
+    for name in stood.keys() - standing.keys():
+        left = [id for id in stood[name] if id in after]
+        if left:  # nothing of it stands together any more: a trajectory that says nothing takes its place
+            index.observe(Trajectory(ids=[left[0]] * 2, salience=[0, 0], id=name))
+
+
+def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:
+    """The nodes of each document in order, at least two, under the name that ``link`` gives them."""
+    places = {id: read_place(metadata) for id, metadata in nodes}
+    within = {  # what precedes or follows in another document does not count
+        id: Place(
+            place.document,
+            place.previous if _same_document(places, place.previous, place) else None,
+            place.next if _same_document(places, place.next, place) else None,
+            place.start,
+        )
+        for id, place in places.items()
+        if place.document is not None
+    }
+    return [Trajectory(ids=ids, id=name) for name, ids in read_chains(within).items()]
+
+
+def _same_document(places: Mapping[str, Place], id: str | None, place: Place) -> bool:
+    return id is not None and id in places and places[id].document == place.document
+
+
+def read_chains(places: Mapping[str, Place]) -> dict[str, list[str]]:
+    """The nodes that stand together, at least two, in order, by the name of their trajectory.
+
+    Those of a document stand together, and so do the previous and the next. Chains of them come in the order of
+    where their first begins, or else of ``places``. A document has the name that ``fit(group_by=...)`` gives it.
+    """
+    after = _successors(places)
+    together = _Groups(places)
+    first_of: dict[str, str] = {}
+    for id, place in places.items():
+        if place.document is not None:
+            together.join(id, first_of.setdefault(place.document, id))
+        if id in after:
+            together.join(id, after[id])
+    chains = {}
+    for members in together.groups():
+        if len(members) > 1:
+            ids = _in_order(members, places, after)
+            documents = {places[id].document for id in ids}
+            document = documents.pop() if len(documents) == 1 else None
+            name = f"chain={to_json(ids[0])}" if document is None else f"{DOCUMENT_KEY}={to_json(document)}"
+            chains[name] = ids
+    return chains
+
+
+def _successors(places: Mapping[str, Place]) -> dict[str, str]:
+    """Which node follows which: as either of the two says it, each once."""
+    said: list[tuple[str | None, str | None]] = [
+        (id, place.next) for id, place in places.items() if place.next in places
+    ]
+    said += [(place.previous, id) for id, place in places.items() if place.previous in places]
+    after: dict[str, str] = {}
+    taken: set[str] = set()
+    for one, other in said:
+        if one is not None and other is not None and one != other and one not in after and other not in taken:
+            after[one] = other
+            taken.add(other)
+    return after
+
+
+def _in_order(members: list[str], places: Mapping[str, Place], after: Mapping[str, str]) -> list[str]:
+    followers = {after[id] for id in members if id in after}
+
+    def begins(id: str) -> tuple[bool, int]:
+        start = places[id].start
+        return start is None, start or 0
+
+    ordered: dict[str, None] = {}
+    heads = sorted((id for id in members if id not in followers), key=begins)
+    for head in [*heads, *members]:  # a circle has no head
+        at: str | None = head
+        while at is not None and at not in ordered:
+            ordered[at] = None
+            at = after.get(at)
+    return list(ordered)
+
+
+class _Groups:
+    """Disjoint sets of ids, as a forest."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._above = {id: id for id in ids}
+
+    def join(self, one: str, other: str) -> None:
+        self._above[self._top(one)] = self._top(other)
+
+    def groups(self) -> list[list[str]]:
+        """The members of each set, in the order of the ids."""
+        groups: dict[str, list[str]] = {}
+        for id in self._above:
+            groups.setdefault(self._top(id), []).append(id)
+        return list(groups.values())
+
+    def _top(self, id: str) -> str:
+        while self._above[id] != id:
+            self._above[id] = self._above[self._above[id]]
+            id = self._above[id]
+        return id

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from pam_retriever import IndexFormatError, InvalidInput, PredictiveAssociativeIndex
 
@@ -55,3 +58,22 @@ def load_index(path: str) -> PredictiveAssociativeIndex | None:
     if not folder.is_dir():
         raise IndexFormatError(f"There is no folder {folder}.", "the folder of a persisted store", "Check the path.")
     return PredictiveAssociativeIndex.load(folder) if is_filled(folder) else None
+
+
+def read_folders_from_storage(read: Callable[[str], BasePydanticVectorStore]) -> None:
+    """Has ``StorageContext.from_defaults(persist_dir=...)`` read the folders that ``StorageContext.persist`` wrote.
+
+    It reads every vector store as a ``SimpleVectorStore``, which is a file, and LlamaIndex has no place where
+    another could register: so what reads that file is wrapped. A path that is no folder goes to it as before.
+    """
+    read_file = SimpleVectorStore.from_persist_path.__func__  # type: ignore[attr-defined]
+
+    def from_persist_path(
+        cls: type[SimpleVectorStore], persist_path: str, fs: AbstractFileSystem | None = None
+    ) -> BasePydanticVectorStore:
+        if (fs is None or isinstance(fs, LocalFileSystem)) and Path(persist_path).is_dir():
+            return read(persist_path)
+        found: BasePydanticVectorStore = read_file(cls, persist_path, fs)
+        return found
+
+    SimpleVectorStore.from_persist_path = classmethod(from_persist_path)  # type: ignore[assignment]

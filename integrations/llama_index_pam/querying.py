@@ -1,43 +1,75 @@
-"""One of LlamaIndex's queries, answered by the index."""
+"""Queries of LlamaIndex, answered by the index."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
-import numpy as np
-from llama_index.core.vector_stores import VectorStoreQuery, VectorStoreQueryResult
+import numpy.typing as npt
+from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
+from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
-from llama_index_pam.mmr import mmr_order
+from llama_index_pam.filters import Selection, check_filters, matches, select, to_where
 from llama_index_pam.nodes import hit_to_node
-from llama_index_pam.selection import Selection, recall, select
-from pam_retriever import Channels, Hit, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
+from pam_retriever.model.keys import Mode
+from pam_retriever.retrieval.timeline import Interval
+from pam_retriever.types import Time
+from pam_retriever.validation import check_count
 
-MODES = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR, VectorStoreQueryMode.HYBRID)
+Cue = str | npt.NDArray[Any] | Sequence[float]  # the id of a node, or a vector
+
+# what a query may say in each mode, beside its vector, its text, how many, and which nodes
+READ: dict[VectorStoreQueryMode, tuple[str, ...]] = {
+    VectorStoreQueryMode.DEFAULT: (),
+    VectorStoreQueryMode.MMR: ("mmr_threshold",),
+    VectorStoreQueryMode.HYBRID: ("alpha", "hybrid_top_k"),
+}
+OPTIONAL = ("alpha", "hybrid_top_k", "mmr_threshold", "sparse_top_k", "embedding_field", "output_fields")
 MMR_SETTINGS = ("mmr_threshold", "mmr_prefetch_k")
 MMR_POOL, MMR_FACTOR, MMR_THRESHOLD = 100, 10, 0.5
 
+FIRST_LOOK = 64  # a test in Python looks at this many of the best hits first,
+FIRST_LOOK_A_HIT = 4  # or at this many for each hit that is wanted, whichever is more
+
+
+class RecallOptions(TypedDict, total=False):
+    """What a store hands on to ``PredictiveAssociativeIndex.recall`` as it is; see there."""
+
+    mode: Mode | None
+    hops: int
+    channels: Channels | None
+    text: str | None
+    min_score: float | None
+    faithful: bool
+    decay: float | None
+    now: Time | None
+    when: Interval | None
+    cue_where: Mapping[str, Any] | None
+
 
 def answer(
-    index: PredictiveAssociativeIndex | None, query: VectorStoreQuery, **settings: Any
+    index: PredictiveAssociativeIndex | None, query: VectorStoreQuery, settings: dict[str, Any]
 ) -> VectorStoreQueryResult:
     """The answer to a query; see ``PAMVectorStore.query``.
 
     Raises:
-        InvalidInput: no embedding, another mode, or an unknown setting.
+        InvalidInput: no embedding, another mode, or a setting that the mode does not read.
     """
     embedding = _check(query, settings)
     # VectorStoreIndex.as_retriever passes empty lists for "all"
     selection = select(query.filters, doc_ids=query.doc_ids or None, node_ids=query.node_ids or None)
     if index is None:
-        return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-    if query.mode == VectorStoreQueryMode.MMR:
+        hits = []
+    elif query.mode == VectorStoreQueryMode.MMR:
         hits = _mmr(index, embedding, query, selection, settings)
-    elif query.mode == VectorStoreQueryMode.HYBRID and index.is_fitted:
+    elif query.mode == VectorStoreQueryMode.HYBRID:
         k = query.similarity_top_k if query.hybrid_top_k is None else query.hybrid_top_k
-        hits = recall(index, embedding, k, selection, mode="hybrid", channels=_channels(query.alpha))
+        words = with_words(index, query.query_str or "", {"mode": "hybrid", "channels": _channels(query.alpha)})
+        hits = recall(index, embedding, k, selection, words)
     else:
-        hits = recall(index, embedding, query.similarity_top_k, selection, mode="similarity")
+        hits = recall(index, embedding, query.similarity_top_k, selection, {"mode": "similarity"})
     return VectorStoreQueryResult(
         nodes=[hit_to_node(hit) for hit in hits],
         similarities=[hit.score for hit in hits],
@@ -45,18 +77,48 @@ def answer(
     )
 
 
+def with_words(index: PredictiveAssociativeIndex | None, text: str, options: RecallOptions) -> RecallOptions:
+    """The options of a recall for a question: in mode "hybrid" its words count, and without any what else there is."""
+    if options.get("mode") != "hybrid":
+        return options
+    if text.strip():
+        return {**options, "text": text}
+    usable = options.get("channels") is not None or (index is not None and index.is_fitted)
+    return options if usable else {**options, "mode": "similarity"}
+
+
+def recall(
+    index: PredictiveAssociativeIndex, query: Cue, k: int, selection: Selection, options: RecallOptions
+) -> list[Hit]:
+    """The ``k`` best hits among the selected memories; none from an empty index.
+
+    Raises:
+        InvalidInput: several hops with a filter that the index cannot apply at each of them.
+    """
+    try:
+        if selection.by_index:
+            return list(index.recall(query, k, where=selection.where, **options))
+        return _recall_allowed(index, query, k, selection, options)
+    except EmptyIndex:
+        return []
+
+
 def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
     """The embedding of a query that can be answered."""
-    if query.mode not in MODES:
+    if query.mode not in READ:
         raise InvalidInput(
-            f"Got the query mode {query.mode!r}.", f"one of {[mode.name for mode in MODES]}", "Use DEFAULT."
+            f"Got the query mode {query.mode!r}.", f"one of {[mode.name for mode in READ]}", "Use DEFAULT."
         )
     if query.query_embedding is None:
         raise InvalidInput("Got a query without query_embedding.", "the query's vector", "Embed the text first.")
+    read = READ[query.mode]
+    unread = [name for name in OPTIONAL if name not in read and getattr(query, name) is not None]
     known = MMR_SETTINGS if query.mode == VectorStoreQueryMode.MMR else ()
-    unknown = [name for name in settings if name not in known]
-    if unknown:
-        raise InvalidInput(f"Got {unknown} for a query.", f"only {list(known)} in this mode", "Leave them out.")
+    unread += [name for name in settings if name not in known]
+    if unread:
+        raise InvalidInput(
+            f"Got {unread} for a query in mode {query.mode.name}.", f"only {[*read, *known]} in it", "Leave them out."
+        )
     return query.query_embedding
 
 
@@ -74,17 +136,57 @@ def _mmr(
     selection: Selection,
     settings: dict[str, Any],
 ) -> list[Hit]:
-    k = query.similarity_top_k
+    """LlamaIndex's maximal marginal relevance among the nearest."""
+    k = check_count("similarity_top_k", query.similarity_top_k)
     pool = settings.get("mmr_prefetch_k") or max(MMR_FACTOR * k, MMR_POOL)
     threshold = settings.get("mmr_threshold", query.mmr_threshold)
     threshold = MMR_THRESHOLD if threshold is None else threshold
     if not 0 <= threshold <= 1:
         raise InvalidInput(f"Got mmr_threshold={threshold!r}.", "a number from 0 to 1", "1 ignores variety.")
-    hits = recall(index, embedding, max(pool, k), selection, mode="similarity")
-    vectors = {record.id: record.vector for record in index.get([hit.id for hit in hits], missing_ok=True)}
-    hits = [hit for hit in hits if hit.id in vectors]
-    if not hits:
-        return []
-    similarity = np.array([hit.score for hit in hits], np.float32)
-    order = mmr_order(similarity, np.stack([vectors[hit.id] for hit in hits]), k, threshold)
-    return [hits[place] for place in order]
+    hits = {hit.id: hit for hit in recall(index, embedding, max(pool, k), selection, {"mode": "similarity"})}
+    records = index.get(list(hits), missing_ok=True)
+    vectors: list[Any] = [record.vector for record in records]  # arrays will do
+    ids = [record.id for record in records]
+    _, chosen = get_top_k_mmr_embeddings(
+        embedding, vectors, similarity_top_k=k, embedding_ids=ids, mmr_threshold=threshold
+    )
+    return [hits[id] for id in chosen]
+
+
+def _recall_allowed(
+    index: PredictiveAssociativeIndex, query: Cue, k: int, selection: Selection, options: RecallOptions
+) -> list[Hit]:
+    """Ranks the best memories and, if too few of those are allowed, all that satisfy ``where``."""
+    if options.get("hops", 1) != 1:
+        raise InvalidInput(
+            f"Got hops={options['hops']} and node_ids, or a filter that is tested in Python.",
+            "operators that the index applies at every hop",
+            "Leave out TEXT_MATCH_INSENSITIVE, long lists and keys with a leading '$', or use hops=1.",
+        )
+    k = check_count("k", k)
+    allowed: list[Hit] = []
+    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
+        hits = index.recall(query, ranked, where=selection.where, **options)
+        allowed = [hit for hit in hits if selection.allows(hit.id, hit.metadata)]
+        if len(allowed) >= k:
+            break
+    return allowed[:k]
+
+
+def find(
+    index: PredictiveAssociativeIndex, node_ids: Sequence[str] | None = None, filters: MetadataFilters | None = None
+) -> list[Record]:
+    """The stored memories that are named and satisfy the filters.
+
+    They come in the order of ``node_ids``, each once; without ``node_ids`` in the order of adding.
+
+    Raises:
+        InvalidInput: an operand of a filter does not fit its operator.
+    """
+    filters = filters or MetadataFilters(filters=[])
+    check_filters(filters)
+    if node_ids is None:
+        records = index.find(to_where(filters)[0])
+    else:
+        records = index.get(list(dict.fromkeys(node_ids)), missing_ok=True)
+    return [record for record in records if matches(filters, record.metadata)]

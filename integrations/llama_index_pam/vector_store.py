@@ -6,32 +6,54 @@ import asyncio
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
-from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PERSIST_FNAME
+from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PERSIST_FNAME, BasePydanticVectorStore
+from typing_extensions import Unpack
 
-from llama_index_pam.nodes import embedding_of, hit_to_node, to_metadata, to_node
+from llama_index_pam.filters import asks_for_anything, of_documents, select
+from llama_index_pam.nodes import (
+    DOCUMENT_KEY,
+    embedding_of,
+    hit_to_node,
+    link,
+    read_around,
+    read_documents,
+    read_place,
+    to_metadata,
+    to_node,
+)
 from llama_index_pam.persistence import check_local, is_filled, load_index, save_index
-from llama_index_pam.querying import answer
-from llama_index_pam.selection import find, of_documents, recall, select
-from llama_index_pam.threaded import ThreadedVectorStore
+from llama_index_pam.querying import Cue, RecallOptions, answer, find, recall
 from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
-from pam_retriever.channels import Channels, Mode
-from pam_retriever.index import Query
-from pam_retriever.trajectories import TrajectoryLike
+from pam_retriever.experience.trajectories import TrajectoryLike
 
 
-class PAMVectorStore(ThreadedVectorStore):
-    """A vector store that, once fitted, also finds what happened with a query.
+class FitOptions(TypedDict, total=False):
+    """What ``fit`` hands on to ``PredictiveAssociativeIndex.fit`` as it is; see there."""
 
-    It stores texts, so ``VectorStoreIndex.from_vector_store`` works. Before ``fit`` it is a plain
-    vector store with exact metadata filters. Any method may be called from any thread; the async
-    ones work in a thread and leave the event loop free.
+    group_by: str | None
+    order_by: str | None
+    device: str
+    seed: int
+    time_budget: float | None
+    buffer: int | None
+    checkpoint: str | Path | None
+    progress: bool | None
+
+
+class PAMVectorStore(BasePydanticVectorStore):
+    """A vector store that also finds what happened with a query.
+
+    It stores texts, so ``VectorStoreIndex.from_vector_store`` works. The nodes of a document, and those that
+    name each other as previous and next, are linked in their order as they are stored, replaced and deleted, so
+    that each is evidence for its neighbours before any ``fit``. Any method may be called from any thread; the
+    async ones work in a thread and leave the event loop free.
 
     Args:
         index: an index that is there already; None makes one when the first node is added,
@@ -39,39 +61,47 @@ class PAMVectorStore(ThreadedVectorStore):
         path: the folder of a durable index, read if it is there; what a call wrote is on disk when
             it returns. One process at a time has it open; ``close`` ends that.
         backend: of a new index, see ``PredictiveAssociativeIndex``.
+        read_only: open the folder without changing it, beside the one process that writes.
+        link_nodes: False links nothing.
 
     Raises:
-        InvalidInput: both ``index`` and ``path``.
+        InvalidInput: both ``index`` and ``path``, or ``read_only`` without ``path``.
         IndexFormatError, IndexLocked: of the folder.
 
     Example:
         >>> store = PAMVectorStore()
         >>> index = VectorStoreIndex.from_vector_store(store, embed_model=embedder)
         >>> index.insert_nodes(nodes)
-        >>> report = store.fit(group_by="session", order_by="time")
         >>> retriever = PAMRetriever(index, similarity_top_k=5)
+        >>> report = store.fit(group_by="session", order_by="time")
     """
 
     stores_text: bool = True
     path: str | None = None
     backend: str = "faiss"
+    link_nodes: bool = True
 
     _index: PredictiveAssociativeIndex | None = PrivateAttr(default=None)
-    _opening: Any = PrivateAttr(default_factory=threading.Lock)
+    _writing: Any = PrivateAttr(default_factory=threading.Lock)
 
     def __init__(
         self,
         index: PredictiveAssociativeIndex | None = None,
         path: str | Path | None = None,
         backend: str = "faiss",
+        *,
+        read_only: bool = False,
+        link_nodes: bool = True,
     ) -> None:
         if index is not None and path is not None:
             raise InvalidInput("Got both index and path.", "one of them", "Open the index yourself, or pass its path.")
+        if read_only and path is None:
+            raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
         super().__init__(stores_text=True)
-        self.path, self.backend = None if path is None else str(path), backend
+        self.path, self.backend, self.link_nodes = None if path is None else str(path), backend, link_nodes
         self._index = index
-        if path is not None and is_filled(path):
-            self._index = PredictiveAssociativeIndex.open(path)
+        if path is not None and (read_only or is_filled(path)):
+            self._index = PredictiveAssociativeIndex.open(path, read_only=read_only)
 
     @classmethod
     def class_name(cls) -> str:
@@ -95,41 +125,58 @@ class PAMVectorStore(ThreadedVectorStore):
 
     # ---- nodes
 
-    def add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Stores nodes; one whose id is there already is replaced, and the last of several with one id counts.
 
         Args:
             nodes: with embeddings.
+            **kwargs: none are known.
 
         Returns:
             The ids of the nodes, in order.
 
         Raises:
-            InvalidInput: a node without embedding, or of another dimension; nothing was stored.
+            InvalidInput: a node without embedding, or of another dimension, or a keyword; nothing was stored.
         """
+        _refuse(kwargs, "nodes")
         latest = {node.node_id: node for node in nodes}
         if latest:
             vectors = [embedding_of(node) for node in latest.values()]
             texts = [node.get_content() for node in latest.values()]
-            self._store(list(latest), vectors, texts, [to_metadata(node) for node in latest.values()])
+            self._add(list(latest), vectors, texts, [to_metadata(node) for node in latest.values()])
         return [node.node_id for node in nodes]
 
-    def delete(self, ref_doc_id: str, **_: Any) -> None:
-        """Deletes the nodes of a document; an unknown one is ignored."""
-        if self._index is not None:
-            found = find(self._index, filters=of_documents([ref_doc_id]))
-            self._index.delete([record.id for record in found])
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """``add`` in a thread."""
+        return await asyncio.to_thread(self.add, nodes, **kwargs)
 
-    def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any) -> None:
+    def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
+        """Deletes the nodes of a document; an unknown one is ignored. No keywords are known."""
+        _refuse(kwargs, "ref_doc_id")
+        self._delete(None, of_documents([ref_doc_id]))
+
+    async def adelete(self, ref_doc_id: str, **kwargs: Any) -> None:
+        """``delete`` in a thread."""
+        await asyncio.to_thread(self.delete, ref_doc_id, **kwargs)
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **kwargs: Any
+    ) -> None:
         """Deletes the nodes that are named and satisfy the filters; unknown ids are ignored.
 
         Raises:
-            InvalidInput: neither ids nor filters; to delete everything there is ``clear``.
+            InvalidInput: neither ids nor filters, or a keyword; to delete everything there is ``clear``.
         """
-        if node_ids is None and (filters is None or not filters.filters):
+        _refuse(kwargs, "node_ids, filters")
+        if node_ids is None and not asks_for_anything(filters):
             raise InvalidInput("Got neither node_ids nor filters.", "one of them", "Call clear() to delete all nodes.")
-        if self._index is not None:
-            self._index.delete([record.id for record in find(self._index, node_ids, filters)])
+        self._delete(node_ids, filters)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **kwargs: Any
+    ) -> None:
+        """``delete_nodes`` in a thread."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **kwargs)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """The nodes that are named and satisfy the filters, with their embeddings.
@@ -150,25 +197,45 @@ class PAMVectorStore(ThreadedVectorStore):
             nodes.append(node)
         return nodes
 
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """``get_nodes`` in a thread."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
     def clear(self) -> None:
         """Deletes all nodes; the dimension and what ``fit`` learned stay."""
         if self._index is not None:
             self._index.delete([record.id for record in self._index.find()])
 
-    def _store(
+    async def aclear(self) -> None:
+        """``clear`` in a thread."""
+        await asyncio.to_thread(self.clear)
+
+    def _add(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
     ) -> None:
-        with self._opening:
-            if self._index is None:
-                # a first call that fails must not fix the dimension, so the index is kept only once it is filled
-                new = PredictiveAssociativeIndex(len(vectors[0]), self.backend)
-                new.add(vectors, ids, texts, metadatas)
+        new = dict(zip(ids, map(read_place, metadatas), strict=True)) if self.link_nodes else {}
+        with self._writing:  # of two threads that come first, one makes the index
+            index = self._index
+            before = {} if index is None or not new else read_around(index, new.items())
+            if index is None:
+                index = PredictiveAssociativeIndex(len(vectors[0]), self.backend)
+            index.add(vectors, ids, texts, metadatas)
+            if self._index is None:  # one that refuses its first nodes fixes no dimension
                 if self.path is not None:
-                    new.save(self.path)
-                    new = PredictiveAssociativeIndex.open(self.path)
-                self._index = new
-                return
-        self._index.add(vectors, ids, texts, metadatas)
+                    index.save(self.path)
+                    index = PredictiveAssociativeIndex.open(self.path)
+                self._index = index
+            link(index, before, {**before, **new})
+
+    def _delete(self, node_ids: list[str] | None, filters: MetadataFilters | None) -> None:
+        with self._writing:
+            if self._index is not None:
+                gone = {record.id: read_place(record.metadata) for record in find(self._index, node_ids, filters)}
+                before = read_around(self._index, gone.items()) if self.link_nodes else {}
+                self._index.delete(list(gone))
+                link(self._index, before, {id: place for id, place in before.items() if id not in gone})
 
     # ---- experience and recall
 
@@ -177,45 +244,52 @@ class PAMVectorStore(ThreadedVectorStore):
         trajectories: Iterable[TrajectoryLike] | None = None,
         window: int = 5,
         config: str | FitConfig = "fast",
-        *,
-        group_by: str | None = None,
-        order_by: str | None = None,
-        **settings: Any,
+        **options: Unpack[FitOptions],
     ) -> FitReport:
         """Learns what happened together; see ``PredictiveAssociativeIndex.fit``.
 
         Args:
-            trajectories: lists of node ids, in the order in which they happened.
+            trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from
+                what is linked already.
             window: nodes at most this many positions apart are associates.
             config: "fast", "best", "paper" or a ``FitConfig``.
-            group_by: metadata key instead of ``trajectories``: nodes that share its value are one;
-                "ref_doc_id" makes one of the chunks of each document.
-            order_by: metadata key that orders a group; the order of adding if None.
-            **settings: device, seed, time_budget, progress.
+            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one.
+                ``order_by``: metadata key that orders a group; None is the order of adding, and for "ref_doc_id"
+                that of the chunks in their document. And device, seed,
+                time_budget, buffer, checkpoint, progress.
 
         Raises:
             NotFitted: nothing is stored yet.
             InvalidInput, UnknownId, TrainingDiverged: as the index does.
         """
+        if options.get("order_by") is not None and options.get("group_by") is None:
+            raise InvalidInput(f"Got order_by={options['order_by']!r} without group_by.", "both", "Leave it out.")
         if self._index is None:
             raise NotFitted("There is nothing to fit.", "stored nodes", "Add nodes first.")
-        return self._index.fit(trajectories, window, config, group_by=group_by, order_by=order_by, **settings)
+        if trajectories is None and options.get("group_by") == DOCUMENT_KEY and options.get("order_by") is None:
+            documents = read_documents((record.id, record.metadata) for record in self._index.find())
+            if documents:  # else the index says that there are none
+                trajectories, options["group_by"] = documents, None
+        return self._index.fit(trajectories, window, config, **options)
 
-    async def afit(self, *args: Any, **settings: Any) -> FitReport:
+    async def afit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: str | FitConfig = "fast",
+        **options: Unpack[FitOptions],
+    ) -> FitReport:
         """``fit`` in a thread."""
-        return await asyncio.to_thread(self.fit, *args, **settings)
+        return await asyncio.to_thread(self.fit, trajectories, window, config, **options)
 
     def recall(
         self,
-        query: Query,
+        query: Cue,
         k: int = 10,
-        mode: Mode = "association",
-        hops: int = 1,
-        channels: Channels | None = None,
         *,
         where: Mapping[str, Any] | None = None,
         filters: MetadataFilters | None = None,
-        **settings: Any,
+        **options: Unpack[RecallOptions],
     ) -> list[NodeWithScore]:
         """What happened with a query; see ``PredictiveAssociativeIndex.recall``.
 
@@ -223,12 +297,11 @@ class PAMVectorStore(ThreadedVectorStore):
             query: a vector, or the id of a node. A vector that is a stored node (cosine 0.9999 or more)
                 leaves that node out in the modes "association" and "specific", an id in every mode.
             k: at most so many nodes.
-            mode: "association", "similarity", "hybrid" or "specific".
-            hops: how many steps of association to follow.
-            channels: weights in place of those of ``mode``.
             where: metadata filter in the language of the index.
             filters: LlamaIndex's; both together must hold.
-            **settings: min_score, faithful.
+            **options: ``text``: the query in words, beside its vector. ``mode``: "association", "similarity",
+                "hybrid" or "specific"; None is "hybrid" with ``text``, else "association". ``hops``, ``channels``,
+                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``.
 
         Returns:
             Nodes by falling score. For evidence ask ``client.recall(..., explain=True)``.
@@ -237,24 +310,32 @@ class PAMVectorStore(ThreadedVectorStore):
             NotFitted: association was asked for before ``fit``.
             InvalidInput, UnknownId: of the arguments.
         """
+        known = RecallOptions.__annotations__
+        _refuse({name: value for name, value in options.items() if name not in known}, ", ".join(known))
         selection = select(filters, where)
-        if self._index is None:
-            return []
-        hits = recall(self._index, query, k, selection, hops, mode=mode, channels=channels, **settings)
+        hits = [] if self._index is None else recall(self._index, query, k, selection, options)
         return [NodeWithScore(node=hit_to_node(hit), score=hit.score) for hit in hits]
 
-    async def arecall(self, query: Query, *args: Any, **settings: Any) -> list[NodeWithScore]:
+    async def arecall(
+        self,
+        query: Cue,
+        k: int = 10,
+        *,
+        where: Mapping[str, Any] | None = None,
+        filters: MetadataFilters | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> list[NodeWithScore]:
         """``recall`` in a thread."""
-        return await asyncio.to_thread(self.recall, query, *args, **settings)
+        return await asyncio.to_thread(self.recall, query, k, where=where, filters=filters, **options)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Answers one of LlamaIndex's queries.
 
         Args:
-            query: mode DEFAULT (cosine), MMR, or HYBRID: cosine and association, weighted as in the
-                mode "hybrid" of the index, or with ``alpha`` of cosine and 1 - ``alpha`` of
-                association; before ``fit`` HYBRID is DEFAULT. Filters, and ``doc_ids`` and
-                ``node_ids`` unless empty, act before the ``similarity_top_k`` are chosen.
+            query: mode DEFAULT (cosine), MMR, or HYBRID: the words of ``query_str``, cosine, neighbours, and
+                after ``fit`` association, as in the mode "hybrid" of the index, or with ``alpha`` of cosine and
+                1 - ``alpha`` of association. Filters, and ``doc_ids`` and ``node_ids`` unless empty, act before
+                the ``similarity_top_k`` are chosen.
             **kwargs: for MMR ``mmr_threshold`` (0 for variety, 1 for nearness, 0.5 by default) and
                 ``mmr_prefetch_k``, from how many of the nearest it chooses (ten times
                 ``similarity_top_k``, and at least 100, by default).
@@ -264,9 +345,14 @@ class PAMVectorStore(ThreadedVectorStore):
             cosines, in the order of choice.
 
         Raises:
-            InvalidInput: no embedding, another mode, or an unknown keyword.
+            InvalidInput: no embedding, another mode, or something that the mode does not read.
+            NotFitted: ``alpha`` asks for association before ``fit``.
         """
-        return answer(self._index, query, **kwargs)
+        return answer(self._index, query, kwargs)
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """``query`` in a thread."""
+        return await asyncio.to_thread(self.query, query, **kwargs)
 
     # ---- persistence
 
@@ -302,3 +388,9 @@ class PAMVectorStore(ThreadedVectorStore):
     ) -> PAMVectorStore:
         """Reads the store that ``StorageContext.persist(persist_dir)`` wrote."""
         return cls.from_persist_path(str(Path(persist_dir) / f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"), fs)
+
+
+def _refuse(options: Mapping[str, Any], known: str) -> None:
+    """Refuses keywords that nobody reads: one of them may be meant as a filter."""
+    if options:
+        raise InvalidInput(f"Got the unknown options {sorted(options)}.", known, "Remove them.")

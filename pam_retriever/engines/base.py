@@ -1,26 +1,136 @@
-"""What an engine is to an index."""
+"""What a database in an engine can do beside the contract of ``store.database``."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from pam_retriever.ann import AnnIndex
+from pam_retriever.engines.state import State
+from pam_retriever.store.database import (
+    Database,
+    FeedbackTable,
+    KeptMentions,
+    Memories,
+    ShardedDatabase,
+    Steps,
+    TimesTable,
+    Trajectories,
+)
+from pam_retriever.types import Float32, Int64
+
+Associate = Callable[[Int64, Float32], Float32]
+"""Rows (n,) and their vectors (n, d) -> association vectors (n, d + code)."""
 
 
-@runtime_checkable
-class Engine(Protocol):
-    """A database server, or a file of one, that holds a whole index.
+class EngineMemories(Memories, Protocol):
+    """Memories in an engine."""
+
+    def metadatas(self, key: str) -> list[tuple[int, str, str]]:
+        """(row, id, metadata as JSON) of each memory whose metadata have a key."""
+
+
+class EngineTrajectories(Trajectories, Protocol):
+    """Trajectories in an engine, which other processes change as well."""
+
+    def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
+        """The steps of the trajectories numbered above ``number``, and of those of ``grown`` that are there."""
+
+    def removed_since(self, version: int) -> tuple[Int64, Int64]:
+        """The rows of the memories, and the numbers of the trajectories, that were removed or grew after a version."""
+
+    def named(self) -> list[tuple[int, str]]:
+        """The number and the id of each trajectory."""
+
+    def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
+        """Trajectory, position, row, timestamp and salience of each step."""
+
+
+class Generation(Protocol):
+    """Keys of all memories that no call reads yet.
 
     Attributes:
-        name: of the engine.
+        number: its own.
     """
 
-    name: str
+    number: int
 
-    def connect(self, dim: int | None) -> tuple[Any, int]:
-        """Opens the index, and makes it if it is not there.
+    def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
+        """Puts in the keys of memories, (n,) and (n, d). Others read and write the index meanwhile."""
 
-        Args:
-            dim: of the index; None for that of one that is there.
+    def catch_up(self, version: int, associate: Associate) -> None:
+        """Inside a transaction: brings keys that were filled in at a version up to now."""
 
-        Returns:
-            The contract of ``storage.Documents`` and look-ups over it, and the dimension.
-        """
+    def switch(self) -> None:
+        """Inside a transaction: from its end on, calls read this generation."""
+
+    def close(self) -> None:
+        """Ends the making of it: it is in use by now, or is dropped."""
+
+
+class EngineDatabase(Database, Protocol):
+    """The tables or collections of one index in an engine.
+
+    Attributes:
+        began: called at the start of a transaction, with the state as it will be.
+        committed: called after its end.
+    """
+
+    began: Callable[[State], None]
+    committed: Callable[[State], None]
+
+    @property
+    def memories(self) -> EngineMemories:
+        """What is stored."""
+
+    @property
+    def trajectories(self) -> EngineTrajectories:
+        """In which they were experienced."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words and without a password."""
+
+    @property
+    def dim(self) -> int:
+        """Length of the vectors."""
+
+    @property
+    def state(self) -> State:
+        """What every call reads first."""
+
+    @property
+    def similar(self) -> AnnIndex:
+        """Look-ups over p."""
+
+    def associative(self, generation: int, width: int) -> AnnIndex:
+        """Look-ups over the keys (n, width) of a generation."""
+
+    def reading(self) -> AbstractContextManager[State]:
+        """All that is read inside is of one moment, as far as the engine can do that."""
+
+    def begin_generation(self, width: int) -> Generation:
+        """A place for keys of that width."""
+
+    def erase_removed(self) -> tuple[list[str], list[str]]:
+        """Has the engine overwrite or drop what was removed; returns where, and what it does not promise."""
+
+    def index_vectors(self) -> None:
+        """Builds the engine's own index over p, where there are enough memories for one. Others may read meanwhile."""
+
+
+class EngineTables:
+    """What PostgreSQL and Milvus have in common as an ``EngineDatabase``."""
+
+    feedback: FeedbackTable | None = None  # not stored in engines yet
+    times: TimesTable | None = None  # nor these
+    mentions: KeptMentions | None = None
+    sharded: ShardedDatabase | None = None
+
+    def __init__(self) -> None:
+        self.began: Callable[[State], None] = lambda _: None
+        self.committed: Callable[[State], None] = lambda _: None
+
+    def check_writable(self) -> None:
+        """Whether the user may write, the server says when it is asked to."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from typing import Any
 
-from pam_retriever.storage.trajectories import GROUPS
+from pam_retriever.store.database import Grouped
+from pam_retriever.store.trajectories import GROUPS
 
 
-def grouped(
-    memories: Iterable[tuple[int, str, str]], group_by: str, order_by: str | None
-) -> list[tuple[int, str, Any, str, Any]]:
+def grouped(memories: Iterable[tuple[int, str, str]], group_by: str, order_by: str | None) -> list[Grouped]:
     """What ``Trajectories.groups`` returns, of memories given as (row, id, metadata)."""
     connection = sqlite3.connect(":memory:")
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+import threading
+from typing import Protocol
 
 import numpy as np
 
@@ -11,17 +12,32 @@ from pam_retriever.engines.words import WordCounter
 from pam_retriever.types import Int64
 
 
+class Texts(Protocol):
+    """What postings are made of."""
+
+    @property
+    def words_version(self) -> int:
+        """Changes with every memory that is written or removed."""
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+
+    def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:
+        """Row, text and metadata of the memories that were written after a version."""
+
+
 class Postings:
     """Which memories hold a term, and how often.
 
     Args:
-        memories: have ``texts_since(version)``, ``rows()`` and ``words_version``.
+        memories: whose words they are.
     """
 
-    def __init__(self, memories: Any) -> None:
+    def __init__(self, memories: Texts) -> None:
         self._memories = memories
         self._count = WordCounter()
         self._version = -1
+        self._mutex = threading.Lock()  # a thread that brings the table up to date is not looked at meanwhile
         self._table = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._table.execute("CREATE TABLE words (term TEXT, label INTEGER, row INTEGER, times INTEGER)")
         self._table.execute("CREATE INDEX terms ON words (term, label, row)")
@@ -30,18 +46,20 @@ class Postings:
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
         """As ``Memories.places``."""
-        self._follow()
-        return _columns(
-            self._table.execute(
-                "SELECT row, times FROM words WHERE term = ? AND label = ? ORDER BY row LIMIT ?",
-                [term, column == "labels", most],
+        with self._mutex, self._table:
+            self._follow()
+            return _columns(
+                self._table.execute(
+                    "SELECT row, times FROM words WHERE term = ? AND label = ? ORDER BY row LIMIT ?",
+                    [term, column == "labels", most],
+                )
             )
-        )
 
     def lengths(self) -> tuple[Int64, Int64]:
         """As ``Memories.lengths``."""
-        self._follow()
-        return _columns(self._table.execute("SELECT row, length FROM texts ORDER BY row"))
+        with self._mutex, self._table:
+            self._follow()
+            return _columns(self._table.execute("SELECT row, length FROM texts ORDER BY row"))
 
     def _follow(self) -> None:
         version = self._memories.words_version

@@ -11,7 +11,7 @@ class State:
 
     Attributes:
         version: counted up by every transaction that writes.
-        model: the version at which predictor, encoder or trust changed last.
+        model: the version at which predictor, encoder or calibration changed last.
         texts: the version at which a memory changed last.
         logged_from: of removals before this version there is no record any more.
         generation: the number of the table with the keys; 0 before ``fit``.

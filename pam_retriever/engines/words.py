@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 
-from pam_retriever.storage.words import LABELS, TOKENIZER
+from pam_retriever.store.words import LABELS, TOKENIZER
 
 MOST_BYTES = 1_000  # of a term, UTF-8; a longer one is no word
 

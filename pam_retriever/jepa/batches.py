@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pam_retriever.cooccurrence import Associations, Experience, associate
 from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 from pam_retriever.jepa.observations import Observations
 from pam_retriever.jepa.outward import OutwardPredictor
 from pam_retriever.types import Float32, Int64

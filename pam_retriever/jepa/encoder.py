@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +12,15 @@ from torch.nn import functional as F
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.jepa.modalities import Modality
-from pam_retriever.jepa.observations import Observations, read_observations
+from pam_retriever.jepa.observations import Observations, read_observations, unpack
+from pam_retriever.jepa.weights import KeptModule
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_count
 
 Fusion = Literal["mlp", "concatenate"]
 
 
-class CompositeEncoder(nn.Module):
+class CompositeEncoder(KeptModule):
     """Encodes each modality with its own module, and fuses them into one state vector.
 
     A missing modality is normal: "mlp" puts a learned token in its place, "concatenate" zeros, so that it does not
@@ -117,6 +118,18 @@ class CompositeEncoder(nn.Module):
         self.train(training)
         encoded: Float32 = torch.cat(states).float().cpu().numpy()
         return encoded
+
+    def read(self, given: Any, where: str) -> Observations:
+        """Checks n observations of any form.
+
+        Raises:
+            InvalidInput: of the observations; the message names ``where``.
+        """
+        return read_observations(given, self.modalities, where)
+
+    def unpack(self, packed: Sequence[bytes]) -> Observations:
+        """The observations that ``Observations.pack`` made bytes of."""
+        return unpack(packed, self.modalities)
 
     def tensors(self, observations: Observations, place: torch.device) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What ``forward`` takes; references are loaded, zeros where a modality is missing."""

@@ -14,17 +14,19 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
-from pam_retriever.cooccurrence import Experience, within
 from pam_retriever.errors import InvalidInput, TrainingDiverged
+from pam_retriever.experience.cooccurrence import Experience, within
 from pam_retriever.jepa.batches import Actions, TrainingData, batches, check_actions, drop, goes_on
 from pam_retriever.jepa.collapse import effective_rank, spread, variance_loss
 from pam_retriever.jepa.ema import follow, make_target
 from pam_retriever.jepa.encoder import CompositeEncoder
 from pam_retriever.jepa.observations import Observations, read_observations
 from pam_retriever.jepa.outward import OutwardPredictor
-from pam_retriever.losses import multi_positive_info_nce
-from pam_retriever.predictor import Predictor, PredictorConfig
-from pam_retriever.training import choose_device
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.losses import multi_positive_info_nce
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.training.device import choose_device
+from pam_retriever.training.trainer import descend
 from pam_retriever.types import Float32, Int64
 
 
@@ -105,6 +107,9 @@ class JointReport:
 
 class JointTrainer:
     """Trains an encoder with an outward and an inward predictor.
+
+    The ``Trainer`` of ``fit`` cannot: its states stay what they are, and here every step changes the encoder that makes
+    them, the target that follows it, and two predictors.
 
     Args:
         encoder: what to train; None of its weights may be frozen for the target to follow.
@@ -187,18 +192,7 @@ class JointTrainer:
                 sums = torch.zeros(2)
                 drawn = list(batches(segments, random, math.ceil(len(experience) / config.batch_size)))
                 for steps in drawn:
-                    done = step / total
-                    rate = config.learning_rate * min(done / 0.05 + 0.01, 0.01 + 0.99 * _cosine(done))
-                    for group in optimizer.param_groups:
-                        group["lr"] = rate
-                    low, high = config.final_temperature, config.temperature
-                    losses = self._losses(data, steps, low + (high - low) * _cosine(done), generator)
-                    optimizer.zero_grad()
-                    losses[0].backward()  # type: ignore[no-untyped-call]
-                    torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
-                    optimizer.step()
-                    follow(self.target, self.encoder, _momentum(config, done))
-                    sums += torch.stack(losses[1:]).detach().cpu()
+                    sums += self._step(data, steps, step / total, optimizer, generator)
                     step += 1
                     bar.update()
                 self._note(curves, sums / len(drawn), sample)
@@ -213,6 +207,23 @@ class JointTrainer:
             device=str(place),
             config=asdict(config),
         )
+
+    def _step(
+        self,
+        data: TrainingData,
+        steps: Int64,
+        done: float,
+        optimizer: torch.optim.Optimizer,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """One step of a training that is ``done`` from 0 to 1; the outward and the inward loss, (2,)."""
+        config = self.config
+        rate = config.learning_rate * min(done / 0.05 + 0.01, 0.01 + 0.99 * _cosine(done))
+        low, high = config.final_temperature, config.temperature
+        losses = self._losses(data, steps, low + (high - low) * _cosine(done), generator)
+        descend(optimizer, losses[0], rate, config.gradient_clip)
+        follow(self.target, self.encoder, _momentum(config, done))
+        return torch.stack(losses[1:]).detach().cpu()
 
     def surprise(self, observations: Any, experience: Experience, actions: Actions | None = None) -> Float32:
         """How wrong the outward predictor was about each step (S,): 1 - cosine; 0 where a trajectory begins."""
@@ -236,16 +247,12 @@ class JointTrainer:
         optimizer = torch.optim.AdamW(parameters, weight_decay=config.weight_decay, betas=(0.9, 0.95))
         count = math.ceil(len(data.experience) / config.batch_size)
         for number in range(config.settle):
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate / 2 * (0.01 + 0.99 * _cosine(number / config.settle))
+            rate = config.learning_rate / 2 * (0.01 + 0.99 * _cosine(number / config.settle))
             for steps in batches(segments, random, count):
                 members, at = np.unique(data.experience.states[steps], return_inverse=True)
                 x = states[torch.from_numpy(members).to(place)]
                 loss = self._outward_loss(x, x, data, steps, torch.from_numpy(at).to(place))
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
-                optimizer.step()
+                descend(optimizer, loss, rate, config.gradient_clip)
 
     def _losses(self, data: TrainingData, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
         """The whole loss, the outward and the inward part of it, of a batch of steps."""

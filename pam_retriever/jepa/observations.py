@@ -16,7 +16,6 @@ from pam_retriever.types import Int64
 
 Array = npt.NDArray[Any]
 Bool = npt.NDArray[np.bool_]
-ObservationsLike = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)

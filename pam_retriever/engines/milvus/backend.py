@@ -11,7 +11,7 @@ from pam_retriever.errors import IndexFormatError, InvalidInput, MissingExtra, S
 from pam_retriever.validation import check_positive
 
 if TYPE_CHECKING:
-    from pam_retriever.engines.milvus.documents import MilvusDocuments
+    from pam_retriever.store.base import Store
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 FORMAT = 1
@@ -54,18 +54,16 @@ class MilvusBackend:
     def __repr__(self) -> str:
         return f"MilvusBackend({self._uri!r}, prefix={self.prefix!r})"
 
-    def connect(self, dim: int | None) -> tuple[MilvusDocuments, int]:
+    def open_store(self, dim: int | None) -> Store:
         """Opens the index, and makes it if it is not there.
-
-        Returns:
-            It, and its dimension.
 
         Raises:
             EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
         """
         from pam_retriever.engines.milvus.calls import Calls  # the extra is needed from here on
         from pam_retriever.engines.milvus.client import Connection
-        from pam_retriever.engines.milvus.documents import FLAT, MilvusDocuments
+        from pam_retriever.engines.milvus.database import FLAT, MilvusDatabase
+        from pam_retriever.engines.store import EngineStore
 
         if dim is not None and dim > MAX_DIM:
             raise InvalidInput(f"Got dim={dim} for Milvus.", f"at most {MAX_DIM:,}", "Use shorter vectors.")
@@ -74,15 +72,15 @@ class MilvusBackend:
             _check_version(connection.run(lambda client: str(client.get_server_version())), connection.place)
             calls = Calls(connection)
             dim = _agreed(calls.settings.read("$index"), dim, connection.place)
-            documents = MilvusDocuments(calls, dim)
+            database = MilvusDatabase(calls, dim)
             if calls.settings.read("$state") is None:
                 calls.make()
-                documents.memories.make(0, None, FLAT)
+                database.memories.make(0, None, FLAT)
                 calls.settings.write("$index", f"{FORMAT} {dim}")  # the last: from here on it is there
         except BaseException:
             connection.close()
             raise
-        return documents, dim
+        return EngineStore(self.name, database)
 
 
 def _check_version(found: str, place: str) -> None:

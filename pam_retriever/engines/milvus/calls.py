@@ -48,14 +48,17 @@ class Calls:
         self._me = uuid.uuid4().hex
         self.settings = MilvusSettings(connection, lambda: self.state.generation)
 
-    def check_writable(self) -> None:
-        """Nothing: whether the user may write, the server says."""
-
     @property
     def state(self) -> MilvusState:
         """The state as the call of this thread sees it."""
         current: MilvusState | None = getattr(self._local, "state", None)
         return current or self._read()
+
+    @property
+    def committed(self) -> int:
+        """The last version whose call came to its end, as the call of this thread sees it."""
+        state = self.state
+        return state.version - (state.writer == self._me and getattr(self._local, "state", None) is not None)
 
     @contextmanager
     def reading(self) -> Iterator[MilvusState]:

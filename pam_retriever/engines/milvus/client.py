@@ -43,9 +43,6 @@ class Connection:
         self._closed = False
         self._client: MilvusClient | None = self._connect()
 
-    def check_writable(self) -> None:
-        """Nothing: whether the user may write, the server says."""
-
     def _connect(self) -> MilvusClient:
         try:
             return MilvusClient(self._uri, token=self._token, timeout=self._patience)
@@ -173,6 +170,15 @@ class Connection:
     def drop(self, collection: str) -> None:
         """Drops a collection, if it is there."""
         self.run(lambda client: client.drop_collection(collection))
+
+    def compact(self, collection: str) -> None:
+        """Begins to write what is left of a collection into new segments."""
+
+        def begin(client: MilvusClient) -> None:
+            client.flush(collection)
+            client.compact(collection)
+
+        self.run(begin)
 
     def collections(self) -> Iterator[str]:
         """The names of those with the prefix."""

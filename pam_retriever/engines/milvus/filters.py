@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pam_retriever.filters import Compiler, Kind, to_json
+from pam_retriever.engines.compiler import Compiler, Path
+from pam_retriever.filters import Kind, Symbol, Value, to_json
 
 MOST_TAGS = 4_000  # of one memory; Milvus holds 4,096 in an array
 MANY = "*"  # the one tag of a memory with more: it has to be looked at
@@ -50,29 +51,32 @@ class MilvusCompiler(Compiler):
         del test  # what lets too many in would leave some out
         return ""
 
-    def has(self, key: str) -> str:
-        return _any([_tag(key, "there")])
+    def has(self, path: Path) -> str:
+        return _any([_tag(path[0], "there")])  # tags are of top-level entries: what is in a dict is checked afterwards
 
-    def is_none(self, key: str) -> str:
-        return _any([_tag(key, "is", _plain(None))])
+    def is_none(self, path: Path) -> str:
+        return self._is(path, [_plain(None)])
 
-    def compares(self, key: str, kind: Kind, symbol: str, value: Any) -> str:
-        if symbol == "=":
-            return self.is_among(key, kind, [value])
-        if kind == "number" and NAME.fullmatch(key) and abs(value) < EXACT:
+    def is_among(self, path: Path, kind: Kind, values: Sequence[Value]) -> str:
+        return self._is(path, [["nested", value] if kind == "nested" else _plain(value) for value in values])
+
+    def compares(self, path: Path, kind: Kind, symbol: Symbol, value: Value) -> str:
+        key = path[0]
+        numeric = kind == "number" and not isinstance(value, str) and abs(value) < EXACT
+        if len(path) == 1 and numeric and NAME.fullmatch(key):
             return f'(entries["{key}"] {symbol} {value!r} or {_any([_tag(key, "bool")])})'
-        return self.has(key)
+        return self.has(path)
 
-    def is_among(self, key: str, kind: Kind, values: list[Any]) -> str:
-        return _any([_tag(key, "is", _nested(value) if kind == "nested" else _plain(value)) for value in values])
-
-    def has_entry(self, key: str, kind: Kind, value: Any) -> str:
+    def has_entry(self, path: Path, kind: Kind, value: Value) -> str:
         del kind
-        return _any([_tag(key, "holds", _plain(value))])
+        return _any([_tag(path[0], "holds", _plain(value))]) if len(path) == 1 else self.has(path)
 
-    def has_part(self, key: str, value: str) -> str:
+    def has_part(self, path: Path, value: str) -> str:
         del value
-        return self.has(key)
+        return self.has(path)
+
+    def _is(self, path: Path, values: list[Any]) -> str:
+        return _any([_tag(path[0], "is", value) for value in values]) if len(path) == 1 else self.has(path)
 
 
 def _any(tags: list[str]) -> str:
@@ -80,14 +84,10 @@ def _any(tags: list[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value such that equal ones are the same: 1, 1.0 and True are."""
+    """A value such that equal ones are the same: 1, 1.0 and True are, and 0 and -0.0."""
     if isinstance(value, bool | int | float):
-        return repr(float(value)) if abs(value) < 1e300 else "huge"
-    return _nested(to_json(value)) if isinstance(value, list | dict) else [value]
-
-
-def _nested(stored: str) -> list[str]:
-    return ["nested", stored]
+        return repr(float(value) + 0.0) if abs(value) < 1e300 else "huge"  # -0.0 + 0.0 is 0.0
+    return ["nested", to_json(value)] if isinstance(value, list | dict) else [value]
 
 
 def _tag(*parts: Any) -> str:

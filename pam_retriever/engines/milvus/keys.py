@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.channels import unit
+from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.engines.matching import Matcher
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import Connection
 from pam_retriever.engines.milvus.filters import MilvusCompiler
 from pam_retriever.errors import Interrupted
-from pam_retriever.selection import holds
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Bools, Float32, Int64
 
 MOST = 16_384  # hits of a search, Milvus's own limit
@@ -32,7 +32,7 @@ class MilvusSelected:
         where: the filter.
     """
 
-    def __init__(self, connection: Connection, collection: str, where: Mapping[str, Any]) -> None:
+    def __init__(self, connection: Connection, collection: str, where: Mapping[str, object]) -> None:
         self._milvus, self._collection = connection, collection
         self.matches = Matcher(where)
         self.expression, _ = MilvusCompiler().compile(where)
@@ -61,7 +61,7 @@ class MilvusSelected:
 class MilvusKeys:
     """Inner-product search over a vector field.
 
-    ``add``, ``remove`` and ``rebuild`` have nothing to do: the field is written with the memory.
+    The field is written with the memory.
 
     Args:
         calls: to where it is.
@@ -70,7 +70,7 @@ class MilvusKeys:
         width: length of the vectors.
     """
 
-    kind = "milvus"
+    description = "milvus"
 
     def __init__(self, calls: Calls, collection: Callable[[], str], field: str, width: int) -> None:
         self._calls, self._milvus, self._collection = calls, calls.connection, collection
@@ -81,15 +81,6 @@ class MilvusKeys:
 
     def __repr__(self) -> str:
         return f"MilvusKeys({self._field}, {self._width} wide)"
-
-    def rebuild(self, rows: Int64, keys: Float32) -> None:
-        """Nothing: see the class."""
-
-    def add(self, rows: Int64, keys: Float32) -> None:
-        """Nothing: see the class."""
-
-    def remove(self, rows: Int64) -> None:
-        """Nothing: see the class."""
 
     def keys(self, rows: Int64) -> Float32:
         """(n, width) the keys of ``rows``, all of which are stored."""
@@ -103,14 +94,14 @@ class MilvusKeys:
         keys = np.array([one[self._field] for one in found], np.float32).reshape(len(found), self._width)
         return (unit(keys) if self._field == "vector" else keys)[place]
 
-    def search(self, queries: Float32, k: int, allowed: Int64 | MilvusSelected | None = None) -> tuple[Float32, Int64]:
-        """The ``k`` best rows of each query; see ``backends.base``."""
+    def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
+        """The ``k`` best rows of each query; see ``AnnIndex``."""
         k = min(k, len(self))
         if not isinstance(allowed, MilvusSelected):
             if k <= MOST and (allowed is None or 0 < len(allowed) <= LISTED):
                 listed = "" if allowed is None else f"row in {np.asarray(allowed).tolist()}"
                 return _filled([self._ask(queries, k, listed)] if k else [], len(queries), k)
-            return self._scan(queries, k, allowed)
+            return self._scan(queries, k, None if allowed is None else np.asarray(allowed))
         most = min(4 * k, MOST)
         while k <= most:
             answers = [self._ask(queries, most, allowed.expression, allowed)]

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType
 
-from pam_retriever.channels import make_keys
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import MAX_BYTES, text
 from pam_retriever.engines.milvus.filters import EXACT, MOST_TAGS, NAME, tags_of
 from pam_retriever.engines.milvus.keys import MilvusSelected
 from pam_retriever.engines.postings import Postings
 from pam_retriever.errors import Interrupted, InvalidInput
-from pam_retriever.storage.columns import from_json, number_rows
+from pam_retriever.model.keys import make_keys
+from pam_retriever.store.columns import from_json, number_rows
 from pam_retriever.types import Float32, Int64, Record
 
 FIELDS = {
@@ -136,9 +136,9 @@ class MilvusMemories:
         found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], [*CONTENTS, "vector"])
         return {one["id"]: _record(one) for one in found}
 
-    def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
+    def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
         """Records whose metadata satisfy a filter, in the order of adding."""
-        rows = np.asarray(self.rows_where(where))[:limit]
+        rows = np.asarray(self.rows_where(where))[offset:][:limit]
         found = self._milvus.get(self.collection(), rows.tolist(), [*CONTENTS, "vector"])
         return [_record(one) for one in sorted(found, key=lambda one: int(one["row"]))]
 
@@ -156,7 +156,7 @@ class MilvusMemories:
             )
         return {one["row"]: (one["id"], one["text"], one["metadata"]) for one in found}
 
-    def rows_where(self, where: Mapping[str, Any]) -> MilvusSelected:
+    def rows_where(self, where: Mapping[str, object]) -> MilvusSelected:
         """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
         return MilvusSelected(self._milvus, self.collection(), where)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any
+from collections.abc import Callable
 
 from pymilvus import DataType
 
 from pam_retriever.engines.milvus.client import Connection, quoted, text
 from pam_retriever.filters import to_json
-from pam_retriever.storage.columns import from_json
+from pam_retriever.store.columns import from_json
 
 OF_GENERATION = ("model", "forgotten")
 PART = 45_000  # characters, at most 4 bytes each where they are not ASCII
@@ -25,22 +25,22 @@ class MilvusSettings:
         generation: that of the call; the setting "model" and the weights are a generation's own.
     """
 
-    def __init__(self, connection: Connection, generation: Any) -> None:
+    def __init__(self, connection: Connection, generation: Callable[[], int]) -> None:
         self._milvus, self._generation = connection, generation
         self._name = f"{connection.prefix}_settings"
         fields = {"name": text(), "part": (DataType.INT64, {}), "parts": (DataType.INT64, {}), "value": text()}
         connection.create(self._name, "key", fields, {"point": POINT})
 
-    def get(self, key: str) -> Any:
+    def get(self, key: str) -> object:
         """What ``set`` kept, or None."""
         found = self.read(self._own(key))
         return None if found is None else from_json(found, f"The setting {key!r}")
 
-    def set(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: object) -> None:
         """Keeps a value that JSON can hold."""
         self.write(self._own(key), to_json(value))
 
-    def all(self) -> dict[str, Any]:
+    def all(self) -> dict[str, object]:
         """Every setting of the current generation."""
         found = self._milvus.query(self._name, "key >= 0", ["name"])
         names = {row["name"] for row in found if not row["name"].startswith(("$", "model@", "forgotten@"))}

@@ -15,11 +15,11 @@ from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import quoted, text
 from pam_retriever.engines.milvus.memories import MilvusMemories, check_contents
 from pam_retriever.engines.milvus.settings import POINT
-from pam_retriever.storage.trajectories import Step
-from pam_retriever.types import Bools, Evidence, Float32, Int64, Times
+from pam_retriever.store.database import End, Grouped, Step, Steps
+from pam_retriever.store.listing import to_records
+from pam_retriever.types import Bools, Evidence, Float32, Int64, Times, TrajectoryRecord
 
 CHUNK, MOST_CHUNKS = 500, 1 << 13  # steps in an entity, entities of a trajectory
-Steps = tuple[Int64, Int64, Int64, Float32]
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,18 @@ class MilvusTrajectories:
         replaced = sorted({one["number"] for one in found})
         number = state.last_trajectory = max(state.last_trajectory, *replaced, 0) + 1
         self._remove([number])  # what a call that failed has left
-        there = [(at, step) for at, step in enumerate(steps) if step]
-        chunks = [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)] or [[]]
+        there = [self._packed(at, step) for at, step in enumerate(steps) if step]
+        self._put_chunks(id, number, 0, [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)] or [[]])
+        if replaced:
+            self._remove(replaced)
+            state.logged_from = state.version
+        return number, replaced[-1] if replaced else None
+
+    def _packed(self, at: int, step: Step) -> list[Any]:
+        return [at, step.row, step.timestamp, step.salience, self._calls.state.version]
+
+    def _put_chunks(self, id: str, number: int, first: int, chunks: list[list[list[Any]]]) -> None:
+        """Stores chunks of a trajectory, each of which says how many there are at least."""
         self._milvus.upsert(
             self._name,
             [
@@ -88,32 +98,104 @@ class MilvusTrajectories:
                     "key": number * MOST_CHUNKS + at,
                     "id": id,
                     "number": number,
-                    "chunks": len(chunks),
-                    "steps": {"steps": [[at, step.row, step.timestamp, step.salience] for at, step in chunk]},
+                    "chunks": first + len(chunks),
+                    "steps": {"steps": chunk},
                     "point": [1, 0],
                 }
-                for at, chunk in enumerate(chunks)
+                for at, chunk in enumerate(chunks, first)
             ],
         )
-        if replaced:
-            self._remove(replaced)
-            state.logged_from = state.version
-        return number, replaced[-1] if replaced else None
+        self._kept = None
+
+    def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
+        """Stores more steps of a trajectory, from position ``first`` on: what that costs does not grow with it."""
+        fields = ["key", "id", "steps"]
+        newest = number * MOST_CHUNKS + self._chunks(number) - 1
+        (chunk,) = self._milvus.get(self._name, [newest], fields)
+        # a call that failed may have left the very steps that are to come
+        there = [one for one in chunk["steps"]["steps"] if one[0] < first]
+        there += [self._packed(at, step) for at, step in enumerate(steps, first)]
+        pieces = [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)]
+        self._put_chunks(chunk["id"], number, newest % MOST_CHUNKS, pieces)
+        self._calls.state.logged_from = self._calls.state.version
+
+    def _chunks(self, number: int) -> int:
+        found = self._milvus.query_few(self._name, f"number == {number}", ["key"])
+        return len(found)
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Removes trajectories; their memories stay."""
+        listed = list(numbers)
+        for start in range(0, len(listed), 1_000):
+            self._remove(listed[start : start + 1_000])
+        self._calls.state.logged_from = self._calls.state.version
 
     def _remove(self, numbers: list[int]) -> None:
         self._milvus.delete(self._name, f"number in {numbers}")
+        self._kept = None
 
-    def remove_short(self) -> None:
-        """Removes trajectories of which less than two steps are left."""
-        table, state = self._table(fresh=True), self._calls.state
-        numbers, counts = np.unique(table.trajectories, return_counts=True)
-        long = set(numbers[counts > 1].tolist())
-        short = [number for number in table.named if number not in long]
-        for start in range(0, len(short), 1_000):
-            self._remove(short[start : start + 1_000])
-        state.logged_from = state.version
+    def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
+        """Removes those of which no step is left, of the trajectories of these numbers or of all."""
+        table = self._table(fresh=True)
+        held = set(np.unique(table.trajectories).tolist())
+        among = table.named if numbers is None else numbers
+        self.remove([number for number in among if number not in held])
 
-    # ---- reading
+    # ---- reading, one by one
+
+    def end(self, id: str) -> End | None:
+        """Where the trajectory of that id ends; None if there is none."""
+        found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
+        if found is None:
+            return None
+        number, steps = found
+        times = [step.timestamp for _, step in steps if step.timestamp is not None]
+        return End(number, steps[-1][0] + 1 if steps else 0, max(times, default=None))
+
+    def end_of(self, number: int) -> int:
+        """The position that would come next in the trajectory of that number; 0 if there is none."""
+        found = self._steps_of(f"number == {number}", self._calls.state.version)
+        return found[1][-1][0] + 1 if found and found[1] else 0
+
+    def steps_of(self, id: str) -> list[tuple[int, Step]]:
+        """Position and step of a trajectory, in order."""
+        found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
+        return found[1] if found else []
+
+    def _steps_of(self, expression: str, version: int) -> tuple[int, list[tuple[int, Step]]] | None:
+        """Number and steps of one trajectory; those that a call after ``version`` has left are none."""
+        parts = self._milvus.query(self._name, expression, ["key", "number", "chunks", "steps"])
+        whole = [number for number, of in _by_number(parts).items() if len(of) >= of[0]["chunks"]]
+        if not whole:
+            return None
+        own = sorted((part for part in parts if part["number"] == max(whole)), key=lambda part: int(part["key"]))
+        steps = [
+            (at, Step(row, time, weight))
+            for part in own
+            for at, row, time, weight, *written in part["steps"]["steps"]
+            if not written or written[0] <= version
+        ]
+        there = {
+            one["row"] for one in self._milvus.get(self._memories.collection(), [s.row for _, s in steps], ["row"])
+        }
+        return max(whole), [(at, step) for at, step in steps if step.row in there]
+
+    def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
+        """The numbers of the trajectories, rising: of all, of those that hold one of ``rows``, or of those named."""
+        table = self._table()
+        if rows is not None:
+            return [int(number) for number in np.unique(table.trajectories[np.isin(table.rows, rows)])]
+        among = None if ids is None else set(ids)
+        return sorted(number for number, id in table.named.items() if among is None or id in among)
+
+    def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
+        """The trajectories of those numbers, in their order."""
+        table = self._table()
+        own = table.at(np.isin(table.trajectories, list(numbers)))
+        ids = self._memories.contents(own.rows)
+        times = [None if np.isnan(time) else time for time in own.times.tolist()]
+        columns = own.trajectories.tolist(), own.positions.tolist(), [ids[row][0] for row in own.rows.tolist()], times
+        return to_records(numbers, table.named, zip(*columns, strict=True))
 
     def _table(self, fresh: bool = False) -> Table:
         """All steps of memories that are still there."""
@@ -123,18 +205,17 @@ class MilvusTrajectories:
         return self._kept[1]
 
     def _read(self, expression: str) -> Table:
-        chunks: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for found in self._milvus.query(self._name, expression, ["key", "id", "number", "chunks", "steps"]):
-            chunks[found["number"]].append(found)
+        chunks = _by_number(self._milvus.query(self._name, expression, ["key", "id", "number", "chunks", "steps"]))
         # a call that failed may have left a part, or the trajectory that it was about to replace
-        whole = {number: parts for number, parts in sorted(chunks.items()) if len(parts) == parts[0]["chunks"]}
+        whole = {number: parts for number, parts in sorted(chunks.items()) if len(parts) >= parts[0]["chunks"]}
         newest = {parts[0]["id"]: number for number, parts in whole.items()}
         named = {number: parts[0]["id"] for number, parts in whole.items() if newest[parts[0]["id"]] == number}
         steps = [
             (row, number, at, np.nan if time is None else time, 1 if weight is None else weight, weight is not None)
             for number in named
             for part in sorted(whole[number], key=lambda part: int(part["key"]))
-            for at, row, time, weight in part["steps"]["steps"]
+            for at, row, time, weight, *written in part["steps"]["steps"]
+            if not written or written[0] <= self._calls.state.version
         ]
         columns = zip(*steps, strict=True) if steps else [()] * 6
         kinds = (np.int64, np.int64, np.int64, np.float64, np.float32, np.bool_)
@@ -159,8 +240,9 @@ class MilvusTrajectories:
         left_out = [number for number, id in table.named.items() if id in set(without)]
         return _steps(table.at(~np.isin(table.trajectories, left_out)))
 
-    def experienced_since(self, number: int) -> Steps:
-        """The steps of the trajectories numbered above ``number``; as ``experienced``."""
+    def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
+        """The steps of the trajectories numbered above ``number``: where one has grown, all are read anew."""
+        del grown
         return _steps(self._read(f"number > {number}"))
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
@@ -192,7 +274,7 @@ class MilvusTrajectories:
         np.fmax.at(last, table.rows[known], table.times[known])
         return last[rows]
 
-    def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
+    def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
@@ -214,6 +296,14 @@ class MilvusTrajectories:
             evidence = Evidence(table.named[number], cue, position, position + offset, offset)
             meetings.setdefault(hit, []).append(evidence)
         return meetings
+
+
+def _by_number(parts: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
+    """The chunks of each trajectory."""
+    chunks: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for found in parts:
+        chunks[found["number"]].append(found)
+    return {number: sorted(of, key=lambda part: int(part["key"])) for number, of in chunks.items()}
 
 
 def _steps(table: Table) -> Steps:

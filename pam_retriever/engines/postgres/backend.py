@@ -10,7 +10,7 @@ from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.validation import check_positive
 
 if TYPE_CHECKING:
-    from pam_retriever.engines.postgres.documents import PostgresDocuments
+    from pam_retriever.store.base import Store
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 MAX_DIM = 7_900  # pgvector holds 16,000 numbers, and a key [p ; f(p) ; e(p)] is two vectors and a code
@@ -45,22 +45,20 @@ class PgVectorBackend:
     def __repr__(self) -> str:
         return f"PgVectorBackend(schema={self.schema!r})"  # a DSN may hold a password
 
-    def connect(self, dim: int | None) -> tuple[PostgresDocuments, int]:
+    def open_store(self, dim: int | None) -> Store:
         """Opens the index, and makes it if it is not there.
-
-        Returns:
-            It, and its dimension.
 
         Raises:
             EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
         """
         from pam_retriever.engines.postgres.connection import Connections  # the extra is needed from here on
-        from pam_retriever.engines.postgres.documents import PostgresDocuments
+        from pam_retriever.engines.postgres.database import PostgresDatabase
         from pam_retriever.engines.postgres.schema import prepare
+        from pam_retriever.engines.store import EngineStore
 
         if dim is not None and dim > MAX_DIM:
             raise InvalidInput(f"Got dim={dim} for pgvector.", f"at most {MAX_DIM:,}", "Use shorter vectors.")
         database = Connections(self._dsn, self.schema, self._patience)
         with database.connect() as connection:
             dim = prepare(connection, self.schema, dim, database.place)
-        return PostgresDocuments(database, dim), dim
+        return EngineStore(self.name, PostgresDatabase(database, dim))

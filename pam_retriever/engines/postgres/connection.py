@@ -67,9 +67,6 @@ class Connections:
         self._me = uuid.uuid4()
         self.place = _place(dsn, namespace)
 
-    def check_writable(self) -> None:
-        """Nothing: whether the user may write, the server says."""
-
     # ---- calls
 
     @property

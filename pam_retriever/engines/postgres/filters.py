@@ -6,9 +6,10 @@ double is no longer the number that its digits say, is compared by a function th
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from pam_retriever.filters import Compiler, Kind, to_json
+from pam_retriever.engines.compiler import Compiler, Path
+from pam_retriever.filters import Kind, Value, to_json
 
 EXACT = 2**53
 INDEXED_UP_TO = 16  # values of $in that are worth one look-up each
@@ -35,75 +36,99 @@ $$
 class PostgresCompiler(Compiler):
     """Writes a filter for PostgreSQL."""
 
-    true, false = "true", "false"
     most_parameters = 60_000  # of 65,535
 
-    def has(self, key: str) -> str:
-        return self._with("(entries ? %s)", key)
+    def has(self, path: Path) -> str:
+        if len(path) == 1:
+            return self._with("(entries ? %s)", path[0])
+        return self._with(f"({_at(path)} IS NOT NULL)", *path)
 
-    def is_none(self, key: str) -> str:
-        return self._contains({key: None})
+    def is_none(self, path: Path) -> str:
+        return self._contains(path, None)
 
-    def compares(self, key: str, kind: Kind, symbol: str, value: Any) -> str:
-        if kind == "text" and symbol == "=":
-            return self._contains({key: value})
-        if kind == "text":
-            return self._string(key, f'(entries ->> %s) COLLATE "C" {symbol} %s', key, value)
-        if kind == "nested":
-            return self._nested(key, "= %s", value)
+    def compares(self, path: Path, kind: Kind, symbol: str, value: Value) -> str:
+        if isinstance(value, str):
+            assert kind == "text"
+            return self._string(path, f'({_text(path)}) COLLATE "C" {symbol} %s', *path, value)
         if abs(value) >= EXACT:
-            return self._with(f"coalesce(number_of(metadata, %s) {symbol} %s::numeric, false)", key, _digits(value))
-        if symbol == "=":
-            return self._number_or_boolean(value, lambda one: {key: one})
-        return self._number(key, f"{symbol} %s::numeric", _digits(value))
+            return self._large(path, f"{symbol} %s::numeric", _digits(value))
+        return self._number(path, f"{symbol} %s::numeric", _digits(value))
 
-    def is_among(self, key: str, kind: Kind, values: list[Any]) -> str:
+    def is_among(self, path: Path, kind: Kind, values: Sequence[Value]) -> str:
         if len(values) <= INDEXED_UP_TO:
-            return self.join([self.compares(key, kind, "=", value) for value in values], "OR")
+            return self.join([self._equals(path, kind, value) for value in values], "OR")
         if kind == "text":
-            return self._string(key, "(entries ->> %s) = ANY(%s::text[])", key, values)
+            return self._string(path, f"({_text(path)}) = ANY(%s::text[])", *path, list(values))
         if kind == "nested":
-            return self._nested(key, "= ANY(%s::text[])", values)
-        digits = [_digits(value) for value in values]
-        if any(abs(value) >= EXACT for value in values):
-            return self._with("coalesce(number_of(metadata, %s) = ANY(%s::numeric[]), false)", key, digits)
-        return self._number(key, "= ANY(%s::numeric[])", digits)
+            return self._nested(path, "= ANY(%s::text[])", list(values))
+        numbers = [value for value in values if not isinstance(value, str)]
+        digits = [_digits(value) for value in numbers]
+        if any(abs(value) >= EXACT for value in numbers):
+            return self._large(path, "= ANY(%s::numeric[])", digits)
+        return self._number(path, "= ANY(%s::numeric[])", digits)
 
-    def has_entry(self, key: str, kind: Kind, value: Any) -> str:
+    def has_entry(self, path: Path, kind: Kind, value: Value) -> str:
         if kind == "number":
-            return self._number_or_boolean(value, lambda one: {key: [one]})
-        return self._contains({key: [value]})
+            return self._number_or_boolean(path, value, lambda one: [one])
+        return self._contains(path, [value])
 
-    def has_part(self, key: str, value: str) -> str:
-        return self._string(key, "strpos(entries ->> %s, %s) > 0", key, value)
+    def has_part(self, path: Path, value: str) -> str:
+        return self._string(path, f"strpos({_text(path)}, %s) > 0", *path, value)
 
     # ---- SQL
 
-    def _with(self, sql: str, *parameters: Any) -> str:
+    def _equals(self, path: Path, kind: Kind, value: Value) -> str:
+        if kind == "nested":
+            return self._nested(path, "= %s", value)
+        if isinstance(value, str):
+            return self._contains(path, value)
+        if abs(value) >= EXACT:
+            return self._large(path, "= %s::numeric", _digits(value))
+        return self._number_or_boolean(path, value, lambda one: one)
+
+    def _with(self, sql: str, *parameters: object) -> str:
         self.parameters += parameters
         return sql
 
-    def _contains(self, part: dict[str, Any]) -> str:
+    def _contains(self, path: Path, part: object) -> str:
+        for key in reversed(path):
+            part = {key: part}
         return self._with("(entries @> %s::jsonb)", to_json(part))
 
-    def _number_or_boolean(self, value: Any, part: Any) -> str:
+    def _number_or_boolean(self, path: Path, value: Value, part: Callable[[Value], object]) -> str:
         """1 is True and 0 is False, as in Python."""
         same = [value, bool(value)] if value in (0, 1) else [value]
-        return self.join([self._contains(part(one)) for one in same], "OR")
+        return self.join([self._contains(path, part(one)) for one in same], "OR")
 
-    def _string(self, key: str, test: str, *parameters: Any) -> str:
-        return self._with(f"coalesce(jsonb_typeof(entries -> %s) = 'string' AND {test}, false)", key, *parameters)
+    def _string(self, path: Path, test: str, *parameters: object) -> str:
+        return self._with(f"coalesce(jsonb_typeof({_at(path)}) = 'string' AND {test}, false)", *path, *parameters)
 
-    def _nested(self, key: str, test: str, value: Any) -> str:
-        kind = "jsonb_typeof(entries -> %s) IN ('array', 'object')"
-        return self._with(f"coalesce({kind} AND (metadata::json ->> %s) {test}, false)", key, key, value)
+    def _nested(self, path: Path, test: str, value: object) -> str:
+        kind = f"jsonb_typeof({_at(path)}) IN ('array', 'object')"
+        stored = _text(path, "metadata::json")
+        return self._with(f"coalesce({kind} AND ({stored}) {test}, false)", *path, *path, value)
 
-    def _number(self, key: str, test: str, value: Any) -> str:
+    def _number(self, path: Path, test: str, value: object) -> str:
+        at = _at(path)
         number = (
-            "CASE jsonb_typeof(entries -> %s) WHEN 'number' THEN (entries -> %s)::numeric "
-            "WHEN 'boolean' THEN (entries -> %s)::boolean::int END"
+            f"CASE jsonb_typeof({at}) WHEN 'number' THEN ({at})::numeric WHEN 'boolean' THEN ({at})::boolean::int END"
         )
-        return self._with(f"coalesce(({number}) {test}, false)", key, key, key, value)
+        return self._with(f"coalesce(({number}) {test}, false)", *path, *path, *path, value)
+
+    def _large(self, path: Path, test: str, value: object) -> str:
+        """A test of a number beyond 53 bits."""
+        inside = "metadata" if len(path) == 1 else f"({_at(path[:-1], 'metadata::json')})::text"
+        return self._with(f"coalesce(number_of({inside}, %s) {test}, false)", *path, value)
+
+
+def _at(path: Path, root: str = "entries") -> str:
+    """The value at the end of a path; NULL if there is none, also where it leads into a list."""
+    return f"({root}{' -> %s' * len(path)})"
+
+
+def _text(path: Path, root: str = "entries") -> str:
+    """The same as text."""
+    return f"{_at(path[:-1], root) if len(path) > 1 else root} ->> %s"
 
 
 def _digits(value: float) -> str:

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from pam_retriever.channels import make_keys
+from pam_retriever.engines.base import Associate
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.faults import explained, interrupted
 from pam_retriever.engines.postgres.keys import Column
+from pam_retriever.engines.postgres.memories import PostgresMemories
 from pam_retriever.engines.postgres.vectors import pack
 from pam_retriever.errors import EngineUnavailable
+from pam_retriever.model.keys import make_keys
 from pam_retriever.types import Float32, Int64
 
 MAKING = 7_240_219  # with the number: the lock of whoever makes a generation
 AT_ONCE = 10_000  # memories
 INDEXED_FROM = 20_000  # memories; fewer are scanned exactly in milliseconds
+KEPT_REMOVALS = 1_000_000  # versions
 MAX_INDEXED = 2_000  # pgvector's limit for an HNSW index over "vector"
 
 
-class Generation:
-    """A table of keys that no call reads yet.
+class PostgresGeneration:
+    """A table of keys that no call reads yet; see ``Generation``.
 
     Args:
-        database: where it is made.
+        connections: to where it is made.
+        memories: of the index.
         width: of a key.
     """
 
-    def __init__(self, database: Connections, width: int) -> None:
-        self._database = database
-        self._own = database.connect()  # of its own: nobody waits for it
+    def __init__(self, connections: Connections, memories: PostgresMemories, width: int) -> None:
+        self._connections, self._memories = connections, memories
+        self._own = connections.connect()  # of its own: nobody waits for it
         with self._explained():
             self._drop_abandoned()
             self.number = int(
@@ -46,7 +50,7 @@ class Generation:
             self._run("CREATE TABLE {} (row bigint PRIMARY KEY, key vector({}))", self.column.table, width)
             self._run("ALTER TABLE {} ALTER COLUMN key SET STORAGE PLAIN", self.column.table)
 
-    def fill(self, rows: Int64, vectors: Float32, associate: Callable[[Int64, Float32], Float32]) -> None:
+    def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
         """Puts in the keys of memories."""
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(self.column.table))
         with self._explained(), self._own.cursor() as cursor:
@@ -60,6 +64,23 @@ class Generation:
             if len(rows) >= INDEXED_FROM:
                 build_index(self._own, self.column)
             self._run("ANALYZE {}", self.column.table)
+
+    def catch_up(self, version: int, associate: Associate) -> None:
+        """Inside a transaction: brings keys that were filled in at a version up to now."""
+        rows, vectors = self._memories.vectors_since(version)
+        if len(rows):
+            self._memories.set_keys(self.number, rows, make_keys(vectors, associate(rows, vectors)))
+        self._connections.fetch(f"DELETE FROM {self.column.table} WHERE row NOT IN (SELECT row FROM memories)")
+
+    def switch(self) -> None:
+        """Inside a transaction: from its end on, calls read this generation."""
+        state = self._connections.state
+        self._connections.fetch("UPDATE generations SET replaced = true WHERE number = %s", [state.generation])
+        state.generation, state.model = self.number, state.version
+        # whoever has not called since then reads all steps anew
+        for table in ("removals", "writers"):
+            self._connections.fetch(f"DELETE FROM {table} WHERE version < %s", [state.version - KEPT_REMOVALS])
+        state.logged_from = max(state.logged_from, state.version - KEPT_REMOVALS)
 
     def close(self) -> None:
         """Ends the making of it: it is in use by now, or is dropped."""
@@ -86,10 +107,10 @@ class Generation:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
-            with explained(self._database.place):
+            with explained(self._connections.place):
                 yield
         except EngineUnavailable as error:
-            raise interrupted(self._database.place) from error
+            raise interrupted(self._connections.place) from error
 
 
 def build_index(connection: psycopg.Connection[Any], column: Column) -> None:

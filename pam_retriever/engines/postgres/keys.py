@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.channels import unit
+from pam_retriever.ann.selection import Rows
 from pam_retriever.engines.postgres.connection import EF_SEARCH, Connections
 from pam_retriever.engines.postgres.selected import Selected
 from pam_retriever.engines.postgres.vectors import pack, unpack
+from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
 MAX_EF_SEARCH = 1_000  # pgvector's own limit
@@ -42,15 +43,15 @@ class PostgresKeys:
     """Inner-product search over a column.
 
     An index over it is used where PostgreSQL's planner finds that worth it, and its answer is replaced by an
-    exact one where a filter left less of it than was asked for. ``add``, ``remove`` and ``rebuild`` have nothing
-    to do: the column changes in the transaction that changes the memories.
+    exact one where a filter left less of it than was asked for. The column changes in the transaction
+    that changes the memories.
 
     Args:
         database: where it is.
         column: which one.
     """
 
-    kind = "pgvector"
+    description = "pgvector"
 
     def __init__(self, database: Connections, column: Column) -> None:
         self._database, self._column = database, column
@@ -60,15 +61,6 @@ class PostgresKeys:
 
     def __repr__(self) -> str:
         return f"PostgresKeys({self._column.table}.{self._column.name}, {self._column.width} wide)"
-
-    def rebuild(self, rows: Int64, keys: Float32) -> None:
-        """Nothing: see the class."""
-
-    def add(self, rows: Int64, keys: Float32) -> None:
-        """Nothing: see the class."""
-
-    def remove(self, rows: Int64) -> None:
-        """Nothing: see the class."""
 
     def keys(self, rows: Int64) -> Float32:
         """(n, width) the keys of ``rows``, all of which are stored."""
@@ -80,8 +72,8 @@ class PostgresKeys:
         keys = unpack([vector for (vector,) in found], column.width)
         return (unit(keys) if column.cosine else keys)[place]
 
-    def search(self, queries: Float32, k: int, allowed: Int64 | Selected | None = None) -> tuple[Float32, Int64]:
-        """The ``k`` best rows of each query; see ``backends.base``."""
+    def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
+        """The ``k`` best rows of each query; see ``AnnIndex``."""
         if allowed is not None and isinstance(allowed, np.ndarray) and not len(allowed):
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
         most = min(k, len(self), *([len(allowed)] if isinstance(allowed, np.ndarray) else []))
@@ -103,7 +95,7 @@ class PostgresKeys:
         queries: Float32,
         asked: Int64,
         k: int,
-        allowed: Int64 | Selected | None,
+        allowed: Rows | None,
         scores: Float32,
         rows: Int64,
         exact: bool,
@@ -137,7 +129,7 @@ class PostgresKeys:
         return counts
 
 
-def _condition(allowed: Int64 | Selected | None, table: str) -> tuple[str, list[Any]]:
+def _condition(allowed: Rows | None, table: str) -> tuple[str, list[Any]]:
     if allowed is None:
         return "", []
     if isinstance(allowed, Selected):

@@ -1,20 +1,19 @@
-"""The memories in PostgreSQL: the contract of ``storage.memories``."""
+"""The memories in PostgreSQL: see ``store.database.Memories``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from pam_retriever.channels import make_keys
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.filters import PostgresCompiler
 from pam_retriever.engines.postgres.selected import Selected
 from pam_retriever.engines.postgres.vectors import pack, unpack
 from pam_retriever.engines.words import WordCounter
 from pam_retriever.errors import InvalidInput
-from pam_retriever.storage.columns import from_json, number_rows
+from pam_retriever.model.keys import make_keys
+from pam_retriever.store.columns import from_json, number_rows
 from pam_retriever.types import Float32, Int64, Record
 
 MAX_ID_BYTES = 2_600  # what a B-tree page holds
@@ -95,16 +94,28 @@ class PostgresMemories:
         )
 
     def remove(self, rows: Int64) -> None:
-        """Removes memories by row, and their steps."""
+        """Removes memories by row, their steps, and trajectories of which no step is left."""
         state, listed = self._database.state, rows.tolist()
         state.texts = state.version
         tables = ["words", *([f"keys_{state.generation}"] if state.generation else [])]
         for table in tables:
             self._database.fetch(f"DELETE FROM {table} WHERE row = ANY(%s::bigint[])", [listed])
+        experienced = self._database.fetch(
+            "SELECT DISTINCT trajectory FROM steps WHERE row = ANY(%s::bigint[])", [listed]
+        )
         gone = self._database.fetch("DELETE FROM memories WHERE row = ANY(%s::bigint[]) RETURNING row", [listed])
         state.memories -= len(gone)
         self._database.run_many(
             "INSERT INTO removals (version, memory) VALUES (%s, %s)", [(state.version, row) for (row,) in gone]
+        )
+        emptied = self._database.fetch(
+            "DELETE FROM trajectories WHERE trajectory = ANY(%s::bigint[]) "
+            "AND trajectory NOT IN (SELECT trajectory FROM steps) RETURNING trajectory",
+            [[number for (number,) in experienced]],
+        )
+        self._database.run_many(
+            "INSERT INTO removals (version, trajectory) VALUES (%s, %s)",
+            [(state.version, number) for (number,) in emptied],
         )
 
     # ---- reading
@@ -117,12 +128,12 @@ class PostgresMemories:
         )
         return {columns[0]: self._record(*columns) for columns in found}
 
-    def find(self, where: Mapping[str, Any], limit: int | None) -> list[Record]:
+    def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
         """Records whose metadata satisfy a filter, in the order of adding."""
         condition, parameters = PostgresCompiler().compile(where)
         found = self._database.fetch(
-            f"SELECT id, vector, text, metadata FROM memories WHERE {condition} ORDER BY row LIMIT %s",
-            [*parameters, limit],
+            f"SELECT id, vector, text, metadata FROM memories WHERE {condition} ORDER BY row LIMIT %s OFFSET %s",
+            [*parameters, limit, offset],
         )
         return [self._record(*columns) for columns in found]
 
@@ -136,7 +147,7 @@ class PostgresMemories:
         )
         return {row: (id, text, metadata) for row, id, text, metadata in found}
 
-    def rows_where(self, where: Mapping[str, Any]) -> Selected:
+    def rows_where(self, where: Mapping[str, object]) -> Selected:
         """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
         return Selected(self._database, *PostgresCompiler().compile(where))
 

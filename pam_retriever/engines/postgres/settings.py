@@ -1,12 +1,10 @@
-"""Settings and weights in PostgreSQL: the contract of ``storage.settings``."""
+"""Settings and weights in PostgreSQL: see ``store.database.Settings``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.filters import to_json
-from pam_retriever.storage.columns import from_json
+from pam_retriever.store.columns import from_json
 
 
 class PostgresSettings:
@@ -19,22 +17,26 @@ class PostgresSettings:
     def __init__(self, database: Connections) -> None:
         self._database = database
 
-    def get(self, key: str) -> Any:
+    def get(self, key: str) -> object:
         """What ``set`` kept, or None."""
         found = self._database.fetch("SELECT value FROM settings WHERE key = %s", [key])
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
-    def all(self) -> dict[str, Any]:
+    def all(self) -> dict[str, object]:
         """Every setting."""
         found = self._database.fetch("SELECT key, value FROM settings ORDER BY key")
         return {key: from_json(value, f"The setting {key!r}") for key, value in found}
 
-    def set(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: object) -> None:
         """Keeps a value that JSON can hold."""
         self._database.fetch(
             "INSERT INTO settings VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             [key, to_json(value)],
         )
+
+    def remove(self, key: str) -> None:
+        """Removes a setting, if it is there."""
+        self._database.fetch("DELETE FROM settings WHERE key = %s", [key])
 
     def weights(self, name: str) -> bytes | None:
         """What ``set_weights`` kept, or None."""

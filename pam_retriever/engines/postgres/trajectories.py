@@ -1,4 +1,4 @@
-"""The trajectories in PostgreSQL: the contract of ``storage.trajectories``."""
+"""The trajectories in PostgreSQL: see ``store.database.Trajectories``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from pam_retriever.engines.groups import grouped
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.memories import PostgresMemories, check_contents
-from pam_retriever.storage.trajectories import Step
-from pam_retriever.types import Evidence, Float32, Int64, Times
+from pam_retriever.store.database import End, Grouped, Step, Steps
+from pam_retriever.store.listing import Listed, to_records
+from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
-Steps = tuple[Int64, Int64, Int64, Float32]
 STEPS = "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps"
 
 
@@ -48,19 +48,36 @@ class PostgresTrajectories:
         state = self._database.state
         number = state.last_trajectory = state.last_trajectory + 1
         self._database.fetch("INSERT INTO trajectories (trajectory, id) VALUES (%s, %s)", [number, id])
+        self._copy(number, 0, steps)
+        return number, replaced[0][0] if replaced else None
+
+    def _copy(self, number: int, first: int, steps: Sequence[Step | None]) -> None:
         self._database.copy(
             "steps",
             ("int8", "int4", "int8", "float8", "float8"),
-            [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps) if step],
+            [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps, first) if step],
         )
-        return number, replaced[0][0] if replaced else None
 
-    def remove_short(self) -> None:
-        """Removes trajectories of which less than two steps are left."""
+    def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
+        """Stores more steps of a trajectory, from position ``first`` on. Other processes read it anew."""
+        self._copy(number, first, steps)
+        self._log_removed([(number,)])
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Removes trajectories; their memories stay."""
         self._log_removed(
             self._database.fetch(
-                "DELETE FROM trajectories WHERE trajectory NOT IN "
-                "(SELECT trajectory FROM steps GROUP BY trajectory HAVING count(*) > 1) RETURNING trajectory"
+                "DELETE FROM trajectories WHERE trajectory = ANY(%s::bigint[]) RETURNING trajectory", [list(numbers)]
+            )
+        )
+
+    def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
+        """Removes those of which no step is left, of the trajectories of these numbers or of all."""
+        self._log_removed(
+            self._database.fetch(
+                "DELETE FROM trajectories AS t WHERE (%s::bigint[] IS NULL OR trajectory = ANY(%s::bigint[])) "
+                "AND NOT EXISTS (SELECT 1 FROM steps AS s WHERE s.trajectory = t.trajectory) RETURNING trajectory",
+                [None if numbers is None else list(numbers)] * 2,
             )
         )
 
@@ -69,6 +86,61 @@ class PostgresTrajectories:
         self._database.run_many(
             "INSERT INTO removals (version, trajectory) VALUES (%s, %s)", [(version, number) for (number,) in removed]
         )
+
+    # ---- reading, one by one
+
+    def end(self, id: str) -> End | None:
+        """Where the trajectory of that id ends; None if there is none."""
+        found = self._database.fetch(
+            "SELECT t.trajectory, coalesce(max(position), -1) + 1, max(timestamp) FROM trajectories AS t "
+            "LEFT JOIN steps USING (trajectory) WHERE id = %s GROUP BY t.trajectory",
+            [id],
+        )
+        return End(*found[0]) if found else None
+
+    def end_of(self, number: int) -> int:
+        """The position that would come next in the trajectory of that number; 0 if there is none."""
+        last: int = self._database.fetch(
+            "SELECT coalesce(max(position), -1) + 1 FROM steps WHERE trajectory = %s", [number]
+        )[0][0]
+        return last
+
+    def steps_of(self, id: str) -> list[tuple[int, Step]]:
+        """Position and step of a trajectory, in order."""
+        found = self._database.fetch(
+            "SELECT position, row, timestamp, salience FROM steps JOIN trajectories USING (trajectory) "
+            "WHERE id = %s ORDER BY position",
+            [id],
+        )
+        return [(position, Step(*step)) for position, *step in found]
+
+    def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
+        """The numbers of the trajectories, rising: of all, of those that hold one of ``rows``, or of those named."""
+        among: list[Any]
+        if rows is not None:
+            condition, among = (
+                "WHERE trajectory IN (SELECT trajectory FROM steps WHERE row = ANY(%s::bigint[]))",
+                [rows.tolist()],
+            )
+        elif ids is not None:
+            condition, among = "WHERE id = ANY(%s::text[])", [[id for id in ids if "\x00" not in id]]
+        else:
+            condition, among = "", []
+        found = self._database.fetch(f"SELECT trajectory FROM trajectories {condition} ORDER BY trajectory", among)
+        return [number for (number,) in found]
+
+    def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
+        """The trajectories of those numbers, in their order."""
+        among = [list(numbers)]
+        named = self._database.fetch(
+            "SELECT trajectory, id FROM trajectories WHERE trajectory = ANY(%s::bigint[])", among
+        )
+        steps: list[Listed] = self._database.fetch(
+            "SELECT s.trajectory, s.position, m.id, s.timestamp FROM steps AS s JOIN memories AS m USING (row) "
+            "WHERE s.trajectory = ANY(%s::bigint[]) ORDER BY s.trajectory, s.position",
+            among,
+        )
+        return to_records(numbers, dict(named), steps)
 
     # ---- reading
 
@@ -95,9 +167,13 @@ class PostgresTrajectories:
             "SELECT trajectory, position, row, timestamp, salience FROM steps ORDER BY trajectory, position"
         )
 
-    def experienced_since(self, number: int) -> Steps:
-        """The steps of the trajectories numbered above ``number``; as ``experienced``."""
-        return _steps(self._database.fetch(f"{STEPS} WHERE trajectory > %s ORDER BY trajectory, position", [number]))
+    def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
+        """The steps of the trajectories numbered above ``number``, and of ``grown`` ones; as ``experienced``."""
+        found = self._database.fetch(
+            f"{STEPS} WHERE trajectory > %s OR trajectory = ANY(%s::bigint[]) ORDER BY trajectory, position",
+            [number, list(grown)],
+        )
+        return _steps(found)
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
         """The rows of the memories, and the numbers of the trajectories, that were removed after a version."""
@@ -131,7 +207,7 @@ class PostgresTrajectories:
             [rows.tolist()],
         )
 
-    def groups(self, group_by: str, order_by: str | None) -> list[tuple[int, str, Any, str, Any]]:
+    def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 

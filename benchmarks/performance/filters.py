@@ -1,0 +1,268 @@
+"""Search under metadata filters, against FAISS with the ids that a filter leaves already in hand.
+
+    python -m benchmarks.performance.filters [--memories 50000] [--backend faiss:flat] [--queries 30] [--repetitions 3]
+
+Both answer the same queries in turns, in one process. The values of a filter are drawn anew for each query. FAISS scans
+its flat index under a selector that was made before the clock started, so that it pays for no filter at all: once under
+``IDSelectorBatch``, once under a bitmap. Everything is asked twice: with nothing written meanwhile, and with a memory
+added, one replaced and one deleted before each query, which this library reads within the time that is measured.
+Every answer is compared with the exact one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import report
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.types import Bools, Float32
+
+SHARES, USERS, CITIES, K = 10_000, 10_000, 50, 10
+WORDS = ["amber", "birch", "cobalt", "delta", "ember", "fjord", "grove", "harbour"]
+Asked = tuple[dict[str, object], Bools]
+"""A filter, and which memories it leaves."""
+
+
+@dataclass
+class World:
+    """What is stored, and what is to be: vectors, and the columns of which metadata are made, by place.
+
+    Places are not used again. ``alive`` are those that are stored now.
+    """
+
+    vectors: Float32
+    share: npt.NDArray[np.int64]
+    user: npt.NDArray[np.int64]
+    city: npt.NDArray[np.int64]
+    word: npt.NDArray[np.int64]
+    alive: Bools
+
+    @classmethod
+    def of(cls, count: int, more: int, dim: int, random: np.random.Generator) -> World:
+        vectors = random.standard_normal((count + more, dim), np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        columns = (random.integers(0, most, count + more) for most in (SHARES, USERS, CITIES, len(WORDS)))
+        return cls(vectors, *columns, np.arange(count + more) < count)
+
+    def metadata(self, place: int) -> dict[str, object]:
+        word = WORDS[self.word[place]]
+        return {
+            "share": int(self.share[place]),
+            "user": f"user-{self.user[place]}",
+            "profile": {"city": f"city-{self.city[place]}"},
+            "tags": [word, "all"],
+            "note": f"note {self.share[place]} on {word}",
+        }
+
+
+def between(share: float) -> Callable[[World, np.random.Generator], Asked]:
+    """A range of numbers that leaves a share."""
+
+    def ask(world: World, random: np.random.Generator) -> Asked:
+        width = int(share * SHARES)
+        first = int(random.integers(0, SHARES - width + 1))
+        where = {"share": {"$gte": first, "$lt": first + width}}
+        return where, (world.share >= first) & (world.share < first + width)
+
+    return ask
+
+
+def one_user(world: World, random: np.random.Generator) -> Asked:
+    user = int(random.integers(USERS))
+    return {"user": f"user-{user}"}, world.user == user
+
+
+def many_users(world: World, random: np.random.Generator) -> Asked:
+    users = random.choice(USERS, 1000, replace=False)
+    return {"user": {"$in": [f"user-{user}" for user in users]}}, np.isin(world.user, users)
+
+
+def one_city(world: World, random: np.random.Generator) -> Asked:
+    city = int(random.integers(CITIES))
+    return {"profile.city": f"city-{city}"}, world.city == city
+
+
+def one_tag(world: World, random: np.random.Generator) -> Asked:
+    word = int(random.integers(len(WORDS)))
+    return {"tags": {"$contains": WORDS[word]}}, world.word == word
+
+
+def part_of_text(world: World, random: np.random.Generator) -> Asked:
+    word = int(random.integers(len(WORDS)))
+    return {"note": {"$contains": f"on {WORDS[word]}"}}, world.word == word
+
+
+def combined(world: World, random: np.random.Generator) -> Asked:
+    city, first, word = (
+        int(random.integers(CITIES)),
+        int(random.integers(SHARES // 2)),
+        int(random.integers(len(WORDS))),
+    )
+    either = {"$or": [{"profile.city": f"city-{city}"}, {"share": {"$gte": first}}]}
+    where = {"$and": [either, {"$not": {"tags": {"$contains": WORDS[word]}}}]}
+    return where, ((world.city == city) | (world.share >= first)) & (world.word != word)
+
+
+FILTERS = {
+    "a range, 0.1 %": between(0.001),
+    "a range, 2 %": between(0.02),
+    "a range, 50 %": between(0.5),
+    "a range, 100 %": between(1.0),
+    "one of 10,000 users, 0.01 %": one_user,
+    "$in of 1,000 users, 10 %": many_users,
+    "a nested key, 2 %": one_city,
+    "an entry of a list, 12 %": one_tag,
+    "a part of a text, 12 %": part_of_text,
+    "$and, $or and $not, 66 %": combined,
+}
+
+
+class Sides:
+    """Both sides, with the same memories.
+
+    Args:
+        world: what is stored.
+        backend: of this library.
+        random: draws what is written.
+    """
+
+    def __init__(self, world: World, backend: str, random: np.random.Generator) -> None:
+        self.world, self._random = world, random
+        self._stored = int(world.alive.sum())  # places
+        self._ids = [str(place) for place in range(self._stored)]
+        self._places = {id: place for place, id in enumerate(self._ids)}
+        dim = world.vectors.shape[1]
+        self.index = PredictiveAssociativeIndex(dim, backend)
+        for start in range(0, self._stored, 50_000):
+            self._store(np.arange(start, min(start + 50_000, self._stored)))
+        self.flat = faiss.IndexFlatIP(dim)
+        self.flat.add(world.vectors[: self._stored])
+
+    def _store(self, places: npt.NDArray[np.int64]) -> None:
+        metadatas = [self.world.metadata(place) for place in places.tolist()]
+        self.index.add(self.world.vectors[places], [self._ids[place] for place in places], metadatas=metadatas)
+
+    def write(self) -> None:
+        """Adds a memory, replaces one and deletes one; what replaces another has a place of its own in FAISS."""
+        first, world = self._stored, self.world
+        replaced, deleted = self._random.choice(np.flatnonzero(world.alive), 2, replace=False).tolist()
+        self.flat.add(world.vectors[first : first + 2])
+        self._ids += [f"new-{first}", self._ids[replaced]]
+        self._places |= {self._ids[place]: place for place in (first, first + 1)}
+        self._store(np.arange(first, first + 2))
+        self.index.delete([self._ids[deleted]])
+        world.alive[[replaced, deleted]] = False
+        world.alive[first : first + 2] = True
+        self._stored += 2
+
+    def ask(self, name: str, query: Float32) -> Iterator[tuple[str, float, list[int]]]:
+        """(side, seconds, places found) of each side for one query under a filter, in an order that varies."""
+        where, mask = FILTERS[name](self.world, self._random)
+        allowed = mask & self.world.alive
+        batch = faiss.SearchParameters(sel=faiss.IDSelectorBatch(np.flatnonzero(allowed)))
+        bitmap = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little")))
+        calls: dict[str, Callable[[], list[int]]] = {
+            "here": lambda: [self._places[hit.id] for hit in self.index.search(query, K, where=where)],
+            "faiss, batch": lambda: _found(self.flat.search(query[None], K, params=batch)[1]),
+            "faiss, bitmap": lambda: _found(self.flat.search(query[None], K, params=bitmap)[1]),
+        }
+        for side in self._random.permutation(list(calls)).tolist():
+            began = time.perf_counter()
+            found = calls[side]()
+            yield side, time.perf_counter() - began, found
+
+
+def _found(places: npt.NDArray[np.int64]) -> list[int]:
+    return [place for place in places[0].tolist() if place >= 0]
+
+
+def measure(sides: Sides, queries: int, writes: bool, random: np.random.Generator) -> dict[str, dict[str, float]]:
+    """Milliseconds and ratios of each filter; ``different`` counts answers whose ids are not the exact ones."""
+    taken: dict[str, dict[str, list[float]]] = {name: {} for name in FILTERS}
+    different, found_of_exact = dict.fromkeys(FILTERS, 0), {name: [] for name in FILTERS}
+    for turn in range(queries + 1):
+        for name in random.permutation(list(FILTERS)).tolist():
+            query = random.standard_normal(sides.world.vectors.shape[1], np.float32)
+            if writes:
+                sides.write()
+            answers = {}
+            for side, seconds, found in sides.ask(name, query):
+                answers[side] = found
+                if turn:  # the first fills the caches
+                    taken[name].setdefault(side, []).append(seconds)
+            exact = set(answers["faiss, batch"])
+            different[name] += set(answers["here"]) != exact
+            found_of_exact[name].append(len(exact & set(answers["here"])) / len(exact) if exact else 1.0)
+    result = {}
+    for name, by_side in taken.items():
+        medians = {side: float(np.median(seconds)) * 1e3 for side, seconds in by_side.items()}
+        result[name] = {
+            **{f"{side}, ms": value for side, value in medians.items()},
+            "here, p99 ms": float(np.quantile(by_side["here"], 0.99)) * 1e3,
+            "ratio to batch": medians["here"] / medians["faiss, batch"],
+            "ratio to bitmap": medians["here"] / medians["faiss, bitmap"],
+            "recall@10": float(np.mean(found_of_exact[name])),
+            "different": different[name],
+        }
+    return result
+
+
+def run(given: argparse.Namespace, seed: int) -> dict[str, object]:
+    """One repetition, with a world of its own."""
+    random = np.random.default_rng(seed)
+    to_come = 2 * (given.queries + 1) * len(FILTERS)
+    sides = Sides(World.of(given.memories, to_come, given.dim, random), given.backend, random)
+    began = time.perf_counter()
+    sides.index.find({"share": -1})
+    built = time.perf_counter() - began
+    metadata = sides.index._bank.documents.memories.metadata()
+    return {
+        "seed": seed,
+        "first filter, s": built,
+        "metadata index, bytes a memory": metadata.nbytes / given.memories,
+        "nothing written": measure(sides, given.queries, False, random),
+        "a write before each query": measure(sides, given.queries, True, random),
+        "metadata index afterwards, bytes a memory": sides.index._bank.documents.memories.metadata().nbytes
+        / len(sides.index),
+    }
+
+
+def main() -> None:
+    """Measures, prints the ratios of the repetitions and writes the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memories", type=int, default=50_000)
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--backend", default="faiss:flat")
+    parser.add_argument("--queries", type=int, default=30)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--name", help="of the result; by default that of memories and backend")
+    given = parser.parse_args()
+    runs = []
+    for seed in range(given.repetitions):
+        runs.append(run(given, seed))
+        one = runs[-1]
+        print(
+            f"repetition {seed}: first filter {one['first filter, s']:.2f} s, "
+            f"{one['metadata index, bytes a memory']:.0f} bytes a memory"
+        )
+        for case in ("nothing written", "a write before each query"):
+            print(case, report.table(list(FILTERS), _by_column(one[case]), 3), sep="\n", flush=True)
+    name = given.name or f"filters-{given.memories}-{given.backend.replace(':', '-')}"
+    result = {"memories": given.memories, "dim": given.dim, "backend": given.backend, "queries": given.queries}
+    print(f"written to {report.write(f'performance/{name}', {**result, 'runs': runs})}")
+
+
+def _by_column(result: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    columns = next(iter(result.values()))
+    return {column: {name: values[column] for name, values in result.items()} for column in columns}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,412 @@
+"""``python -m benchmarks.real.documents FOLDER``: documents that name each other, nothing experienced, nothing fitted.
+
+FOLDER (or ``PAM_DATA_DIR``/documents) holds ``hotpot.jsonl``, ``2wiki.jsonl`` and ``musique.jsonl``: a line a
+question, ``{id, question, type, supporting, passages: [{id, title, text}]}``, drawn from HotpotQA's distractor setting
+(Yang et al. 2018), 2WikiMultihopQA (Ho et al. 2020) and MuSiQue (Trivedi et al. 2022). All passages of a file are one
+index. Mean over questions of hits / supporting at 2, 5 and 10, with bootstrap intervals.
+
+The first half of each file's questions is for tuning (``--tune`` draws weights and reports the best of them with each
+file left out); the second half is reported. Weights of the baselines are chosen on the first halves too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import numpy.typing as npt
+import Stemmer
+
+from benchmarks import report
+from benchmarks.real.data import find, load_embedder
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.mentions import source as mention_source
+from pam_retriever.mentions.graph import MentionGraph, MentionRules
+from pam_retriever.mentions.links import is_phrase
+from pam_retriever.mentions.names import NameRules
+from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
+from pam_retriever.mentions.store import SQLiteMentions
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.words import STOP_WORDS
+from pam_retriever.types import Bools, Float32, Int64
+
+SETS = ("hotpot", "2wiki", "musique")
+CUTS = (2, 5, 10)
+CANDIDATES = 50  # of dense + BM25, whose mentions are followed
+DRAWS = 2000  # of the bootstrap
+TUNED = 400  # weights that --tune draws
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass
+class Pool:
+    """The passages and questions of one file.
+
+    Attributes:
+        titles: of the passages.
+        texts: of the passages.
+        questions: as they are asked.
+        supporting: places of the passages that each question needs.
+        looks: (N, d) unit embeddings of the texts.
+        asked: (Q, d) unit embeddings of the questions.
+    """
+
+    titles: list[str]
+    texts: list[str]
+    questions: list[str]
+    supporting: list[list[int]]
+    looks: Float32
+    asked: Float32
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def cosine(self) -> Scores:
+        return (self.asked @ self.looks.T).astype(float)
+
+    @cached_property
+    def words(self) -> Words:
+        return Words(self.texts, self.questions)
+
+    @cached_property
+    def base(self) -> Scores:
+        return self.cosine + LEXICAL * self.words.scaled
+
+    def halves(self) -> tuple[range, range]:
+        middle = len(self.questions) // 2
+        return range(middle), range(middle, len(self.questions))
+
+
+class Words:
+    """BM25 with this library's stop words and constants, and which text has which term."""
+
+    def __init__(self, texts: list[str], questions: list[str]) -> None:
+        options: dict[str, Any] = {"stopwords": STOP_WORDS.split(), "stemmer": Stemmer.Stemmer("porter")}
+        tokens = bm25s.tokenize(texts, return_ids=False, show_progress=False, **options)
+        self.sets = [set(terms) for terms in tokens]
+        scorer = bm25s.BM25(k1=1.2, b=0.75)
+        scorer.index(tokens, show_progress=False)
+        asked = bm25s.tokenize(questions, return_ids=False, show_progress=False, **options)
+        self.terms = [[term for term in dict.fromkeys(one) if term in scorer.vocab_dict] for one in asked]
+        self.scores = np.array([scorer.get_scores(one) if one else np.zeros(len(texts)) for one in self.terms], float)
+        self.scaled: Scores = self.scores / np.maximum(self.scores.max(axis=1, keepdims=True), 1e-9)
+        count: dict[str, int] = {}
+        for terms in self.sets:
+            for term in terms:
+                count[term] = count.get(term, 0) + 1
+        self.idf = {term: float(np.log1p((len(texts) - n + 0.5) / (n + 0.5))) for term, n in count.items()}
+
+
+class Asked:
+    """One question, as ``MentionSource`` sees it; row n is passage n - 1."""
+
+    def __init__(self, pool: Pool, at: int) -> None:
+        self._pool, self._at = pool, at
+        self.text: str | None = pool.questions[at]
+        self._terms = pool.words.terms[at]
+        self.term_weights: Float32 = np.array([pool.words.idf[term] for term in self._terms], np.float32)
+
+    def scores(self, rows: Int64) -> Float32:
+        return self._pool.base[self._at, rows - 1].astype(np.float32)
+
+    def holds(self, rows: Int64) -> Bools:
+        sets = self._pool.words.sets
+        return np.array([[term in sets[row - 1] for row in rows.tolist()] for term in self._terms], bool).reshape(
+            len(self._terms), len(rows)
+        )
+
+    def allowed(self, rows: Int64) -> Bools:
+        return np.ones(len(rows), bool)
+
+
+def read(path: Path, encode: Callable[[list[str]], Float32]) -> Pool:
+    """The passages of all questions of a file in one pool."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    passages: dict[str, dict[str, str]] = {}
+    for line in lines:
+        for passage in line["passages"]:
+            passages.setdefault(passage["id"], passage)
+    place = {id: at for at, id in enumerate(passages)}
+    texts = [passage["text"] for passage in passages.values()]
+    questions = [line["question"] for line in lines]
+    return Pool(
+        [passage["title"] for passage in passages.values()],
+        texts,
+        questions,
+        [[place[id] for id in line["supporting"]] for line in lines],
+        encode(texts),
+        encode(questions),
+    )
+
+
+def index(pool: Pool, titles: str) -> SQLiteMentions:
+    """The mentions of a pool, in SQLite; ``titles`` are "metadata", "heading" (of the text) or "none"."""
+    database = SQLiteDatabase()
+    memories, store = database.memories, SQLiteMentions(database.connection, lambda: len(pool.texts))
+    graph = MentionGraph(store, MentionRules(NameRules(headings=titles == "heading")))
+    texts = [
+        f"# {title}\n\n{text}" if titles == "heading" else text
+        for title, text in zip(pool.titles, pool.texts, strict=True)
+    ]
+    metadata = [json.dumps({"title": title} if titles == "metadata" else {}) for title in pool.titles]
+    vectors = np.ones((len(texts), 1), np.float32)
+    started = time.perf_counter()
+    with database.transaction():
+        rows = memories.upsert([f"{at:032x}" for at in range(len(texts))], texts, metadata, vectors, None)
+        added = time.perf_counter()
+        graph.follow(rows)
+    pool.seconds.update({"add": added - started, "mentions": time.perf_counter() - added})
+    return store
+
+
+def library(pool: Pool, titles: str, taught: bool = False) -> Scores:
+    """What ``recall(vector, text=)`` of an index with default settings gives; -inf for what is not among its ten.
+
+    Args:
+        pool: passages and questions.
+        titles: the key of the metadata that has them; "" for none.
+        taught: whether the index has the first half of the questions as feedback.
+    """
+    index = PredictiveAssociativeIndex(pool.looks.shape[1])
+    metadatas: list[dict[str, Any]] = [{titles: title} for title in pool.titles] if titles else [{}] * len(pool.titles)
+    index.add(pool.looks, [str(at) for at in range(len(pool.texts))], pool.texts, metadatas)
+    if taught:
+        known = pool.halves()[0]
+        used = [[str(at) for at in pool.supporting[question]] for question in known]
+        index.feedback(pool.asked[known.start : known.stop], used, text=[pool.questions[at] for at in known])
+    scores = np.full((len(pool.questions), len(pool.texts)), -np.inf)
+    seconds = []
+    for at, question in enumerate(pool.questions):
+        started = time.perf_counter()
+        hits = index.recall(pool.asked[at], max(CUTS), text=question)
+        seconds.append(time.perf_counter() - started)
+        scores[at, [int(id) for id in hits.ids]] = -np.arange(len(hits), dtype=float)
+    pool.seconds[f"recall, {titles or 'no titles'}{', feedback' * taught}"] = float(np.median(seconds))
+    return scores
+
+
+def follow(pool: Pool, store: SQLiteMentions, questions: Sequence[int]) -> dict[int, Mentioned]:
+    """What mentions say about some questions."""
+    source = MentionSource(store)
+    found = {}
+    started = time.perf_counter()
+    for at in questions:
+        best = np.argsort(-pool.base[at], kind="stable")[:CANDIDATES]
+        asked = Asked(pool, at)
+        found[at] = source.score(asked, best + 1, asked.scores(best + 1))
+    pool.seconds["a question"] = (time.perf_counter() - started) / max(len(questions), 1)
+    return found
+
+
+def added(pool: Pool, mentioned: dict[int, Mentioned], weights: dict[Any, float]) -> Scores:
+    """Dense + BM25 with the features of mentions on top."""
+    scores = pool.base.copy()
+    chosen = np.array([weights[way] for way in WAYS], np.float32)
+    for at, found in mentioned.items():
+        scores[at, found.rows - 1] += found.features @ chosen
+    return scores
+
+
+def recalls(pool: Pool, scores: Scores, questions: Sequence[int]) -> Scores:
+    """(Q, cuts) the share of the supporting passages among the first."""
+    ranked = np.argsort(-scores, axis=1, kind="stable")[:, : max(CUTS)]
+    return np.array(
+        [[np.isin(pool.supporting[at], ranked[at, :cut]).mean() for cut in CUTS] for at in questions], float
+    )
+
+
+def interval(values: Scores) -> list[list[float]]:
+    """The 95 % bootstrap interval of each column's mean."""
+    draws = np.random.default_rng(0).integers(0, len(values), (DRAWS, len(values)))
+    low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5], axis=0)
+    return np.stack([low, high], axis=1).round(4).tolist()
+
+
+def rank_fusion(pool: Pool) -> Scores:
+    """Reciprocal rank fusion of dense and BM25 (Cormack et al. 2009), k = 60."""
+    ranks = [
+        np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) for scores in (pool.cosine, pool.words.scores)
+    ]
+    return sum((1 / (61 + rank) for rank in ranks), np.zeros_like(pool.cosine))
+
+
+def mention_matrix(pool: Pool, store: SQLiteMentions, phrases: bool) -> Scores:
+    """(N, N) which text names whom, or shares a phrase with whom, by how rare the name is."""
+    rows = np.arange(1, len(pool.texts) + 1)
+    found = store.mentions_of(rows)
+    kept = np.array([is_phrase(number) == phrases for number in found.numbers.tolist()], bool)
+    numbers, which = np.unique(found.numbers[kept], return_inverse=True)
+    to = store.mentioning(numbers, 100) if phrases else store.bearers(numbers, 100)
+    idf = np.maximum(np.log((len(rows) - (n := store.counts(numbers)) + 0.5) / (n + 0.5)), 0) / np.log(len(rows))
+    matrix = np.zeros((len(rows), len(rows)))
+    for row, number in zip(found.rows[kept].tolist(), which.tolist(), strict=True):
+        targets = to.rows[to.starts[number] : to.starts[number + 1]] - 1
+        matrix[row - 1, targets] = np.maximum(matrix[row - 1, targets], idf[number] / max(len(targets), 1))
+    np.fill_diagonal(matrix, 0)
+    return matrix
+
+
+def cross_links(pool: Pool, links: Scores, share: float) -> Scores:
+    """Dense + BM25, and what shares a rare name with one of the ten best."""
+    best = np.argsort(-pool.base, axis=1, kind="stable")[:, :10]
+    strengths = np.take_along_axis(pool.base, best, axis=1)
+    return pool.base + share * np.max(strengths[:, :, None] * links[best], axis=1)
+
+
+def pagerank(pool: Pool, links: Scores, damping: float) -> Scores:
+    """Personalised PageRank over mentions, both ways, restarting at the ten best (HippoRAG's mechanism)."""
+    both = links + links.T
+    step = both / np.maximum(both.sum(axis=1, keepdims=True), 1e-9)
+    tenth = -np.sort(-pool.base, axis=1)[:, 9:10]
+    start = np.where(pool.base >= tenth, np.maximum(pool.base, 0), 0)
+    start /= start.sum(axis=1, keepdims=True)
+    mass = start
+    for _ in range(30):
+        mass = (1 - damping) * start + damping * mass @ step
+    return mass + 1e-6 * pool.base
+
+
+def chosen(pools: dict[str, Pool], name: str, make: Callable[[str, float], Scores], settings: Sequence[float]) -> Any:
+    """The setting that is best on the first halves of all files, and its scores."""
+    tried = {}
+    for setting in settings:
+        scores = {key: make(key, setting) for key in pools}
+        tried[setting] = scores, np.mean([recalls(p, scores[k], p.halves()[0]).mean() for k, p in pools.items()])
+    best = max(tried, key=lambda setting: tried[setting][1])
+    return f"{name} {best}", tried[best][0]
+
+
+def rows_of(pools: dict[str, Pool]) -> dict[str, dict[str, Scores]]:
+    """Scores of every method on every file."""
+    stores = {
+        name: {titles: index(pool, titles) for titles in ("none", "heading", "metadata")}
+        for name, pool in pools.items()
+    }
+    shared = {name: mention_matrix(pool, stores[name]["metadata"], True) for name, pool in pools.items()}
+    named = {name: mention_matrix(pool, stores[name]["metadata"], False) for name, pool in pools.items()}
+    found = {
+        titles: {name: follow(pool, stores[name][titles], range(len(pool.questions))) for name, pool in pools.items()}
+        for titles in ("none", "heading", "metadata")
+    }
+
+    def with_mentions(titles: str, *ways: str) -> dict[str, Scores]:
+        weights = {way: PRIOR[way] if way in ways or not ways else 0.0 for way in WAYS}
+        return {name: added(pool, found[titles][name], weights) for name, pool in pools.items()}
+
+    return {
+        "dense": {name: pool.cosine for name, pool in pools.items()},
+        "BM25": {name: pool.words.scores for name, pool in pools.items()},
+        "dense + BM25, rank fusion": {name: rank_fusion(pool) for name, pool in pools.items()},
+        "dense + BM25": {name: pool.base for name, pool in pools.items()},
+        **dict(
+            [
+                chosen(
+                    pools,
+                    "cross-links by shared names",
+                    lambda k, s: cross_links(pools[k], shared[k], s),
+                    (0.1, 0.2, 0.4, 0.8),
+                ),
+                chosen(
+                    pools,
+                    "PageRank over mentions",
+                    lambda k, d: pagerank(pools[k], named[k], d),
+                    (0.15, 0.3, 0.5, 0.85),
+                ),
+            ]
+        ),
+        "+ whom the question names": with_mentions("metadata", "asked"),
+        "+ names, both ways": with_mentions("metadata", "asked", "names", "named by", "second step"),
+        "+ mentions": with_mentions("metadata"),
+        "library, recall(vector, text=)": {name: library(pool, "title") for name, pool in pools.items()},
+        "library, titles that are no names": {name: library(pool, "other") for name, pool in pools.items()},
+        "library, first half as feedback": {name: library(pool, "title", True) for name, pool in pools.items()},
+        "library, titles taken away": {name: library(pool, "") for name, pool in pools.items()},
+        "+ mentions, titles are headings": with_mentions("heading"),
+        "+ mentions, titles taken away": with_mentions("none"),
+    }
+
+
+def tune(pools: dict[str, Pool]) -> dict[str, Any]:
+    """Weights drawn at random, judged on the first halves: the best for all files, and with each left out."""
+    random = np.random.default_rng(0)
+    found = {name: follow(pool, index(pool, "metadata"), pool.halves()[0]) for name, pool in pools.items()}
+    tried = []
+    for _ in range(TUNED):
+        weights = {way: round(float(PRIOR[way] * random.uniform(0, 2)), 3) for way in WAYS}
+        result = [recalls(p, added(p, found[k], weights), p.halves()[0]).mean(axis=0) for k, p in pools.items()]
+        tried.append((weights, np.array(result)))
+    shipped = np.array([recalls(p, added(p, found[k], PRIOR), p.halves()[0]).mean(axis=0) for k, p in pools.items()])
+    best = max(tried, key=lambda one: float(one[1].mean()))
+    left_out = {}
+    for at, name in enumerate(pools):
+        others = [one for one in range(len(pools)) if one != at]
+        weights, result = max(tried, key=lambda one: float(one[1][others].mean()))
+        left_out[name] = {"weights": weights, "result": result[at].round(4).tolist(), "shipped": shipped[at].tolist()}
+    return {"best": best[0], "best result": best[1].tolist(), "shipped": shipped.tolist(), "left out": left_out}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="else PAM_DATA_DIR/documents")
+    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 if not given")
+    parser.add_argument("--embeddings", type=Path, default=Path(tempfile.gettempdir()) / "pam-documents")
+    parser.add_argument("--tune", action="store_true", help="judge weights on the first halves, and nothing else")
+    parser.add_argument("--name", default="real/documents")
+    arguments = parser.parse_args()
+    folder = find(arguments.folder, ["documents"], __doc__ or "")
+    encode = cached_encoder(arguments.embedder, arguments.embeddings)
+    pools = {name: read(folder / f"{name}.jsonl", encode) for name in SETS}
+    constants = {key: getattr(mention_source, key) for key in ("LEXICAL", "SEEDS", "POWER", "LEFT", "TEMPERATURE")}
+    result: dict[str, Any] = {"seed": 0, "prior": PRIOR, "constants": constants, "candidates": CANDIDATES}
+    if arguments.tune:
+        result["tuning"] = tune(pools)
+        print(json.dumps(result["tuning"], indent=1))
+        print(f"written to {report.write(f'{arguments.name}-tuning', result)}")
+        return
+    rows = rows_of(pools)
+    reported: dict[str, Any] = {}
+    for method, scores in rows.items():
+        values = {name: recalls(pool, scores[name], pool.halves()[1]) for name, pool in pools.items()}
+        reported[method] = {
+            name: {"R@2/5/10": one.mean(axis=0).round(4).tolist(), "intervals": interval(one)}
+            for name, one in values.items()
+        }
+    columns = {
+        f"{name} R@{cut}": {method: reported[method][name]["R@2/5/10"][at] for method in rows}
+        for name in SETS
+        for at, cut in enumerate(CUTS)
+    }
+    print(report.table(list(rows), columns, digits=3))
+    result |= {"half": "second", "reported": reported, "seconds": {name: pool.seconds for name, pool in pools.items()}}
+    print(f"\nwritten to {report.write(arguments.name, result)}")
+
+
+def cached_encoder(name: str | None, folder: Path) -> Callable[[list[str]], Float32]:
+    """An embedder whose vectors are kept in a folder, one file for each list of texts."""
+    model: list[Any] = []
+
+    def encode(texts: list[str]) -> Float32:
+        key = blake2b("\x00".join([name or "", *texts]).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        path = folder / f"{key}.npy"
+        if not path.exists():
+            if not model:
+                model.append(load_embedder(name))
+            folder.mkdir(parents=True, exist_ok=True)
+            np.save(path, model[0].encode(texts, normalize_embeddings=True, batch_size=64).astype(np.float32))
+        vectors: Float32 = np.load(path)
+        return vectors
+
+    return encode
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""``python -m benchmarks.real.times``: times in questions and in texts, and what they bring to recall.
+
+LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): take
+``data/locomo10.json`` from https://github.com/snap-research/locomo and pass its path, or set
+``PAM_DATA_DIR`` to the folder that holds it.
+
+``tests/data`` holds the lists: expressions with their answers, questions without a time, and the times in 200 turns of
+the dialogues, marked by hand (ids and places only). A quarter of the first two was set aside until the end. Settings of
+the source of recall were chosen on the first two dialogues; the others are what to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import report
+from benchmarks.real.data import find, load_embedder
+from benchmarks.real.dialogue import METRICS, Conversation, Scores, interval, judge, rank, read
+from benchmarks.real.locomo import FILES, TUNED_ON
+from benchmarks.real.time_parsers import compare
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.timewords import OPEN_END, OPEN_START, Period, TextPeriods, read_question, read_text, time_scores
+
+Ranking = npt.NDArray[np.int64]
+LISTS = Path(__file__).parents[2] / "tests" / "data"
+DEPTH = 100  # hits of the library's own recall
+WEIGHT = 0.4  # of the source beside the library's scores, which end near 1; chosen on the first two dialogues
+FRIDAY = datetime(2024, 3, 15, 10)
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    """The lines of a list."""
+    return [json.loads(line) for line in (LISTS / name).read_text("utf-8").splitlines()]
+
+
+def said(date: str) -> datetime:
+    """When a session of LoCoMo took place."""
+    return datetime.strptime(date, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
+
+
+def _instant(text: str | None, without: datetime) -> datetime:
+    return without if text is None else datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def right(row: dict[str, Any]) -> bool:
+    """Whether the periods of an expression are the answer, exactly."""
+    now = datetime.fromisoformat(row["now"])
+    if "zone" in row:
+        now = now.replace(tzinfo=ZoneInfo(row["zone"]))
+    answer = [(_instant(start, OPEN_START), _instant(end, OPEN_END)) for start, end in row["periods"]]
+    return [(period.start, period.end) for period in read_question(row["text"], now)] == answer
+
+
+def lists() -> dict[str, Any]:
+    """The share of expressions read right and of traps taken for times, by language and of the held-out part."""
+
+    def shares(name: str, judged: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        found = rows(name)
+        results = np.array([judged(row) for row in found], float)
+        parts = {
+            language: np.array([row["language"] == language for row in found])
+            for language in ["en", "de", "fr", "es", "zh"]
+        }
+        held = np.array([row["held_out"] for row in found])
+        parts |= {"all": np.ones(len(found), bool), "held out": held, "seen": ~held}
+        return {part: {"n": int(where.sum()), "share": float(results[where].mean())} for part, where in parts.items()}
+
+    return {
+        "expressions_right": shares("time_expressions.jsonl", right),
+        "traps_taken": shares("time_traps.jsonl", lambda row: bool(read_question(row["text"], FRIDAY))),
+    }
+
+
+def in_turns(conversations: list[Conversation]) -> dict[str, Any]:
+    """Precision and recall of the times in marked turns: right if start and end are, and the places overlap."""
+    turns = {
+        (conversation.name, turn["id"]): (turn, at < TUNED_ON)
+        for at, conversation in enumerate(conversations)
+        for turn in conversation.turns
+    }
+    counts = {True: np.zeros(4, int), False: np.zeros(4, int)}
+    for row in rows("times_in_turns.jsonl"):
+        if (row["dialogue"], row["turn"]) not in turns:
+            continue
+        turn, tuned = turns[row["dialogue"], row["turn"]]
+        text = turn["text"].removeprefix(f"{turn['speaker']}: ")
+        found = read_text(text, said(turn["date"]))
+        hits = sum(any(_same(period, mark) for mark in row["times"]) for period in found)
+        counts[tuned] += [hits, len(found), len(row["times"]), 1]
+    return {
+        name: {
+            "turns": int(count[3]),
+            "marked": int(count[2]),
+            "precision": float(count[0] / count[1]),
+            "recall": float(count[0] / count[2]),
+        }
+        for name, count in (("tuned on", counts[True]), ("reported", counts[False]))
+        if count[2]
+    }
+
+
+def _same(period: Period, mark: dict[str, Any]) -> bool:
+    same = (period.start, period.end) == (_instant(mark["start"], OPEN_START), _instant(mark["end"], OPEN_END))
+    return same and period.span[0] < mark["span"][1] and mark["span"][0] < period.span[1]
+
+
+def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scores, Ranking, Ranking]:
+    """What the library finds by default settings.
+
+    Returns:
+        (Q, N) scores of all turns without times; (Q, 100) turns as it ranks them without times; and the same with, when
+        each turn was added with the date of its session, and asked after the last session.
+    """
+    questions = [question for question, _, _ in conversation.questions]
+    texts = [turn["text"] for turn in conversation.turns]
+    vectors, asked = (
+        embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, questions)
+    )
+    ids = [turn["id"] for turn in conversation.turns]
+    index = PredictiveAssociativeIndex(dim=vectors.shape[1])
+    metadata = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in conversation.turns]
+    index.add(vectors, ids, texts, metadata)
+    index.fit(group_by="session", order_by="time", seed=seed)
+    place = {id: at for at, id in enumerate(ids)}
+    scores = np.zeros((len(questions), len(ids)))
+    for row, hits in zip(scores, index.recall(asked, k=len(ids), text=questions), strict=True):
+        row[[place[hit.id] for hit in hits]] = [hit.score for hit in hits]
+
+    def ranked(**options: Any) -> Ranking:
+        found = np.full((len(questions), DEPTH), -1, np.int64)
+        for row, hits in zip(found, index.recall(asked, k=DEPTH, text=questions, **options), strict=True):
+            row[: len(hits)] = [place[hit.id] for hit in hits]
+        return found
+
+    plain, times = ranked(), [said(turn["date"]) for turn in conversation.turns]
+    index.add(vectors, ids, texts, metadata, timestamps=times)
+    return scores, plain, ranked(now=max(times))
+
+
+def of_times(conversation: Conversation, texts: bool) -> tuple[Scores, Any]:
+    """(Q, N) what the source says, and (Q,) whether a question has a time. Asked after the last session."""
+    times = [said(turn["date"]) for turn in conversation.turns]
+    named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
+    stamps = np.array([at.timestamp() for at in times])
+    periods = [read_question(question, max(times)) for question, _, _ in conversation.questions]
+    scores = np.stack([time_scores(found, stamps, named if texts else None) for found in periods])
+    return scores, np.array([bool(found) for found in periods])
+
+
+def source(conversations: list[Conversation], embedder: Any, seed: int) -> dict[str, Any]:
+    """Recall with and without the source, for questions with a time, without, and all.
+
+    "with" adds the source to the scores of all turns from outside; "library with" is what ``recall`` finds itself.
+    """
+    judged: dict[str, list[Scores]] = {"without": [], "with": [], "times of memories alone": []}
+    judged |= {"library without": [], "library with": []}
+    dated = []
+    for conversation in conversations:
+        base, plain, timed = recalled(conversation, embedder, seed)
+        judged["library without"].append(judge(plain, conversation))
+        judged["library with"].append(judge(timed, conversation))
+        both, has_time = of_times(conversation, True)
+        alone, _ = of_times(conversation, False)
+        dated.append(has_time)
+        for name, scores in (
+            ("without", base),
+            ("with", base + WEIGHT * both),
+            ("times of memories alone", base + WEIGHT * alone),
+        ):
+            judged[name].append(judge(rank(scores), conversation))
+    result = {}
+    for part, chosen in (("tuned on", slice(0, TUNED_ON)), ("reported", slice(TUNED_ON, None))):
+        if not dated[chosen]:
+            continue
+        has_time = np.concatenate(dated[chosen])
+        tables = {name: np.concatenate(values[chosen]) for name, values in judged.items()}
+        result[part] = {
+            kind: _table(tables, where)
+            for kind, where in (("dated", has_time), ("undated", ~has_time), ("all", np.ones(len(has_time), bool)))
+        }
+    return result
+
+
+def _table(tables: dict[str, Scores], where: Any) -> dict[str, Any]:
+    means = {
+        name: dict(zip(METRICS, values[where].mean(axis=0).tolist(), strict=True)) for name, values in tables.items()
+    }
+    result = {"questions": int(where.sum()), **means}
+    for front, prefix in (("", ""), ("library ", "library_")):
+        gain = (tables[f"{front}with"] - tables[f"{front}without"])[where]
+        low, high = interval(gain)
+        gains = {name: [float(gain[:, at].mean()), float(low[at]), float(high[at])] for at, name in enumerate(METRICS)}
+        result |= {f"{prefix}gain": gains, f"{prefix}largest_change": float(np.abs(gain).max())}
+    return result
+
+
+def costs(conversations: list[Conversation]) -> dict[str, float]:
+    """Microseconds of processor a question and a text, after a first one."""
+    texts = [turn["text"] for conversation in conversations for turn in conversation.turns]
+    questions = [question for conversation in conversations for question, _, _ in conversation.questions]
+    result = {}
+    for name, reader, asked in (("question", read_question, questions), ("text", read_text, texts)):
+        reader("What happened on 2023-05-05?", FRIDAY)
+        taken = []
+        for text in asked:
+            started = time.perf_counter()
+            reader(text, FRIDAY)
+            taken.append(1e6 * (time.perf_counter() - started))
+        result |= {
+            f"{name}_p50_microseconds": float(np.median(taken)),
+            f"{name}_mean_microseconds": float(np.mean(taken)),
+        }
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
+    parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
+    parser.add_argument("--parsers", action="store_true", help="also other parsers on the lists, those installed")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--name", default="real/times")
+    arguments = parser.parse_args()
+    conversations = read(find(arguments.file, FILES, __doc__ or ""))
+    result = {
+        "seed": arguments.seed,
+        "embedder": arguments.model or "all-MiniLM-L6-v2",
+        "weight": WEIGHT,
+        **lists(),
+        "in_turns": in_turns(conversations),
+        "costs": costs(conversations),
+        "recall": source(conversations, load_embedder(arguments.model), arguments.seed),
+    }
+    if arguments.parsers:
+        result["other_parsers"] = compare(rows("time_expressions.jsonl"), rows("time_traps.jsonl"))
+    print(json.dumps(result, indent=1))
+    print(f"\nwritten to {report.write(arguments.name, result)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""``python -m benchmarks.real.use_ablation``: what each source of the retrieval mixture brings, on parts of experience.
+
+Learns from the first 80 % of experience and judges on the rest (``--tune judge`` of ``benchmarks.real.use``, where the
+data are said to come from); the tests are never opened. A source is left out of the fit and of the ranking. Priors are
+those that were fitted without the task's own data.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import report
+from benchmarks.real.data import find, load_embedder
+from benchmarks.real.use import ELSE_LAST, LAST, TASKS, Task, judge, last, read, tuning
+from benchmarks.real.use_mixture import evidence_maker, history, question_cues, shipped_or_without
+from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture.fitting import sample
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, ask_held_out
+from pam_retriever.retrieval.mixture.mixture import NEVER_USED
+
+Scores = npt.NDArray[np.float32]
+RIDGE = 1e-2
+BATCH = 64
+
+
+def ablate(task: Task) -> dict[str, dict[str, Any]]:
+    """R@5 and R@10 of all sources, and of all but each, for questions in words."""
+    past, make = history(task), evidence_maker(task)
+    evidence = make(past.log())
+    features = evidence.features
+    prior = shipped_or_without(task.name, "without").at(features, len(past))[0].astype(float)
+    asked = ask_held_out(past, make, seed=0)[0]
+    if asked is None:
+        raise SystemExit(f"{task.name} has too little experience to hold out.")
+    choices = sample(asked.choices, prior)
+    scale = choices.features.var(axis=0).astype(float) + 1e-3
+    left_out = {"all sources": np.ones(len(features), bool)}
+    for source in evidence.sources:
+        left_out[f"all but {source.name}"] = _without(features, source.features)
+    left_out["all but never used"] = np.array([not name.startswith(NEVER_USED) for name in features])
+    weights = {}
+    for name, kept in left_out.items():
+        ridge = np.where(kept, RIDGE * scale, 1e9)  # holds the weights of what is left out at 0
+        weights[name] = logit.fit(choices, np.where(kept, prior, 0.0), ridge)
+    found = {name: np.full((len(task.tests), len(task.texts)), -np.inf, np.float32) for name in weights}
+    cues = question_cues(task)
+    for start in range(0, len(cues), BATCH):
+        some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
+        pools = evidence.pools(some, FULL_BELOW, PROPOSALS)
+        scored = evidence.score(some, pools)
+        for name, w in weights.items():
+            found[name][start + pools.cue, pools.row] = scored @ w.astype(np.float32)
+    return {name: judge(task, scores) for name, scores in found.items()}
+
+
+def _without(features: tuple[str, ...], dropped: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    return np.array([name.removeprefix(f"{NEVER_USED}:") not in dropped for name in features])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="holds the tasks; else 'use' in PAM_DATA_DIR")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="folders of it")
+    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
+    parser.add_argument("--name", default="real/use-ablation", help="of the JSON file in benchmarks/results")
+    arguments = parser.parse_args()
+    folder = find(arguments.folder, ("use",), __doc__ or "")
+    model = load_embedder(arguments.embedder)
+
+    def embed(texts: list[str]) -> Scores:
+        found: Scores = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        return found
+
+    results: dict[str, Any] = {}
+    for name in arguments.tasks:
+        task = tuning(read(folder / name, embed, with_tests=False), "judge")
+        results[name] = ablate(last(task, LAST.get(name, ELSE_LAST)))
+        columns = {f"R@{k}": {row: found[f"R@{k}"]["mean"] for row, found in results[name].items()} for k in (5, 10)}
+        print(f"\n{name}\n{report.table(list(results[name]), columns, digits=3)}", flush=True)
+    print(f"\nwritten to {report.write(arguments.name, {'seed': 0, 'ridge': RIDGE, 'tasks': results})}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Simple methods for tasks of use, each with what somebody who wants to win with it would choose.
+
+``q`` is a request, ``p`` a past one, and ``Y[p, m]`` is 1 if ``p`` used the thing ``m``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+
+from benchmarks.real.use_words import splitter
+from pam_retriever.retrieval.mixture.sources import bm25
+from pam_retriever.retrieval.mixture.words import WordIndex
+
+if TYPE_CHECKING:
+    from benchmarks.real.use import Requests, Task
+
+Scores = npt.NDArray[np.float32]
+NEAREST = 30
+HALF_LIVES = (20, 200, 1000)
+RECENCY_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
+RIDGES = (0.1, 0.3, 1.0)
+LARGEST_KERNEL = 17_000  # requests; the kernel matrix then takes 1.2 GB
+HELD_OUT = 0.2
+
+
+def scores(task: Task) -> dict[str, Scores]:
+    """(Q, N) by the name of the method."""
+    found = _plain(task, task.experience, task.tests)
+    life, weight = _best_recency(task)
+    found[f"kNN + .3 cosine + {weight} recency {life}"] = found[SUM] + weight * scaled(found[f"recency {life}"])
+    if len(task.experience) <= LARGEST_KERNEL:
+        found["kernel ridge"] = kernel_ridge(task, task.experience, task.tests, _best_ridge(task))
+    if (task.cues >= 0).any():
+        found |= _together(task)
+    return found
+
+
+SUM = "dense + lexical kNN + .3 cosine"
+
+
+def _plain(task: Task, past: Requests, asked: Requests) -> dict[str, Scores]:
+    used = matrix(past, len(task.texts))
+    cosine = asked.vectors @ task.vectors.T
+    split = splitter()
+    words = [split(text) for text in asked.texts]
+    texts = WordIndex.of([split(text) for text in task.texts])
+    found = {"cosine": cosine, "BM25": np.stack([bm25([(texts, 1.0)], row) for row in words])}
+    found["popularity"] = _for_all(used.sum(axis=0), len(asked))
+    age = np.arange(len(past))[::-1]
+    for life in HALF_LIVES:
+        found[f"recency {life}"] = _for_all(used.T @ (0.5 ** (age / life)), len(asked))
+    dense = asked.vectors @ past.vectors.T
+    index = WordIndex.of([split(text) for text in past.texts])
+    lexical = np.stack([bm25([(index, 1.0)], row) for row in words])
+    found["dense kNN"] = nearest(dense, used, lambda value: np.exp(10 * (value - value.max(axis=1, keepdims=True))))
+    found["lexical kNN"] = nearest(lexical, used, lambda value: value)
+    found["dense + lexical kNN"] = scaled(found["dense kNN"]) + scaled(found["lexical kNN"])
+    found[SUM] = found["dense + lexical kNN"] + 0.3 * scaled(cosine)
+    means = used.T @ past.vectors
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
+    found["mean request"] = asked.vectors @ means.T
+    return found
+
+
+def matrix(past: Requests, things: int) -> sparse.csr_array:
+    """(P, N) what each request used."""
+    rows = np.repeat(np.arange(len(past)), [len(used) for used in past.used])
+    columns = np.array([one for used in past.used for one in used], np.int64)
+    return sparse.csr_array((np.ones(len(rows), np.float32), (rows, columns)), (len(past), things))
+
+
+def scaled(values: Scores) -> Scores:
+    """Each row divided by its largest."""
+    return values / np.maximum(values.max(axis=1, keepdims=True), 1e-9)
+
+
+def nearest(likeness: Scores, used: sparse.csr_array, weigh: object) -> Scores:
+    """What the 30 nearest past requests used, weighted."""
+    n = min(NEAREST, likeness.shape[1])
+    top = np.argpartition(-likeness, n - 1, axis=1)[:, :n]
+    weights = weigh(np.take_along_axis(likeness, top, axis=1))  # type: ignore[operator]
+    rows = np.repeat(np.arange(len(likeness)), n)
+    return (sparse.csr_array((weights.ravel(), (rows, top.ravel())), likeness.shape) @ used).toarray()
+
+
+def kernel_ridge(task: Task, past: Requests, asked: Requests, ridge: float) -> Scores:
+    """From requests to things, by a kernel that is half dense and half TF-IDF."""
+    among, across = _kernel(past, past), _kernel(asked, past)
+    among[np.diag_indices_from(among)] += np.float32(ridge)
+    factor = linalg.cho_factor(among, lower=True, overwrite_a=True, check_finite=False)
+    weights = linalg.cho_solve(factor, matrix(past, len(task.texts)).toarray(), check_finite=False)
+    return across @ weights
+
+
+def _kernel(left: Requests, right: Requests) -> Scores:
+    split = splitter()
+    words = [set(split(text)) for text in right.texts]
+    place = {word: at for at, word in enumerate(sorted(set().union(*words)))}
+    frequency = np.zeros(len(place))
+    for row in words:
+        frequency[[place[word] for word in row]] += 1
+    idf = np.log((len(words) + 1) / (frequency + 0.5))
+
+    def table(texts: list[str]) -> sparse.csr_array:
+        rows, columns = [], []
+        for at, text in enumerate(texts):
+            known = [place[word] for word in set(split(text)) if word in place]
+            rows += [at] * len(known)
+            columns += known
+        values = sparse.csr_array((idf[columns], (rows, columns)), (len(texts), len(place)), dtype=np.float32)
+        norms = np.sqrt((values * values).sum(axis=1))
+        return sparse.diags_array(1 / np.maximum(norms, 1e-9)).astype(np.float32) @ values
+
+    lexical = (table(left.texts) @ table(right.texts).T).toarray()
+    return np.exp(2 * (0.5 * (left.vectors @ right.vectors.T) + 0.5 * lexical - 1)).astype(np.float32)
+
+
+def _held_out(task: Task) -> tuple[Requests, Requests]:
+    """The last fifth of experience, of which what came before knows nothing."""
+    total = len(task.experience)
+    cut = round(total * (1 - HELD_OUT))
+    return task.experience.take(np.arange(cut)), task.experience.take(np.arange(cut, total)[:TUNED])
+
+
+TUNED = 500
+
+
+def _recall(values: Scores, asked: Requests) -> float:
+    top = np.argsort(-values, axis=1, kind="stable")[:, :5].tolist()
+    return float(
+        np.mean([len(set(row) & set(used)) / min(5, len(set(used))) for row, used in zip(top, asked.used, strict=True)])
+    )
+
+
+def _best_recency(task: Task) -> tuple[int, float]:
+    past, asked = _held_out(task)
+    found = _plain(task, past, asked)
+    worth = {
+        (life, weight): _recall(found[SUM] + weight * scaled(found[f"recency {life}"]), asked)
+        for life in HALF_LIVES
+        for weight in RECENCY_WEIGHTS
+    }
+    return max(worth, key=worth.__getitem__)
+
+
+def _best_ridge(task: Task) -> float:
+    past, asked = _held_out(task)
+    past = past.take(np.arange(max(0, len(past) - 3000), len(past)))
+    return max(RIDGES, key=lambda ridge: _recall(kernel_ridge(task, past, asked, ridge), asked))
+
+
+def _together(task: Task) -> dict[str, Scores]:
+    """For a stored cue: how often things were used with it, plain and as cosine, and of the five most like it."""
+    used = matrix(task.experience, len(task.texts))
+    counts = (used.T @ used).toarray()
+    total = np.diag(counts).copy()
+    near = np.argsort(-(task.vectors[task.cues] @ task.vectors.T), axis=1)[:, :5]
+    cosine = counts / np.sqrt(np.maximum(np.outer(total, total), 1))
+    return {
+        "used together": counts[task.cues],
+        "used together, cosine": cosine[task.cues],
+        "used with the five nearest": counts[near].sum(axis=1),
+        "used together, cosine + .3 similarity": scaled(cosine[task.cues])
+        + 0.3 * scaled(task.vectors[task.cues] @ task.vectors.T),
+    }
+
+
+def _for_all(values: npt.NDArray[np.floating], questions: int) -> Scores:
+    return np.broadcast_to(np.asarray(values, np.float32).ravel(), (questions, np.asarray(values).size))

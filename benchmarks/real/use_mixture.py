@@ -1,0 +1,97 @@
+"""The library's rows in ``benchmarks.real.use``: the mixture of evidence, over an index in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.fitting import fit_mixture
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
+from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds
+from pam_retriever.retrieval.mixture.pools import Cues
+from pam_retriever.retrieval.mixture.requests import Uses
+from pam_retriever.retrieval.mixture.scorer import evidence_of
+
+if TYPE_CHECKING:
+    from benchmarks.real.use import Requests, Task
+
+Scores = npt.NDArray[np.float32]
+WITHOUT = Path(__file__).parents[1] / "priors" / "without.json"
+BATCH = 64
+
+
+def library_scores(task: Task, options: dict[str, Any], validation: dict[str, Any] | None = None) -> dict[str, Scores]:
+    """(Q, N) of the mixture as fitted, and by the priors alone."""
+    bank = bank_of(task)
+    past, make = history(task, bank), evidence_maker(bank)
+    priors = shipped_or_without(task.name, options["priors"])
+    fitted = fit_mixture(past, make, priors, options["seed"])
+    if validation is not None:
+        validation.update(fitted.validation.to_dict())
+    evidence = make(past.log())
+    cues = question_cues(task, bank)
+    unfitted = Mixture(evidence.features, priors.at(evidence.features, len(past)))
+    return {
+        "mixture": _scores(evidence, fitted.mixture, cues),
+        "mixture, priors alone": _scores(evidence, unfitted, cues),
+    }
+
+
+def shipped_or_without(name: str, which: str) -> Priors:
+    """The priors that come with the library, or those that never saw the task."""
+    if which == "shipped":
+        return Priors.read()
+    stored = json.loads(WITHOUT.read_text("utf-8"))
+    weights = stored["without"].get(name, stored["all"])
+    return Priors({kind: {key: tuple(pair) for key, pair in named.items()} for kind, named in weights.items()})
+
+
+def question_cues(task: Task, bank: Bank) -> Cues:
+    """The tests as questions."""
+    return Cues(task.tests.vectors, [bank.lexicon.terms(text) for text in task.tests.texts], task.cues)
+
+
+def index_of(task: Task) -> PredictiveAssociativeIndex:
+    """An index of the task's things, and of what was experienced with what, if anything was."""
+    index = PredictiveAssociativeIndex(dim=task.vectors.shape[1], backend="exact")
+    ids = [str(at) for at in range(len(task.texts))]
+    # a turn of a dialogue has no name: the text is not called by itself
+    named = [{} if name == text else {"name": name} for name, text in zip(task.names, task.texts, strict=True)]
+    index.add(task.vectors, ids, task.texts, named)
+    for steps in task.trajectories:
+        index.observe([ids[at] for at in steps])
+    return index
+
+
+def bank_of(task: Task) -> Bank:
+    """The things of a task as evidence reads them: the library's own, over an index in memory."""
+    index = index_of(task)
+    return Bank(index._bank.view(), index._lexicon)
+
+
+def history(task: Task, bank: Bank) -> History:
+    """The task's experience."""
+    past: Requests = task.experience
+    words = [bank.lexicon.terms(text) for text in past.texts]
+    return History(past.vectors, words, Uses.of(past.used), bank, task.timed)
+
+
+def evidence_maker(bank: Bank) -> EvidenceOf:
+    """All sources over the task's things."""
+    return lambda log: evidence_of(bank, log)
+
+
+def _scores(evidence: Evidence, mixture: Mixture, cues: Cues) -> Scores:
+    found = np.full((len(cues), len(evidence.used)), -np.inf, np.float32)
+    used = evidence.used
+    for start in range(0, len(cues), BATCH):
+        some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
+        pools = evidence.pools(some, FULL_BELOW, PROPOSALS)
+        found[start + pools.cue, pools.row] = mixture.score(evidence.score(some, pools), pools, kinds(some, used))
+    return found

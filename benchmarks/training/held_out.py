@@ -1,0 +1,32 @@
+"""Training with memories that are never a cue, only what others predict: the paper's held-out query states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.experience.cooccurrence import Associations
+from pam_retriever.training.objectives import JointObjective, Objective
+from pam_retriever.training.shards import Shard
+from pam_retriever.training.trainer import Trainer
+from pam_retriever.types import Int64
+
+
+class HeldOutTrainer(Trainer):
+    """Holds out ``held_out`` (n,) of the rows for good; they get no embedding either. The rest is as of ``Trainer``."""
+
+    def __init__(self, held_out: Int64, *arguments: Any, **settings: Any) -> None:
+        self._held_out = held_out
+        super().__init__(*arguments, **settings)
+
+    def make_objective(self, shard: Shard, associations: Associations) -> Objective:
+        objective = super().make_objective(shard, associations)
+        if not len(self._held_out):
+            return objective
+        if not isinstance(objective, JointObjective):
+            raise ValueError("the published loss on single pairs cannot hold memories out: use a joint recipe")
+        never = np.isin(shard.rows, self._held_out)
+        objective.targets_only |= never
+        objective.uncoded |= never
+        return objective

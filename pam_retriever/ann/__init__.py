@@ -1,0 +1,62 @@
+"""Indexes for nearest neighbours behind one contract (``base.py``)."""
+
+from pathlib import Path
+from typing import Any
+
+from pam_retriever.ann.base import AnnIndex, Chunked, WritableAnnIndex, chunks
+from pam_retriever.ann.exact import ExactBackend
+from pam_retriever.ann.faiss import FaissBackend
+from pam_retriever.ann.prefix_view import PrefixView
+from pam_retriever.errors import InvalidInput
+
+
+def make_backend(name: str, width: int, folder: Path | None = None) -> WritableAnnIndex:
+    """A new index by name.
+
+    Args:
+        name: "exact", or "faiss" (flat, HNSW or IVF by size), or one of them: "faiss:flat", "faiss:hnsw", "faiss:ivf".
+            With ",fp16", ",sq8" or (IVF only) ",pq", keys are compressed in memory, such as "faiss:ivf,sq8".
+        width: length of a key.
+        folder: for the full keys of a compressed index; None for a temporary file.
+
+    Raises:
+        InvalidInput: for any other name.
+    """
+    engine, _, kind = name.partition(":")
+    if engine == "exact" and not kind:
+        return ExactBackend(width)
+    if engine == "faiss":
+        return FaissBackend(width, kind or "auto", folder)
+    raise InvalidInput(
+        f"Got backend={name!r}.",
+        "'faiss' (chooses by size), 'faiss:flat', 'faiss:hnsw', 'faiss:ivf' or 'exact'",
+        "Use 'faiss' if in doubt.",
+    )
+
+
+def restore_backend(
+    name: str, width: int, folder: Path, saved: dict[str, Any], read_only: bool
+) -> WritableAnnIndex | None:
+    """The index that ``AnnFiles.save`` wrote to a folder; None for one of a kind that is never saved.
+
+    Raises:
+        OSError, RuntimeError, ValueError, TypeError, KeyError: it is not there, or not what was saved.
+    """
+    if not name.startswith("faiss"):
+        return None
+    made = FaissBackend(width, name.partition(":")[2] or "auto", None if read_only else folder)
+    made.restore(folder, saved, read_only)
+    return made
+
+
+__all__ = [
+    "AnnIndex",
+    "Chunked",
+    "ExactBackend",
+    "FaissBackend",
+    "PrefixView",
+    "WritableAnnIndex",
+    "chunks",
+    "make_backend",
+    "restore_backend",
+]

@@ -1,0 +1,47 @@
+"""Overwrites what an index of FAISS holds of removed places: FAISS itself only stops finding them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.types import Bools
+
+
+def erase_codes(index: Any, alive: Bools) -> None:
+    """Overwrites or drops the codes of places that are not ``alive``; the others are found as before.
+
+    Args:
+        index: a compressed one: flat, HNSW or IVF.
+        alive: (n,) by place.
+    """
+    import faiss
+
+    dead = np.flatnonzero(~alive)
+    if not len(dead):
+        return
+    if isinstance(index, faiss.IndexIVF):
+        count = index.ntotal
+        index.remove_ids(faiss.IDSelectorBatch(dead))
+        index.ntotal = count  # the next key comes after the last place, as before
+        return
+    if not isinstance(index, faiss.IndexHNSW):
+        _codes(index)[dead] = 0
+        return
+    # a removed place still leads a search on, so it takes the code of a neighbour
+    codes, graph = _codes(faiss.downcast_index(index.storage)), index.hnsw
+    neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
+    for place in dead.tolist():
+        near = neighbours[offsets[place] : offsets[place] + graph.nb_neighbors(0)]
+        near = near[near >= 0]
+        near = near[alive[near]]
+        codes[place] = codes[near[0]] if len(near) else 0
+
+
+def _codes(index: Any) -> Any:
+    """(n, bytes) the codes of a flat index, not copied."""
+    import faiss
+
+    flat = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())
+    return flat.reshape(-1, index.code_size)

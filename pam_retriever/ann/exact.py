@@ -1,0 +1,57 @@
+"""Brute force in NumPy: the oracle that every other backend is tested against."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.ann.base import Chunked, chunks
+from pam_retriever.ann.selection import Rows
+from pam_retriever.types import Float32, Int64
+
+
+class ExactBackend:
+    """Scores every row. Exact, without an index to build; for small banks and for tests."""
+
+    kind = description = "exact"
+    compressed, files = False, None
+
+    def __init__(self, width: int) -> None:
+        self._rows: Int64 = np.empty(0, np.int64)  # sorted
+        self._keys: Float32 = np.empty((0, width), np.float32)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"ExactBackend({len(self):,} rows of {self._keys.shape[1]})"
+
+    def rebuild(self, rows: Int64, keys: Chunked) -> None:
+        order, width = np.argsort(rows), self._keys.shape[1]
+        whole = np.concatenate([np.empty((0, width), np.float32), *(keys[chunk] for chunk in chunks(len(rows)))])
+        self._rows, self._keys = rows[order], whole[order]
+
+    def add(self, rows: Int64, keys: Float32) -> None:
+        kept = ~np.isin(self._rows, rows)
+        self.rebuild(np.concatenate([self._rows[kept], rows]), np.concatenate([self._keys[kept], keys]))
+
+    def remove(self, rows: Int64) -> None:
+        kept = ~np.isin(self._rows, rows)
+        self._rows, self._keys = self._rows[kept], self._keys[kept]
+
+    def reserve_disk(self, count: int) -> None:
+        """Keys are in memory alone."""
+
+    def keys(self, rows: Int64) -> Float32:
+        return self._keys[np.searchsorted(self._rows, rows)]
+
+    def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
+        rows, keys = self._choose_from(allowed)
+        scores = queries @ keys.T
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, best, axis=1), rows[best]
+
+    def _choose_from(self, allowed: Rows | None) -> tuple[Int64, Float32]:
+        if allowed is None:
+            return self._rows, self._keys
+        inside = np.isin(self._rows, allowed)
+        return self._rows[inside], self._keys[inside]

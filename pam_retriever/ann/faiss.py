@@ -1,0 +1,382 @@
+"""Flat, HNSW or IVF, with keys as they are or compressed, by name or by size; FAISS is what all but flat are made by.
+
+Rows are kept apart from FAISS's own places, so that every index type gets the same promises: a removed row never
+comes back, a replaced row has only its new key, and no row is renumbered. A compressed index finds candidates, which
+are ranked again by the full keys of a memory-mapped file: the scores are exact, whatever the code.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann.base import AT_ONCE, AnnFiles, Chunked, chunks
+from pam_retriever.ann.erasing import erase_codes
+from pam_retriever.ann.factory import Choice, choose, read_kind
+from pam_retriever.ann.faiss_indexes import OldKeys, graph_keys, kept_parameters, scanned_centres, search_parameters
+from pam_retriever.ann.flat import FlatKeys
+from pam_retriever.ann.id_map import IdMap
+from pam_retriever.ann.scan import scan
+from pam_retriever.ann.selection import Rows
+from pam_retriever.ann.vector_file import VectorFile
+from pam_retriever.types import Bools, Float32, Int64
+
+log = logging.getLogger(__name__)
+
+HNSW_BUILD, HNSW_SEARCH = 100, 128
+IVF_PROBED_SHARE = 0.15
+# times the square root of the cells of a compressed index, which has more of them, and at most (docs/scaling.md)
+PROBED, MOST_PROBED = 2.5, 80
+SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
+# of a graph under a filter: so many times the nearest that should do are looked up, and at most; see ``_among_nearest``
+SPARE, MOST_NEAREST = 4, 500
+DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
+TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
+CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
+# how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
+CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
+
+
+class FaissBackend:
+    """Inner-product search: a flat index is scanned by NumPy, others are FAISS's, which is imported for them.
+
+    Args:
+        width: length of a key.
+        kind: "flat" (exact), "hnsw", "ivf", or "auto" by size; with ",fp16", ",sq8" or ",pq" (ivf only) to
+            compress the keys in memory and keep the full ones on disk. See ``choice``.
+        folder: for the full keys of a compressed index; None for a temporary file.
+
+    Attributes:
+        width: length of a key.
+        kind: "flat", "hnsw" or "ivf": what it is now.
+        choice: the same with its code, and why.
+        probed: how many of IVF's cells are looked through for a query; more find more and take longer. None: by size.
+
+    Raises:
+        InvalidInput: for any other kind.
+    """
+
+    def __init__(self, width: int, kind: str = "auto", folder: Path | None = None) -> None:
+        self._wanted, self._wanted_code = read_kind(kind)
+        self.width, self._folder = width, folder
+        self.probed: int | None = None
+        self._index: Any
+        self._places: IdMap
+        self._full: VectorFile | None
+        self._centres: Any  # of IVF's cells, to be scanned; None where FAISS does that itself
+        self.choice = choose(self._wanted, self._wanted_code, 0, width)
+        self._reset(0)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __repr__(self) -> str:
+        code = f", {self.choice.code}" if self.choice.code else ""
+        return f"FaissBackend({len(self):,} rows of {self.width}, {self.kind}{code}: {self.choice.reason})"
+
+    @property
+    def kind(self) -> str:
+        return self.choice.kind
+
+    @property
+    def compressed(self) -> bool:
+        return bool(self.choice.code)
+
+    @property
+    def description(self) -> str:
+        why = "" if self.choice.reason == "asked for" else f": {self.choice.reason}"
+        return f"{self.kind}{',' if self.choice.code else ''}{self.choice.code}{why}"
+
+    @property
+    def bytes(self) -> int:
+        """What keys and places take in memory; the full keys of a compressed index are on disk."""
+        graph = 0
+        if self.kind == "hnsw":
+            graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
+        codes = int(self._index.ntotal) * (self._code_size() + (8 if self.kind == "ivf" else 0))
+        centres = (1 if self._centres is None else 2) * 4 * self.choice.cells * self.width
+        return codes + int(graph) + centres + self._places.bytes
+
+    def _code_size(self) -> int:
+        if self.kind != "hnsw":
+            return int(self._index.code_size)
+        import faiss
+
+        return int(faiss.downcast_index(self._index.storage).code_size)
+
+    def rebuild(self, rows: Int64, keys: Chunked) -> None:
+        count = len(rows)
+        self._reset(count)
+        if count <= AT_ONCE:
+            keys = keys[0:count]  # an array from here on: read once, for training and adding
+        if count and not self._index.is_trained:
+            self._train(keys, count)
+        for chunk in chunks(count):
+            self._append(rows[chunk], keys[chunk])
+
+    def _train(self, keys: Chunked, count: int) -> None:
+        """Finds the cells and the quantiser by a sample of ``count`` keys."""
+        step = max(1 if count <= AT_ONCE else 2, count // sample_size(self.choice))
+        if self.kind == "ivf":
+            import faiss
+
+            clustering = faiss.extract_index_ivf(self._index)
+            clustering.cp.niter, clustering.cp.min_points_per_centroid = CLUSTERING_ROUNDS, 1
+        self._index.train(np.ascontiguousarray(keys[0:count:step], np.float32))
+        self._centres = scanned_centres(self._index)
+
+    def add(self, rows: Int64, keys: Float32) -> None:
+        if not len(rows):
+            return
+        self.remove(rows)
+        after = len(self) + len(rows)
+        wanted = choose(self._wanted, self._wanted_code, after, self.width)
+        outgrown = (self.choice.code or self.kind == "ivf") and after > 4 * self._trained_for
+        if (wanted.kind, wanted.code) != (self.kind, self.choice.code) or outgrown:
+            self._rebuild_with(rows, np.ascontiguousarray(keys, np.float32))
+        else:
+            self._append(rows, np.ascontiguousarray(keys, np.float32))
+
+    def reserve_disk(self, count: int) -> None:
+        """Has the disk take ``count`` more full keys, if there are any.
+
+        Raises:
+            StorageError: it does not.
+        """
+        if self._full is not None:
+            self._full.reserve_disk(count)
+
+    def remove(self, rows: Int64) -> None:
+        places = self._places.of(rows)
+        places = places[places >= 0]
+        if not len(places):
+            return
+        if self._is_plain:
+            self._index.remove(places)
+            self._places.drop(places)
+            return
+        self._places.empty(places)
+        if self._places.dead > DEAD_SHARE * len(self._places.rows):
+            self._rebuild_with(np.empty(0, np.int64), np.empty((0, self.width), np.float32))
+
+    def keys(self, rows: Int64) -> Float32:
+        return self._keys_at(self._places.of(rows))
+
+    def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
+        queries = np.ascontiguousarray(queries, np.float32)
+        inside = None if allowed is None else self._places.of(np.asarray(allowed))
+        if inside is not None:
+            inside = inside[inside >= 0]
+        count = len(self) if inside is None else len(inside)
+        k = min(k, count)
+        if k == 0:
+            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+        if self._is_plain or (inside is not None and count <= SCAN_UP_TO):
+            return self._scan(queries, k, inside)
+        if inside is not None and self.kind == "hnsw":
+            return self._among_nearest(queries, k, inside)
+        return self._nearest(queries, k, inside)
+
+    def _scan(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
+        """The ``k`` best of all keys, or of those at the places ``inside``: exact."""
+        if self._is_plain:
+            return scan(queries, self._index.stored, self._places.rows, k, inside)
+        assert inside is not None
+        if self._full is not None:
+            return scan(queries, self._full.mapped, self._places.rows, k, inside)
+        if self.kind == "hnsw":
+            return scan(queries, graph_keys(self._index), self._places.rows, k, inside)
+        return scan(queries, self._index.reconstruct_batch(inside), self._places.rows[inside], k)
+
+    def _among_nearest(self, queries: Float32, k: int, inside: Int64) -> tuple[Float32, Int64]:
+        """The ``k`` best at the places ``inside``, in a graph.
+
+        A graph that leaves out what it may not find loses its way. So the nearest of all are looked up, of which those
+        inside are kept; a query of which too few are left is scanned.
+        """
+        wide = int(SPARE * k * len(self) / len(inside))
+        if wide > max(MOST_NEAREST, SPARE * k):
+            return self._scan(queries, k, inside)
+        scores, rows = self._nearest(queries, min(wide, len(self)), None)
+        allowed = np.isin(rows, self._places.rows[inside]) & (rows >= 0)
+        first = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
+        best = np.take_along_axis(scores, first, axis=1), np.take_along_axis(rows, first, axis=1)
+        few = np.flatnonzero(allowed.sum(axis=1) < k)
+        if len(few):
+            best[0][few], best[1][few] = self._scan(queries[few], k, inside)
+        return best
+
+    def _nearest(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
+        """The ``k`` best by the index; where it finds fewer, they end in row -1."""
+        times, more = CANDIDATES[self.choice.code]
+        candidates = min(times * k + more, len(self._places.rows))
+        scores, places = self._look_up(queries, candidates, self._parameters(candidates, inside))
+        if self._full is not None:
+            scores, places = self._ranked(queries, places, k)
+        if places[:, -1].min(initial=0) < 0:  # what is missing comes last
+            found = places >= 0
+            return np.where(found, scores, -np.inf), np.where(found, self._places.rows[places], -1)
+        return scores, self._places.rows[places]
+
+    def _look_up(self, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
+        if self._centres is None:
+            scores, places = self._index.search(queries, k, params=parameters)
+            return scores, places
+        import faiss
+
+        nearness, cells = self._centres.search(queries, parameters.nprobe)
+        scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+        pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, places)]
+        self._index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
+        return scores, places
+
+    def _ranked(self, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
+        """The ``k`` best of the candidates (Q, n) by the full keys, read where they are; -1 after the last."""
+        import faiss
+
+        assert self._full is not None
+        count, candidates = places.shape
+        scores, found = np.empty((count, k), np.float32), np.empty((count, k), np.int64)
+        pointers = [faiss.swig_ptr(array) for array in (queries, self._full.mapped, np.ascontiguousarray(places))]
+        sizes = self.width, count, len(self._full), candidates, k
+        # the stride is named because FAISS takes a wrong one for a batch unless it is (seen with 1.15)
+        faiss.knn_inner_products_by_idx(*pointers, *sizes, faiss.swig_ptr(scores), faiss.swig_ptr(found), candidates)
+        return scores, found
+
+    @property
+    def _is_plain(self) -> bool:
+        """Flat and uncompressed: exact, and the one kind that can drop a place."""
+        return self.kind == "flat" and not self.choice.code
+
+    def _keys_at(self, places: Int64) -> Float32:
+        keys: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
+        return keys
+
+    def _mask(self, places: Int64) -> Bools:
+        mask = np.zeros(len(self._places.rows), bool)
+        mask[places] = True
+        return mask
+
+    def _parameters(self, k: int, inside: Int64 | None) -> Any:
+        """FAISS's search parameters: how wide to look, and which places may be found."""
+        import faiss
+
+        selector = None
+        if inside is not None or self._places.dead:
+            mask = self._places.alive() if inside is None else self._mask(inside)
+            selector = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+        if self.kind == "flat":
+            return faiss.SearchParameters(sel=selector) if selector is not None else None
+        wide = max(HNSW_SEARCH, 2 * k) if self.kind == "hnsw" else self._probed(inside)
+        return kept_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
+
+    def _probed(self, inside: Int64 | None = None) -> int:
+        """How many cells: under a filter so many more that as many keys are compared as without."""
+        cells, usual = self.choice.cells, self.probed
+        if not usual:
+            usual = max(4, int(min(PROBED * cells**0.5, MOST_PROBED) if self.choice.code else IVF_PROBED_SHARE * cells))
+        return usual if inside is None else min(cells, usual * len(self) // len(inside))
+
+    def _reset(self, size: int) -> None:
+        """An empty index of the kind that fits ``size`` rows."""
+        choice = choose(self._wanted, self._wanted_code, size, self.width)
+        if (choice.kind, choice.code) != (self.kind, self.choice.code):
+            log.info("%s keys of %s: %s, because %s", f"{size:,}", self.width, choice.factory, choice.reason)
+        self.choice, self._trained_for = choice, size
+        self._places = IdMap()
+        self._index = self._new_index()
+        self._full = VectorFile(self.width, self._folder) if choice.code else None
+        self._centres = None
+        if self.kind == "hnsw":
+            self._index.hnsw.efConstruction = HNSW_BUILD
+        elif self.kind == "ivf" and not choice.code:
+            import faiss
+
+            self._index.set_direct_map_type(faiss.DirectMap.Array)
+
+    def _new_index(self) -> Any:
+        if self._is_plain:
+            return FlatKeys(self.width, self._trained_for)
+        import faiss
+
+        return faiss.index_factory(self.width, self.choice.factory, faiss.METRIC_INNER_PRODUCT)
+
+    # ---- on disk
+
+    @property
+    def files(self) -> AnnFiles | None:
+        return None if self._full is None or self._full.name is None else self
+
+    @property
+    def name(self) -> str:
+        """With which the names of its files begin."""
+        assert self._full is not None and self._full.name is not None
+        return self._full.name.removesuffix(".f32").replace("keys", "ann")
+
+    def erase_removed(self) -> None:
+        """Overwrites the codes and the full keys of what was removed."""
+        assert self._full is not None
+        if self._places.dead:
+            erase_codes(self._index, self._places.alive())
+            self._full.erase(np.flatnonzero(~self._places.alive()))
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Writes a compressed index beside its full keys, where they are; returns what ``restore`` needs to know."""
+        import faiss
+
+        assert self._full is not None
+        name = self.name
+        faiss.write_index(self._index, str(folder / f"{name}.faiss"))
+        np.save(folder / f"{name}.rows.npy", self._places.rows)
+        self._full.keep()
+        return {
+            "name": name,
+            "width": self.width,
+            "keys": len(self._full),
+            "keys_checksum": self._full.checksum,
+            "choice": asdict(self.choice),
+            "trained_for": self._trained_for,
+        }
+
+    def restore(self, folder: Path, saved: dict[str, Any], read_only: bool) -> None:
+        """Takes over what ``save`` wrote; the codes are read into memory, the full keys are mapped.
+
+        Raises:
+            OSError, RuntimeError, ValueError, TypeError, KeyError: it is not there, or not what was saved.
+        """
+        import faiss
+
+        name, keys = str(saved["name"]), int(saved["keys"])
+        rows = np.load(folder / f"{name}.rows.npy", allow_pickle=False)
+        index = faiss.read_index(str(folder / f"{name}.faiss"))
+        if saved["width"] != self.width or not len(rows) == index.ntotal == keys:
+            raise ValueError(f"{name} does not hold what was saved")
+        full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
+        self._full = VectorFile(self.width, folder, full, keys, checksum, read_only)
+        self._index, self._places, self.choice = index, IdMap(rows), Choice(**saved["choice"])
+        self._centres = scanned_centres(index)
+        self._trained_for = int(saved["trained_for"])
+
+    def _append(self, rows: Int64, keys: Float32) -> None:
+        if not len(rows):
+            return
+        keys = np.ascontiguousarray(keys, np.float32)
+        self._index.add(keys)
+        if self._full is not None:
+            self._full.append(keys)
+        self._places.append(rows)
+
+    def _rebuild_with(self, rows: Int64, keys: Float32) -> None:
+        """Builds it anew, of what is stored and more, without the removed; never all keys in memory at once."""
+        stored = self._places.stored()
+        old = OldKeys(self._index, self._full, stored, keys)
+        self.rebuild(np.concatenate([self._places.rows[stored], rows]), old)
+
+
+def sample_size(choice: Choice) -> int:
+    """How many keys an index is trained on."""
+    return max(TRAINED_ON * choice.cells, SAMPLED)

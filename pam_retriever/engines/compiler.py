@@ -1,0 +1,122 @@
+"""Writes a filter in the language of an engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.filters import (
+    All,
+    Among,
+    Compares,
+    Condition,
+    Has,
+    HasEntry,
+    HasPart,
+    IsNone,
+    Kind,
+    Not,
+    Some,
+    Symbol,
+    Test,
+    Value,
+    key_path,
+    read_filter,
+)
+
+Path = tuple[str, ...]
+"""Keys that lead from the metadata to a value, through dicts; at least one."""
+
+
+class Compiler(ABC):
+    """Writes the tree of a filter; an engine says how each test is written.
+
+    No test may be NULL, so that a negation is plain.
+    """
+
+    true, false = "true", "false"
+    most_parameters = 60_000
+
+    def __init__(self) -> None:
+        self.parameters: list[Any] = []
+
+    def compile(self, where: Mapping[str, object]) -> tuple[str, list[Any]]:
+        """The condition and its parameters.
+
+        Raises:
+            InvalidInput: as ``read_filter``, or for more parameters than the engine takes.
+        """
+        condition = self._write(read_filter(where))
+        if len(self.parameters) > self.most_parameters:
+            raise InvalidInput(
+                f"Got a filter of {len(self.parameters):,} parameters.",
+                f"at most {self.most_parameters:,} in this engine",
+                "Use $in for many values.",
+            )
+        return condition, self.parameters
+
+    def _write(self, condition: Condition) -> str:
+        if isinstance(condition, All):
+            return self.join([self._write(part) for part in condition.parts], "AND")
+        if isinstance(condition, Some):
+            return self.join([self._write(part) for part in condition.parts], "OR")
+        if isinstance(condition, Not):
+            return self.negated(self._write(condition.part))
+        literal, path = (condition.key,), key_path(condition.key)
+        test = self._test(condition, literal)
+        if len(path) == 1:
+            return test
+        # parameters stand in the order in which the tests are written
+        by_path = [self.negated(self.has(literal)), self._test(condition, path)]
+        return self.join([test, self.join(by_path, "AND")], "OR")
+
+    def _test(self, test: Test, path: Path) -> str:
+        if isinstance(test, Has):
+            return self.has(path)
+        if isinstance(test, IsNone):
+            return self.is_none(path)
+        if isinstance(test, Among):
+            return self.is_among(path, test.kind, test.values)
+        if isinstance(test, Compares):
+            return self.compares(path, test.kind, test.symbol, test.value)
+        if isinstance(test, HasEntry):
+            return self.has_entry(path, test.kind, test.value)
+        assert isinstance(test, HasPart)
+        return self.has_part(path, test.value)
+
+    def join(self, terms: list[str], word: str) -> str:
+        """Joins in halves, so that depth grows with the logarithm; an empty AND holds, an empty OR does not."""
+        if len(terms) > 2:
+            middle = len(terms) // 2
+            terms = [self.join(terms[:middle], word), self.join(terms[middle:], word)]
+        return f"({f' {word} '.join(terms)})" if terms else (self.true if word == "AND" else self.false)
+
+    def negated(self, test: str) -> str:
+        """The test does not hold."""
+        return f"NOT {test}"
+
+    @abstractmethod
+    def has(self, path: Path) -> str:
+        """There is a value."""
+
+    @abstractmethod
+    def is_none(self, path: Path) -> str:
+        """The value is stored as None."""
+
+    @abstractmethod
+    def is_among(self, path: Path, kind: Kind, values: Sequence[Value]) -> str:
+        """The value is of a kind, and one of ``values``."""
+
+    @abstractmethod
+    def compares(self, path: Path, kind: Kind, symbol: Symbol, value: Value) -> str:
+        """The value is of a kind, and stands to another like ``symbol``."""
+
+    @abstractmethod
+    def has_entry(self, path: Path, kind: Kind, value: Value) -> str:
+        """The value is a list with that entry."""
+
+    @abstractmethod
+    def has_part(self, path: Path, value: str) -> str:
+        """The value is a string with that part."""

@@ -1,0 +1,164 @@
+"""Records, vectors, trajectories and settings of one index in Milvus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+import numpy as np
+
+from pam_retriever.engines.base import Associate, EngineTables
+from pam_retriever.engines.milvus.calls import Calls, MilvusState
+from pam_retriever.engines.milvus.keys import MilvusKeys
+from pam_retriever.engines.milvus.memories import MilvusMemories
+from pam_retriever.engines.milvus.trajectories import MilvusTrajectories
+from pam_retriever.engines.state import State
+from pam_retriever.errors import EngineUnavailable
+from pam_retriever.model.keys import make_keys
+from pam_retriever.types import Float32, Int64
+
+FLAT_UP_TO = 20_000  # memories; fewer are scanned exactly in milliseconds
+FLAT = {"index": "FLAT", "params": {}}
+HNSW = {"index": "HNSW", "params": {"M": 32, "efConstruction": 100}}
+AT_ONCE = 10_000  # memories
+
+
+class MilvusGeneration:
+    """A collection that no call reads yet: all memories, with new keys; see ``Generation``.
+
+    Args:
+        database: of the index.
+        number: of the generation.
+        width: of a key.
+    """
+
+    def __init__(self, database: MilvusDatabase, number: int, width: int) -> None:
+        self._database, self.number = database, number
+        self._memories = database.memories
+        self._replaces = self._memories.collection(database.state.generation)
+        self._collection = self._memories.collection(number)
+        self._milvus = database.calls.connection
+        self._milvus.drop(self._collection)  # what a fit that was killed has left
+        index = FLAT if len(self._memories) <= FLAT_UP_TO else HNSW
+        self._memories.make(number, width, index)
+
+    def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
+        """Copies the memories, with the association vectors that ``associate`` makes."""
+        for start in range(0, len(rows), AT_ONCE):
+            first, last = rows[start], rows[min(start + AT_ONCE, len(rows)) - 1]
+            self._copy(f"row >= {first} and row <= {last}", associate)
+        del vectors  # read again, with the records that belong to them
+
+    def catch_up(self, version: int, associate: Associate) -> None:
+        """Inside a transaction: brings keys that were filled in at a version up to now."""
+        self._copy(f"version > {version}", associate)
+        now = {one["row"] for one in self._milvus.query(self._replaces, "row >= 0", ["row"])}
+        copied = {one["row"] for one in self._milvus.query(self._collection, "row >= 0", ["row"])}
+        gone = np.array(sorted(copied - now), np.int64)
+        for start in range(0, len(gone), 1_000):
+            self._milvus.delete(self._collection, f"row in {gone[start : start + 1_000].tolist()}")
+
+    def switch(self) -> None:
+        """Inside a transaction: from its end on, calls read this generation."""
+        state = self._database.state
+        state.previous, state.generation, state.model = state.generation, self.number, state.version
+
+    def _copy(self, expression: str, associate: Associate) -> None:
+        """Copies some memories from the generation that this one replaces."""
+        entities, vectors = self._memories.entities(self._replaces, expression)
+        if entities:
+            rows = np.array([entity["row"] for entity in entities], np.int64)
+            self._memories.put(self._collection, entities, vectors, make_keys(vectors, associate(rows, vectors)))
+
+    def close(self) -> None:
+        """Ends the making of it: it is in use by now, or is dropped. The one before stays for calls that read it."""
+        with suppress(EngineUnavailable):  # what stays is dropped by the next fit
+            state = self._database.state
+            for name in self._milvus.collections():
+                number = name.rpartition("_")[2]
+                if number.isdigit() and int(number) not in (state.generation, state.previous):
+                    self._milvus.drop(name)
+                    self._database.settings.remove(f"$weights:predictor@{number}")
+
+
+class MilvusDatabase(EngineTables):
+    """See ``EngineDatabase``, and look-ups over what is stored.
+
+    Args:
+        calls: to where it is.
+        dim: length of the vectors.
+
+    Attributes:
+        calls: to where it is.
+        dim: length of the vectors.
+        memories: what is stored.
+        trajectories: in which they were experienced.
+        settings: what else the index keeps.
+        similar: over p.
+        began: called at the start of a transaction, with the state as it will be.
+        committed: called after its end.
+    """
+
+    def __init__(self, calls: Calls, dim: int) -> None:
+        super().__init__()
+        self.calls, self.settings, self.dim = calls, calls.settings, dim
+        self.memories = MilvusMemories(calls, dim)
+        self.trajectories = MilvusTrajectories(calls, self.memories)
+        self.similar = MilvusKeys(calls, self.memories.collection, "vector", dim)
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        return self.calls.place
+
+    @property
+    def state(self) -> MilvusState:
+        """What every call reads first."""
+        return self.calls.state
+
+    def reading(self) -> AbstractContextManager[State]:
+        """All that is read inside goes by one state."""
+        return self.calls.reading()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is written inside becomes known at its end."""
+        with self.calls.transaction(self.began, self.memories.count) as state:
+            yield
+        self.committed(state)
+
+    def associative(self, generation: int, width: int) -> MilvusKeys:
+        """Look-ups over the keys of a generation."""
+        name = self.memories.collection(generation)
+        return MilvusKeys(self.calls, lambda: name, "key", width)
+
+    def forget(self, rows: Int64) -> None:
+        """Removes memories by row, their steps, and trajectories of which nothing is left."""
+        self.memories.remove(rows)
+        self.trajectories.remove_empty()
+
+    def erase_removed(self) -> tuple[list[str], list[str]]:
+        """Removes names of trajectories without a step, and has Milvus write its segments anew, in its own time."""
+        with self.transaction():
+            self.trajectories.remove_empty()
+        names = sorted(self.calls.connection.collections())
+        for name in names:
+            self.calls.connection.compact(name)
+        return [f"collection {name}" for name in names], [
+            "segments of Milvus that wait for its compaction and garbage collection, its log, and its backups"
+        ]
+
+    def index_vectors(self) -> None:
+        """Nothing: the index of a collection is chosen when it is made."""
+
+    # ---- generations
+
+    def begin_generation(self, width: int) -> MilvusGeneration:
+        """A collection for keys of that width, which nobody reads yet."""
+        numbers = [name.rpartition("_")[2] for name in self.calls.connection.collections()]
+        used = max((int(number) for number in numbers if number.isdigit()), default=0)
+        return MilvusGeneration(self, max(used, self.state.generation) + 1, width)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self.calls.connection.close()

@@ -1,0 +1,115 @@
+"""Records, vectors, trajectories and settings of one index in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from psycopg import sql
+
+from pam_retriever.engines.base import EngineTables
+from pam_retriever.engines.postgres.connection import Connections
+from pam_retriever.engines.postgres.faults import explained
+from pam_retriever.engines.postgres.generations import INDEXED_FROM, PostgresGeneration, build_index
+from pam_retriever.engines.postgres.keys import Column, PostgresKeys
+from pam_retriever.engines.postgres.memories import PostgresMemories
+from pam_retriever.engines.postgres.settings import PostgresSettings
+from pam_retriever.engines.postgres.trajectories import PostgresTrajectories
+from pam_retriever.engines.state import State
+from pam_retriever.types import Int64
+
+
+class PostgresDatabase(EngineTables):
+    """See ``EngineDatabase``, and look-ups over what is stored.
+
+    Args:
+        connections: to tables that are there.
+        dim: length of the vectors.
+
+    Attributes:
+        connections: transactions and snapshots.
+        dim: length of the vectors.
+        memories: what is stored.
+        trajectories: in which they were experienced.
+        settings: what else the index keeps.
+        similar: over p.
+        began: called at the start of a transaction, with the state as it will be.
+        committed: called after its end.
+    """
+
+    def __init__(self, connections: Connections, dim: int) -> None:
+        super().__init__()
+        self.connections, self.dim = connections, dim
+        self.memories = PostgresMemories(connections, dim)
+        self.trajectories = PostgresTrajectories(connections, self.memories)
+        self.settings = PostgresSettings(connections)
+        self._vectors = Column("memories", "vector", dim, cosine=True)
+        self.similar = PostgresKeys(connections, self._vectors)
+        self._indexed = False
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words and without a password."""
+        return self.connections.place
+
+    @property
+    def state(self) -> State:
+        """What every call reads first."""
+        return self.connections.state
+
+    def reading(self) -> AbstractContextManager[State]:
+        """All that is read inside is of one moment."""
+        return self.connections.reading()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is committed together, or not at all."""
+        with self.connections.transaction(self.began) as state:
+            yield
+        self.committed(state)
+
+    def associative(self, generation: int, width: int) -> PostgresKeys:
+        """Look-ups over the keys of a generation."""
+        return PostgresKeys(self.connections, Column(f"keys_{generation}", "key", width, cosine=False))
+
+    def forget(self, rows: Int64) -> None:
+        """Removes memories by row, their steps, and trajectories of which nothing is left."""
+        self.memories.remove(rows)
+        self.trajectories.remove_empty()
+
+    def erase_removed(self) -> tuple[list[str], list[str]]:
+        """Writes every table anew: ``VACUUM`` alone leaves the bytes of a removed row in its page.
+
+        Raises:
+            StorageError: another process uses a table for too long.
+        """
+        with explained(self.connections.place), self.connections.connect() as connection:
+            tables = [
+                name
+                for (name,) in connection.execute(
+                    "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+                ).fetchall()
+            ]
+            for name in tables:
+                connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(name)))
+        return [f"table {name}" for name in tables], [
+            "the server's write-ahead log, its backups and its replicas, as long as it holds on to them"
+        ]
+
+    def index_vectors(self) -> None:
+        """Makes the HNSW index over p, once there are enough memories for one. Others may read meanwhile."""
+        if self._indexed or len(self.memories) < INDEXED_FROM:
+            return
+        with explained(self.connections.place), self.connections.connect() as connection:
+            build_index(connection, self._vectors)
+        self._indexed = True
+
+    # ---- generations
+
+    def begin_generation(self, width: int) -> PostgresGeneration:
+        """A table for keys of that width, which nobody reads yet."""
+        return PostgresGeneration(self.connections, self.memories, width)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self.connections.close()

@@ -1,0 +1,315 @@
+"""A store in an engine: what other processes write is seen by the next call, and a lost connection is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pam_retriever.engines.base import EngineDatabase, Generation
+from pam_retriever.engines.export import copy_of
+from pam_retriever.engines.state import State
+from pam_retriever.errors import Interrupted
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.experience.trajectories import Episode
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.store import snapshot, weights
+from pam_retriever.store.appending import NewStep
+from pam_retriever.store.base import Store
+from pam_retriever.store.capacity import to_forget
+from pam_retriever.store.faults import closed_error
+from pam_retriever.store.growth import settle_growth
+from pam_retriever.store.manifest import new_manifest
+from pam_retriever.store.model_metadata import read_learnt, read_model, write_model
+from pam_retriever.store.readwrite import FollowingLock
+from pam_retriever.store.rebuild import Learnt, Rebuild
+from pam_retriever.store.times import NewTimes
+from pam_retriever.store.view import FIRST_WINDOW, View
+from pam_retriever.store.write_trajectories import Written, link, write_trajectories
+from pam_retriever.types import Calibration, Float32, Int64
+
+ATTEMPTS = 5  # at a call whose connection is lost; each waits as long as the engine's patience
+T = TypeVar("T")
+
+
+class Stale(Exception):
+    """Another process has fitted since this one looked."""
+
+
+class EngineStore(Store):
+    """The memories of one index in an engine, and what this process knows of them.
+
+    Vectors, keys and records stay in the engine. The links and the predictor are copies here, and follow what
+    other processes write: each call begins by comparing one number.
+
+    Args:
+        engine: its name.
+        database: in which the index is.
+    """
+
+    def __init__(self, engine: str, database: EngineDatabase) -> None:
+        self._database, self._closed = database, False
+        self.backend, self.dim, self.folder = engine, database.dim, None
+        self.lock, self.space = FollowingLock(self), None
+        database.began, database.committed = self._began, self._committed
+        with database.reading() as state:
+            links = CooccurrenceGraph(*database.trajectories.experienced())
+            self._view = View(self.dim, database, database.similar, None, links, None, None, FIRST_WINDOW)
+            self._read_model(state)
+            self.seen = replace(state)
+
+    @property
+    def documents(self) -> EngineDatabase:
+        """The database in the engine.
+
+        Raises:
+            IndexClosed: after ``close``.
+        """
+        if self._closed:
+            raise closed_error()
+        return self._database
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Closes the connections. Closing twice is harmless."""
+        if not self._closed:
+            self._closed = True
+            self._database.close()
+
+    @property
+    def location(self) -> str:
+        """Where the index is, in words."""
+        return f"in {self._database.place}"
+
+    @property
+    def observed(self) -> None:
+        """None: an engine holds vectors alone."""
+        return None
+
+    @property
+    def follows(self) -> bool:
+        """Whether this process sees what the first process of a distributed ``fit`` writes."""
+        return True
+
+    # ---- following what others write
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        """One moment of the engine; whether this process knows all that was written before it."""
+        if self._closed:  # whoever asks a closed store is told so
+            yield True
+            return
+        with self._database.reading() as state:
+            yield state.version == self.seen.version
+
+    def refresh(self) -> None:
+        """Takes in what other processes wrote. Nobody may read meanwhile."""
+        with self._database.reading() as state:
+            if state.model != self.seen.model:
+                self._read_model(state)
+            self._follow(state)
+            self.seen = replace(state)
+
+    def _began(self, state: State) -> None:
+        """A transaction sees what others wrote up to now, so this process has to."""
+        if state.model != self.seen.model:
+            raise Stale
+        self._follow(replace(state, version=state.version - 1))
+
+    def _committed(self, state: State) -> None:
+        self.seen = replace(state)
+
+    def _follow(self, state: State) -> None:
+        """Brings the links from what was seen last up to a state of the engine."""
+        seen, trajectories = self.seen, self._database.trajectories
+        if state.version == seen.version:
+            return
+        if seen.version < state.logged_from:
+            self._publish(links=CooccurrenceGraph(*trajectories.experienced()))
+        else:
+            memories, replaced = trajectories.removed_since(seen.version)
+            rows, numbers, positions, salience = trajectories.experienced_since(seen.last_trajectory, replaced.tolist())
+            self.links.append(rows, numbers, positions, salience, replaced.tolist())
+            self.links.remove(memories)
+        self.seen = replace(state, model=seen.model)
+
+    def _read_model(self, state: State) -> None:
+        model, packed = read_model(self._database.settings), self._database.settings.weights("predictor")
+        if model is None or packed is None:
+            return
+        predictor = weights.unpack_predictor(packed, model, self.dim, self.location)
+        window, calibration = read_learnt(model)
+        self._use_model(predictor, calibration, window, state.generation)
+
+    def again(self, call: Callable[[], T]) -> T:
+        """What ``call`` returns, made again if it was interrupted before anything was stored."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return call()
+            except Interrupted:
+                if attempt == ATTEMPTS - 1:
+                    raise
+            except Stale:
+                self.refresh()
+        raise Interrupted(
+            f"Other processes fit the index {self.location} again and again.", "one at a time", "Call again."
+        )
+
+    # ---- changes: those of ``Store``, made again where that is needed
+
+    def add(
+        self,
+        ids: list[str],
+        texts: list[str | None],
+        metadatas: list[str],
+        vectors: Float32,
+        observed: list[bytes] | None = None,
+        times: NewTimes | None = None,
+    ) -> None:
+        """Stores checked memories, replacing those whose id is there."""
+        self.again(lambda: super(EngineStore, self).add(ids, texts, metadatas, vectors, observed, times))
+        self._database.index_vectors()
+
+    def delete(self, ids: list[str]) -> int:
+        """Deletes memories; returns how many were there."""
+        return self.again(lambda: super(EngineStore, self).delete(ids))
+
+    def observe(self, episodes: list[Episode]) -> None:
+        """Stores checked episodes and their new states."""
+        self.again(lambda: super(EngineStore, self).observe(episodes))
+        self._database.index_vectors()
+
+    def append(self, step: NewStep) -> int:
+        """Stores one more step of a trajectory, with its memory if that is new; returns its position."""
+        at = self.again(lambda: super(EngineStore, self).append(step))
+        self._database.index_vectors()
+        return at
+
+    def delete_trajectories(self, numbers: list[int]) -> int:
+        """Deletes trajectories, but not their memories; returns how many there were."""
+        return self.again(lambda: super(EngineStore, self).delete_trajectories(numbers))
+
+    def set_embedder(self, name: str) -> None:
+        """Stores the name of the embedder."""
+        self.again(lambda: super(EngineStore, self).set_embedder(name))
+
+    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
+        """How many memories to keep."""
+        self.again(lambda: super(EngineStore, self).set_capacity(memories, half_life))
+
+    def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
+        """Forgets all but the ``keep`` strongest memories; returns how many are gone. Space the engine frees itself."""
+        del shrink
+        return self.again(lambda: self._forget(keep, half_life))
+
+    def _forget(self, keep: int, half_life: float | Literal["auto"] | None) -> int:
+        database = self._database
+        with database.reading():
+            _, gone = to_forget(database, keep, half_life, self.window)
+        if not len(gone):
+            return 0
+        with database.transaction():
+            database.forget(gone)
+            self._mark_forgotten(gone)
+        with database.reading():
+            self._publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # short trajectories went too
+        return len(gone)
+
+    def erase_removed(self) -> tuple[list[str], list[str]]:
+        """Has the engine overwrite or drop what was removed; returns where, and what it does not promise."""
+        return self.again(self._database.erase_removed)
+
+    # ---- fit
+
+    def codes_of(self, rows: Int64) -> Float32:
+        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
+        assert self.associative is not None
+        return self.associative.keys(rows)[:, 2 * self.dim :]
+
+    def begin_rebuild(self, learnt_to: int) -> Rebuild:
+        """Begins to take over a training; see ``Store``."""
+        return EngineRebuild(self, self._database, learnt_to)
+
+    def use_model(self, learnt: Learnt, generation: int) -> None:
+        """Answers by what a training found, and by a generation of keys, from now on."""
+        self._use_model(learnt.predictor, learnt.calibration, learnt.window, generation)
+
+    def _use_model(
+        self, predictor: PredictorWeights, calibration: Calibration | None, window: int, generation: int
+    ) -> None:
+        associative = self._database.associative(generation, self.dim + predictor.config.width)
+        self._publish(predictor=predictor, calibration=calibration, window=window, associative=associative)
+
+    def save(self, folder: Path, overwrite: bool) -> None:
+        """Writes a copy of the whole index to a folder, for ``load`` or ``open``."""
+        copy = copy_of(self._database, self.associative)
+        try:
+            snapshot.write_snapshot(folder, new_manifest(self.dim, "faiss"), copy, self.predictor, overwrite)
+        finally:
+            copy.close()
+
+
+class EngineRebuild:
+    """See ``Rebuild``. The keys are made in a generation of their own, beside those that are in use.
+
+    Args:
+        store: which is to take it over.
+        database: of the store.
+        learnt_to: the highest number of a trajectory that the training saw.
+    """
+
+    def __init__(self, store: EngineStore, database: EngineDatabase, learnt_to: int) -> None:
+        self._store, self._database, self._learnt_to = store, database, learnt_to
+        self.rows, self._vectors = database.memories.all_vectors(store.dim)
+        self._version = database.state.version
+        self.changed: set[int] = set()  # the engine notes them itself, by version
+        self._made: Generation | None = None
+
+    def prepare(self, learnt: Learnt) -> None:
+        """Makes the keys, during which the index may answer and change."""
+
+        def make() -> None:
+            self._drop()
+            self._made = self._database.begin_generation(self._store.dim + learnt.predictor.config.width)
+            self._made.fill(self.rows, self._vectors, learnt.associate)
+
+        self._store.again(make)
+
+    def help_prepare(self, learnt: Learnt) -> None:
+        """The first process makes all keys, and the next call takes them in."""
+
+    def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
+        """Takes over a finished training: episodes, weights and the generation of keys, all or none."""
+        store, database, made = self._store, self._database, self._made
+        assert made is not None, "prepare comes first"
+        model, packed = weights.pack_predictor(learnt.predictor)
+
+        def take_over() -> list[Written]:
+            with database.transaction():
+                last = database.trajectories.last_number()
+                made.switch()
+                made.catch_up(self._version, learnt.associate)
+                _, written = write_trajectories(database, episodes, learnt.associate_new)
+                settle_growth(database, learnt.ends)
+                learnt_to = database.trajectories.last_number() if last == self._learnt_to else self._learnt_to
+                write_model(database.settings, model, learnt, learnt_to)
+                database.settings.set_weights("predictor", packed)
+            return written
+
+        written = store.again(take_over)
+        link(store.links, written)
+        store.use_model(learnt, made.number)
+
+    def end(self) -> None:
+        """Lets go of the generation, whether it was committed or not."""
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._made is not None:
+            self._made.close()

@@ -1,0 +1,224 @@
+"""How good an index is on your own questions: recall, MRR and nDCG, with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pam_retriever.types import Float64  # types holds a FitReport, and that a Validation
+
+DRAWS = 2000
+SHARE = 0.95
+
+
+class Found(Protocol):
+    """A hit; only its id is read."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class Recalls(Protocol):
+    """What is evaluated: ``PredictiveAssociativeIndex``, or anything else that recalls."""
+
+    def recall(self, query: npt.ArrayLike | str, k: int) -> Sequence[Found]:
+        """The best ``k`` hits for one query."""
+        ...
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and its 95 % bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True)
+class Worth:
+    """One source, or the mixture, on held-out questions of one kind.
+
+    Attributes:
+        kind: "question", "seen cue" or "unseen cue".
+        source: the name of the source, or "mixture".
+        questions: how many were asked.
+        recall: R@10.
+        calibration_error: of the confidence, for the mixture.
+        log_loss: of the confidence, for the mixture.
+    """
+
+    kind: str
+    source: str
+    questions: int
+    recall: Interval
+    calibration_error: float | None = None
+    log_loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What each source alone, and the mixture, found for questions that no weight was fitted on.
+
+    Attributes:
+        worths: one for each kind of question and source; empty where there was too little experience to hold out.
+    """
+
+    worths: tuple[Worth, ...] = ()
+
+    def mixture(self, kind: str = "question") -> Worth | None:
+        """The mixture's row for a kind of question."""
+        return next((row for row in self.worths if row.kind == kind and row.source == "mixture"), None)
+
+    def to_dict(self) -> dict[str, object]:
+        """Rows as plain dicts."""
+        return {"worths": [asdict(row) for row in self.worths]}
+
+    def __repr__(self) -> str:
+        if not self.worths:
+            return "Validation(too little experience to hold out)"
+        lines = []
+        for kind in dict.fromkeys(row.kind for row in self.worths):
+            rows = [row for row in self.worths if row.kind == kind]
+            lines.append(f"{kind}, {rows[0].questions} held out: R@10")
+            lines += [f"  {row.source:<16} {row.recall}" for row in sorted(rows, key=lambda row: row.recall.mean)]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Ranking metrics over a set of questions.
+
+    Attributes:
+        metrics: by name, such as "recall@5", "mrr@20", "ndcg@10".
+        per_question: (Q,) the value of each question, by the same names, to compare two methods question by question.
+    """
+
+    metrics: Mapping[str, Interval]
+    per_question: Mapping[str, Float64]
+
+    def __getitem__(self, name: str) -> Interval:
+        if name not in self.metrics:
+            raise InvalidInput(f"Got the metric {name!r}.", f"one of {list(self.metrics)}", "Choose one of them.")
+        return self.metrics[name]
+
+    @property
+    def questions(self) -> int:
+        """How many questions were asked."""
+        return len(next(iter(self.per_question.values())))
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers that JSON can hold."""
+        rows = {name: {"mean": m.mean, "low": m.low, "high": m.high} for name, m in self.metrics.items()}
+        return {"questions": self.questions, "metrics": rows}
+
+    def __repr__(self) -> str:
+        width = max(len(name) for name in self.metrics)
+        rows = "\n".join(f"  {name:<{width}} {metric}" for name, metric in self.metrics.items())
+        return f"Evaluation of {self.questions:,} questions, mean [95 % interval]\n{rows}"
+
+
+def evaluate(
+    index: Recalls,
+    questions: Sequence[npt.ArrayLike | str],
+    relevant: Sequence[Collection[str]],
+    *,
+    ks: Sequence[int] = (5, 10, 20),
+    recall: Callable[[npt.ArrayLike | str, int], Sequence[Found]] | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Asks an index every question, and compares its hits with what is relevant.
+
+    Args:
+        index: has ``recall(query, k=...)``.
+        questions: Q queries, each a vector or an id, as ``recall`` takes them.
+        relevant: for each question the ids that are right; none may be empty.
+        ks: depths of the metrics, each at least 1.
+        recall: asks one question in another way, such as ``lambda query, k: index.recall(query, k=k, mode="similar")``.
+        seed: of the bootstrap.
+
+    Returns:
+        recall@k, mrr and ndcg at each depth.
+
+    Raises:
+        InvalidInput: the lengths differ, a question has nothing relevant, or a depth is below 1.
+    """
+    _check(len(questions), relevant, ks)
+    deepest = max(ks)
+    ask = recall or (lambda query, k: index.recall(query, k=k))
+    ranked = [[hit.id for hit in ask(query, deepest)] for query in questions]
+    return evaluate_rankings(ranked, relevant, ks=ks, seed=seed)
+
+
+def evaluate_rankings(
+    ranked: Sequence[Sequence[Hashable]],
+    relevant: Sequence[Collection[Hashable]],
+    *,
+    ks: Sequence[int] = (5, 10, 20),
+    seed: int = 0,
+) -> Evaluation:
+    """The metrics of rankings that are there already.
+
+    Args:
+        ranked: for each question ids, best first, each once; fewer than ``max(ks)`` where no more was found.
+        relevant: for each question the ids that are right; none may be empty.
+        ks: depths of the metrics, each at least 1.
+        seed: of the bootstrap.
+
+    Raises:
+        InvalidInput: the lengths differ, a question has nothing relevant, an id is ranked twice, or a depth is below 1.
+    """
+    _check(len(ranked), relevant, ks)
+    for at, row in enumerate(ranked):
+        if len(set(row)) < len(row):
+            raise InvalidInput(f"Ranking {at} has an id twice.", "distinct ids", "Keep the first of each.")
+    deepest = max(ks)
+    hits = np.zeros((len(ranked), deepest), bool)
+    for at, (row, right) in enumerate(zip(ranked, relevant, strict=True)):
+        hits[at, : len(row)] = [id in right for id in row[:deepest]]
+    counts = np.array([len(set(right)) for right in relevant])
+    values: dict[str, Float64] = {}
+    for k in sorted(set(ks)):
+        values[f"recall@{k}"] = hits[:, :k].sum(axis=1) / np.minimum(k, counts)
+    for k in sorted(set(ks)):
+        values[f"mrr@{k}"] = np.where(hits[:, :k].any(axis=1), 1 / (hits[:, :k].argmax(axis=1) + 1), 0.0)
+    discount = 1 / np.log2(np.arange(2, deepest + 2))
+    for k in sorted(set(ks)):
+        ideal = np.cumsum(discount)[np.minimum(k, counts) - 1]
+        values[f"ndcg@{k}"] = (hits[:, :k] * discount[:k]).sum(axis=1) / ideal
+    return Evaluation({name: interval(value, seed) for name, value in values.items()}, values)
+
+
+def interval(values: Float64, seed: int = 0, draws: int = DRAWS) -> Interval:
+    """The mean of (Q,) values and its 95 % bootstrap interval over questions (Efron 1979)."""
+    random = np.random.default_rng(seed)
+    means = np.array([values[random.integers(0, len(values), len(values))].mean() for _ in range(draws)])
+    low, high = np.quantile(means, [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    return Interval(float(values.mean()), float(low), float(high))
+
+
+def _check(questions: int, relevant: Sequence[Collection[Hashable]], ks: Sequence[int]) -> None:
+    if questions == 0 or questions != len(relevant):
+        raise InvalidInput(
+            f"Got {questions} questions and {len(relevant)} sets of relevant ids.",
+            "as many of both, at least one",
+            "Give the relevant ids of each question.",
+        )
+    empty = next((at for at, right in enumerate(relevant) if not len(right)), None)
+    if empty is not None:
+        raise InvalidInput(f"Question {empty} has nothing relevant.", "at least one id for each", "Leave it out.")
+    text = next((at for at, right in enumerate(relevant) if isinstance(right, str)), None)
+    if text is not None:
+        raise InvalidInput(f"Question {text} has the string {relevant[text]!r}.", "a set of ids", "Put it in a list.")
+    if not ks or min(ks) < 1:
+        raise InvalidInput(f"Got ks={tuple(ks)}.", "depths of at least 1", "Use, for example, ks=(5, 10).")

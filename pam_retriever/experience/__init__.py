@@ -1,0 +1,1 @@
+"""What happened: trajectories, who met whom, and how much each meeting counts."""

@@ -1,0 +1,164 @@
+"""Step 1: episodes. Checks what the caller calls a trajectory and brings it into one form."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.limits import MAX_SALIENCE
+from pam_retriever.types import Float32, Time, Trajectory
+from pam_retriever.validation import check_id, check_vectors, read_timestamp
+
+TrajectoryLike = Trajectory | Sequence[str] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A checked trajectory of at least two states.
+
+    Attributes:
+        id: its name.
+        ids: T ids of memories; those of new vectors are "<trajectory id>/<position>".
+        vectors: (T, dim) float32 to add under those ids, or None if they are in the index.
+        timestamps: T floats that never fall, or None.
+        salience: T finite floats >= 0, or None.
+        dated: whether the timestamps were dates; they are seconds since 1970 then.
+    """
+
+    id: str
+    ids: tuple[str, ...]
+    vectors: Float32 | None = None
+    timestamps: tuple[float, ...] | None = None
+    salience: tuple[float, ...] | None = None
+    dated: bool = False
+
+
+def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[Episode]:
+    """Checks every trajectory; nothing is changed if one of them is wrong.
+
+    Args:
+        trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
+        dim: dimension of the index.
+
+    Raises:
+        InvalidInput: naming the trajectory by its place, and what is wrong with it.
+    """
+    if isinstance(trajectories, str | Trajectory) or (isinstance(trajectories, np.ndarray) and trajectories.ndim == 2):
+        raise InvalidInput(f"Got a single {type(trajectories).__name__}.", "a list of trajectories", "Wrap it in [ ].")
+    episodes = [_read(trajectory, f"trajectory {at}", dim) for at, trajectory in enumerate(trajectories)]
+    if not episodes:
+        raise InvalidInput("Got no trajectories.", "at least one", "Pass at least one trajectory.")
+    names = [episode.id for episode in episodes]
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidInput(f"Got two trajectories with the id {twice!r}.", "an id of its own for each", "Rename one.")
+    return episodes
+
+
+def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: int) -> Iterator[list[Episode]]:
+    """Checks trajectories as they come, about so many states at a time.
+
+    Raises:
+        InvalidInput: as of ``read_trajectories``; what came before was yielded.
+    """
+    episodes: dict[str, Episode] = {}
+    waiting = 0
+    for at, trajectory in enumerate(trajectories):
+        episode = _read(trajectory, f"trajectory {at}", dim)
+        if episode.id in episodes:
+            raise InvalidInput(f"Got two trajectories with the id {episode.id!r}.", "an id each", "Rename one.")
+        episodes[episode.id] = episode
+        waiting += len(episode.ids)
+        if waiting >= states:
+            yield list(episodes.values())
+            episodes, waiting = {}, 0
+    if episodes:
+        yield list(episodes.values())
+
+
+def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:
+    if isinstance(given, Trajectory):
+        trajectory = given
+    elif isinstance(given, np.ndarray) and given.dtype.kind in "fiu":
+        trajectory = Trajectory(vectors=given)
+    elif isinstance(given, str):
+        raise InvalidInput(
+            f"{name.capitalize()} is the string {given!r}.", "a list of ids", "Wrap the ids in a list each."
+        )
+    else:
+        trajectory = Trajectory(ids=list(given))
+    if (trajectory.ids is None) == (trajectory.vectors is None):
+        raise InvalidInput(
+            f"{name.capitalize()} has {'neither' if trajectory.ids is None else 'both'} ids and vectors.",
+            "one of the two",
+            "Add the vectors first and pass their ids, or pass vectors only.",
+        )
+    id = str(uuid.uuid4()) if trajectory.id is None else check_id(trajectory.id, name)
+    vectors = None
+    if trajectory.vectors is not None:
+        vectors = check_vectors(trajectory.vectors, dim, name)
+        ids = tuple(f"{id}/{position}" for position in range(len(vectors)))
+    else:
+        ids = tuple(check_id(state, name) for state in trajectory.ids or ())
+    if len(ids) < 2:
+        raise InvalidInput(
+            f"{name.capitalize()} has {len(ids)} state{'s' * (len(ids) != 1)}.",
+            "at least two: association is what happened together",
+            "Leave it out, or join it to the trajectory it belongs to.",
+        )
+    timestamps, dated = _times(trajectory.timestamps, len(ids), name)
+    if timestamps and any(later < earlier for earlier, later in zip(timestamps, timestamps[1:], strict=False)):
+        raise InvalidInput(
+            f"The timestamps of {name} fall.", "numbers that never fall", "Sort the states by time first."
+        )
+    salience = _numbers(trajectory.salience, len(ids), name, "salience")
+    if salience and min(salience) < 0:
+        raise InvalidInput(
+            f"The salience of {name} holds {min(salience)}.", "numbers of at least 0", "Use 0 to ignore a state."
+        )
+    if salience and max(salience) > MAX_SALIENCE:
+        raise InvalidInput(
+            f"The salience of {name} holds {max(salience):g}.",
+            f"numbers of at most {MAX_SALIENCE:g}",
+            "Use numbers around 1, which a state without salience has.",
+        )
+    return Episode(id, ids, vectors, timestamps, salience, dated)
+
+
+def _times(given: Sequence[Time] | None, length: int, name: str) -> tuple[tuple[float, ...] | None, bool]:
+    """The times as numbers, and whether they were dates."""
+    if given is None:
+        return None, False
+    try:
+        times = list(given)
+    except TypeError as error:
+        raise InvalidInput(f"The timestamps of {name}: {error}.", "a list of times", "Give one a state.") from error
+    dated = {isinstance(time, date) for time in times}
+    if len(dated) == 2:
+        raise InvalidInput(f"The timestamps of {name} are in part dates.", "all of one kind", "Convert the others.")
+    return _numbers([read_timestamp(time) for time in times], length, name, "timestamps"), dated == {True}
+
+
+def _numbers(given: Sequence[float] | None, length: int, name: str, what: str) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    try:
+        numbers = tuple(float(number) for number in given)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"The {what} of {name}: {error}.", "numbers", "Convert them to float.") from error
+    if len(numbers) != length or not all(map(math.isfinite, numbers)):
+        raise InvalidInput(
+            f"The {what} of {name} are {len(numbers)} for {length} states, finite: {all(map(math.isfinite, numbers))}.",
+            "one finite number a state",
+            f"Give {length} of them, or None.",
+        )
+    return numbers

@@ -1,0 +1,80 @@
+"""Fits that run beside their index: asked for, or by themselves after enough new experience."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from pam_retriever.types import FitReport
+
+log = logging.getLogger(__name__)
+Fit = Callable[[], FitReport]
+
+
+class BackgroundFits:
+    """The fits of one index that run in threads of their own."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._running: set[threading.Thread] = set()
+        self._every: int | None = None
+        self._fit: Fit | None = None
+        self._steps = 0
+        self._own: Future[FitReport] | None = None  # of a fit that began by itself
+
+    def start(self, fit: Fit) -> Future[FitReport]:
+        """Runs a fit in a thread; the future has its report, or what went wrong."""
+        done: Future[FitReport] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(fit())
+            except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
+                done.set_exception(error)
+            finally:
+                with self._mutex:
+                    self._running.discard(thread)
+
+        thread = threading.Thread(target=run, name="fit")
+        with self._mutex:
+            self._running.add(thread)
+        thread.start()
+        return done
+
+    def fit_after(self, steps: int | None, fit: Fit) -> None:
+        """From now on begins a fit by itself after so many new steps; None ends that."""
+        with self._mutex:
+            self._every, self._fit = steps, fit
+
+    def experienced(self, steps: int) -> None:
+        """Counts new steps that are linked to others, and begins a fit once there are enough and none is under way."""
+        with self._mutex:
+            self._steps += steps
+            waits = self._own is None or self._own.done()
+            fit = self._fit if self._every is not None and self._steps >= self._every and waits else None
+            if fit is not None:
+                self._steps = 0
+        if fit is not None:
+            log.info("fit: begins by itself, after new experience")
+            self._own = self.start(fit)
+
+    def learns(self) -> None:
+        """A fit begins that sees all there is."""
+        with self._mutex:
+            self._steps = 0
+
+    def check(self) -> None:
+        """Raises what went wrong in a fit that began by itself, once."""
+        own = self._own
+        if own is not None and own.done():
+            self._own = None
+            own.result()
+
+    def finish(self) -> None:
+        """Waits for all fits, and raises what went wrong in one that began by itself."""
+        for thread in list(self._running):
+            if thread is not threading.current_thread():
+                thread.join()
+        self.check()

@@ -1,0 +1,137 @@
+"""What all parts of the index share: the store, who may run beside whom, and what is known of both."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from pam_retriever.embedding import Embedder
+from pam_retriever.errors import PAMError
+from pam_retriever.filters import to_json
+from pam_retriever.index.background import BackgroundFits
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.protocols import Encoder, Trainable
+from pam_retriever.retrieval.imagination import SpreadCalibration
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mixture.scorer import Knowledge
+from pam_retriever.retrieval.timeline import Timeline
+from pam_retriever.store import naming
+from pam_retriever.store.base import Store
+from pam_retriever.store.view import View
+
+Where = Mapping[str, object] | None
+MIXTURE = "mixture"  # the setting that ``fit`` stores the weights of the evidence in
+MOST_KNOWN = 8  # filters of feedback whose requests are kept in memory
+
+
+class IndexBase:
+    """An index as far as its parts share it; ``PredictiveAssociativeIndex`` is made of them."""
+
+    _bank: Store
+    _embedder: Embedder | None
+
+    def _begin(self, bank: Store, embedder: Embedder | None, names: Sequence[str] | None = None) -> None:
+        try:
+            if embedder is not None:
+                embedder.check(bank.embedder)
+            if names is not None:
+                naming.set_names(bank, names)
+        except PAMError:
+            bank.close()
+            raise
+        self._bank, self._embedder = bank, embedder
+        self._background = BackgroundFits()
+        self._lock, self._learning = bank.lock, threading.Lock()
+        self._known: dict[str, Knowledge] = {}  # by filter of feedback
+        self._known_at: tuple[int, ...] = ()  # the state of memories and feedback that it is of
+        self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # of which predictor
+
+    def _knowledge(self, view: View, where: Where) -> Knowledge | None:
+        """What past requests say, of those whose metadata a filter allows; None without feedback.
+
+        It is kept until memories or feedback change. Nobody may write meanwhile.
+        """
+        table = view.documents.feedback
+        state = (0, 0) if table is None else table.state()
+        if table is None or not state[0]:
+            return None
+        key = (view.documents.memories.words_version, *state)
+        if key != self._known_at:
+            self._known, self._known_at = {}, key
+        name = to_json(where or {})
+        found = self._known.get(name)
+        if found is None:
+            fitted = view.documents.settings.get(MIXTURE)
+            past = table.requests(view.dim, where)
+            found = Knowledge.of(view, self._lexicon, past, fitted if isinstance(fitted, dict) else None)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[name] = found
+        return found
+
+    def _search_names(self) -> None:
+        """Before a question: has names be looked for, where nobody has yet."""
+        with self._lock.shared():
+            late = naming.has_to_search(self._bank)
+        if late:
+            with self._lock:
+                naming.search(self._bank)
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon(self._bank.documents)  # not before it is asked: the file may be found to be damaged
+
+    @cached_property
+    def _timeline(self) -> Timeline:
+        return Timeline(self._bank.documents)
+
+    @property
+    def embedder_name(self) -> str | None:
+        """The name of the embedder that made the vectors of texts, as stored; None if there was none."""
+        with self._lock.shared():
+            return self._bank.embedder
+
+    @property
+    def dim(self) -> int:
+        """Length of the vectors."""
+        return self._bank.dim
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """A copy of the encoder, to go on training; None for an index of vectors."""
+        space = self._bank.space
+        return None if space is None else space.encoder.duplicate(trainable=True)
+
+    @property
+    def outward(self) -> Trainable | None:
+        """A copy of the outward predictor that ``reencode`` was given, or None."""
+        space = self._bank.space
+        return None if space is None or space.outward is None else space.outward.duplicate(trainable=True)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether ``recall`` has a predictor."""
+        with self._lock.shared():
+            return self._bank.predictor is not None
+
+    def __len__(self) -> int:
+        with self._lock.shared():
+            return len(self._bank.documents.memories)
+
+    def __contains__(self, id: object) -> bool:
+        with self._lock.shared():
+            return isinstance(id, str) and id in self._bank.documents.memories.rows_of([id])
+
+    def __repr__(self) -> str:
+        with self._lock.shared():
+            bank = self._bank
+            if bank.closed:
+                return f"PredictiveAssociativeIndex(dim={bank.dim}, closed)"
+            fitted = f"fitted with window {bank.window}" if bank.predictor else "not fitted"
+            senses = f" of {', '.join(bank.space.encoder.modalities)}" if bank.space else ""
+            return (
+                f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
+                f"{len(bank.documents.trajectories):,} trajectories, {fitted}, "
+                f"{bank.backend} ({bank.similar.description}), {bank.location})"
+            )

@@ -1,0 +1,181 @@
+"""Feedback: which memories served a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.embedding import embed_questions
+from pam_retriever.errors import InvalidInput
+from pam_retriever.evaluation import Validation
+from pam_retriever.experience.feedback import Feedback, Used, read_feedback
+from pam_retriever.index.base import MIXTURE, IndexBase
+from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.fitting import fit_mixture
+from pam_retriever.retrieval.mixture.mixture import Priors
+from pam_retriever.retrieval.mixture.scorer import evidence_of, history_of
+from pam_retriever.types import Float32, Metadata, Time
+from pam_retriever.validation import check_count, check_vectors, read_ids
+
+Request = str | npt.NDArray[Any] | Sequence[float]
+Requests = list[str] | npt.NDArray[Any] | Sequence[Sequence[float]]
+
+
+class FeedbackKeeping(IndexBase):
+    """The part of an index that keeps what served requests."""
+
+    @overload
+    def feedback(
+        self,
+        query: Request | None = None,
+        used: Used = (),
+        *,
+        unused: Sequence[str] = (),
+        text: str | None = None,
+        metadata: Metadata | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str: ...
+
+    @overload
+    def feedback(
+        self,
+        query: Requests | None = None,
+        used: Sequence[Used] = (),
+        *,
+        unused: Sequence[Sequence[str]] = (),
+        text: list[str] | None = None,
+        metadata: Sequence[Metadata | None] | None = None,
+        timestamp: Sequence[Time | None] | None = None,
+        id: Sequence[str] | None = None,
+    ) -> list[str]: ...
+
+    def feedback(
+        self,
+        query: Any = None,
+        used: Any = (),
+        *,
+        unused: Any = (),
+        text: Any = None,
+        metadata: Any = None,
+        timestamp: Any = None,
+        id: Any = None,
+    ) -> str | list[str]:
+        """Stores a request and what served it. Later requests find it at once, and the next ``fit`` learns from it.
+
+        Pass what was *used*, not what was merely retrieved: learning from retrieval would feed on itself.
+        Feedback is no memory: it is never a hit, and ``len`` does not count it. It goes with the last memory that it
+        used.
+
+        Args:
+            query: the request: a vector, or its words for the index's embedder. A batch: an array (n, dim), or texts;
+                every other argument is then a list of n.
+            used: ids of the memories that served it, or {id: weight} with weights above 0.
+            unused: ids of memories that were shown and did not help.
+            text: the request in words, beside its vector or in place of it.
+            metadata: what JSON can hold, such as whose request it was.
+            timestamp: when it was made; without times the order of arrival is time.
+            id: of your own; one that is there is replaced. A new uuid4 if None.
+
+        Returns:
+            The id of the feedback, for a batch a list of ids.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments; nothing was stored.
+        """
+        vectors, texts, batch = self._read_requests(query, text)
+        count = len(vectors)
+
+        def each(name: str, given: Any, nothing: object) -> Any:
+            """An item a request."""
+            if not batch:
+                return [given]
+            given = [nothing] * count if given is None or given == () else given
+            if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+                raise InvalidInput(
+                    f"Got {name}={given!r}.", f"a list of {count}, as many as requests", "Give one each."
+                )
+            return given
+
+        new = read_feedback(
+            texts,
+            each("used", used, ()),
+            each("unused", unused, ()),
+            each("metadata", metadata, None),
+            each("timestamp", timestamp, None),
+            None if id is None else each("id", id, None),
+        )
+        with self._lock:
+            self._bank.add_feedback(new, vectors)
+        return new.ids if batch else new.ids[0]
+
+    def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool]:
+        """Vectors (n, dim) and words of n requests, and whether they are a batch."""
+        words = isinstance(query, str) or (isinstance(query, list) and any(isinstance(one, str) for one in query))
+        if words and text is not None:
+            raise InvalidInput("Got the words of a request twice.", "them as query or as text", "Leave one out.")
+        if words:
+            query, text = None, query
+        if query is None:
+            if text is None:
+                raise InvalidInput("There is neither a query nor a text.", "one of them", "Pass text='...'.")
+            texts = [text] if isinstance(text, str) else list(text)
+            vectors = embed_questions(self._embedder, texts, self.dim, "feedback(text=...)", lambda: self.embedder_name)
+            return vectors, list(texts), not isinstance(text, str)
+        array = np.asarray(query, np.float32) if not isinstance(query, np.ndarray) else query
+        batch = array.ndim == 2
+        vectors = check_vectors(array if batch else array[None], self.dim, "the request")
+        if text is None:
+            return vectors, [None] * len(vectors), batch
+        texts = [text] if isinstance(text, str) else list(text)
+        if len(texts) != len(vectors):
+            raise InvalidInput(f"Got {len(texts)} texts for {len(vectors)} requests.", "as many", "Give one each.")
+        return vectors, list(texts), batch
+
+    def feedbacks(
+        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
+    ) -> list[Feedback]:
+        """The stored feedback whose metadata satisfy a filter, in the order of arrival.
+
+        Args:
+            where: metadata filter; see ``filters``.
+            limit: how many at most.
+            offset: how many to skip first.
+        """
+        if limit is not None:
+            check_count("limit", limit)
+        with self._lock.shared():
+            return self._bank.feedback_table.find(where or {}, limit, offset)
+
+    def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
+        """Forgets feedback, by id or by a filter on its metadata; unknown ids are ignored.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            InvalidInput: neither ids nor a filter, or both.
+        """
+        names = read_ids(ids, where, "delete_feedback", "deletes all feedback")
+        with self._lock:
+            if where is not None:
+                names = self._bank.feedback_table.ids_of(where)
+            return self._bank.delete_feedback(names)
+
+    def _fit_mixture(self, seed: int) -> tuple[int, Validation]:
+        """Fits the weights of the evidence on past requests; returns how many, and what the evidence is worth."""
+        with self._lock.shared():
+            view = self._bank.view()
+            table = view.documents.feedback
+            if table is None or not len(table):
+                return 0, Validation()
+            bank = Bank(view, self._lexicon)
+            history = history_of(bank, self._lexicon, table.requests(view.dim))
+            fitted = fit_mixture(history, lambda log: evidence_of(bank, log), Priors.read(), seed)
+        with self._lock:
+            self._bank.set_setting(MIXTURE, fitted.mixture.to_dict())
+            self._known_at = ()
+        return len(history), fitted.validation

@@ -1,0 +1,316 @@
+"""Experience: stored, learnt and forgotten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, overload
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
+from pam_retriever.index.feedback import FeedbackKeeping
+from pam_retriever.limits import MAX_WINDOW
+from pam_retriever.retrieval.decay import read_now
+from pam_retriever.training.config import FitConfig, TrainingRequest, read_config
+from pam_retriever.training.dataset import check_known
+from pam_retriever.training.news import Source, nothing_new, read_news, report_nothing
+from pam_retriever.types import FitReport, TrajectoryRecord
+from pam_retriever.validation import check_count, check_half_life, check_offset, check_positive, read_ids
+
+log = logging.getLogger(__name__)
+
+
+class Learning(FeedbackKeeping):
+    """The part of an index that keeps experience and learns from it."""
+
+    def observe(self, trajectory: TrajectoryLike) -> list[str]:
+        """Stores a trajectory; the next ``fit`` learns from it. One that is there and has grown since gets the rest.
+
+        Args:
+            trajectory: ids of memories in order, an array (T, dim) of new states, or a ``Trajectory``.
+
+        Returns:
+            The ids of its states.
+
+        Raises:
+            InvalidInput, UnknownId: nothing was stored.
+        """
+        episodes = read_trajectories([trajectory], self.dim)
+        self._background.check()
+        with self._lock:
+            check_known(self._bank.documents, episodes)
+            self._bank.observe(episodes)
+            self._bank.keep_within_capacity()
+        self._background.experienced(len(episodes[0].ids))
+        return list(episodes[0].ids)
+
+    @overload
+    def fit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: str | FitConfig = "fast",
+        *,
+        group_by: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        from_scratch: bool = False,
+        device: str = "auto",
+        seed: int = 0,
+        time_budget: float | None = None,
+        buffer: int | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+        background: Literal[False] = False,
+    ) -> FitReport: ...
+
+    @overload
+    def fit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: str | FitConfig = "fast",
+        *,
+        group_by: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        from_scratch: bool = False,
+        device: str = "auto",
+        seed: int = 0,
+        time_budget: float | None = None,
+        buffer: int | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+        background: Literal[True],
+    ) -> Future[FitReport]: ...
+
+    def fit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: str | FitConfig = "fast",
+        *,
+        group_by: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        from_scratch: bool = False,
+        device: str = "auto",
+        seed: int = 0,
+        time_budget: float | None = None,
+        buffer: int | None = None,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+        background: bool = False,
+    ) -> FitReport | Future[FitReport]:
+        """Learns from all trajectories: those given here and those stored before.
+
+        The index answers other threads meanwhile, and switches over at the end. If ``fit`` fails or is
+        interrupted, the index is as it was, without the given trajectories.
+
+        Where the index is fitted already and there is new experience, ``fit`` goes on from what was learnt: it
+        learns the new steps and rehearses as many of the old ones, so that it costs what is new. A trajectory or group
+        that is stored already, step by step, is not new, and of one that has grown since only the rest is. If nothing
+        is new, nothing is done, and the report says so. It begins afresh if another ``window`` or recipe is asked for,
+        or if a memory that was experienced has been deleted since: the new weights are then made without it.
+
+        More experience than memory holds is learnt part by part: ``buffer``, ``checkpoint``, or an iterator
+        (``read_parquet``, a generator) asks for that. Then trajectories are stored as they come and stay stored if the
+        fit fails, and training reads them from there (docs/scaling.md).
+
+        Args:
+            trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects; a collection of
+                these, or an iterator over them. None learns from what is stored.
+            window: tau; memories at most this many positions apart are associates.
+            config: "fast", "best" (more passes), "paper" (the published recipe), or a ``FitConfig``.
+            group_by: metadata key; memories that share its value are a trajectory.
+            order_by: metadata key that orders a group, or several, the first of which counts most; the order of adding
+                if None. Where the first is a number, it is the time of each step.
+            from_scratch: forget what was learnt, and learn all that is stored anew.
+            device: "auto" takes CUDA if there is one.
+            seed: the same seed gives the same index on the same machine.
+            time_budget: seconds that training may take.
+            buffer: how many states training holds in memory at once, at most.
+            checkpoint: a file in which the state of the training is kept meanwhile. If it is there, the training goes
+                on from it; call ``fit`` again with the same settings after a kill, without the trajectories that
+                are stored. It is gone when the fit is done.
+            progress: show a progress bar; None shows it on a terminal and in a notebook.
+            background: return at once, and learn in a thread; ``close`` waits for it.
+
+        Returns:
+            What was done; in the background a future of it, whose ``result()`` waits and raises what went wrong.
+            ``stopped_by`` is "nothing new" if there was nothing to do.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+            TrainingDiverged: the loss became NaN or infinite.
+        """
+        window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
+        if time_budget is not None:
+            check_positive("time_budget", time_budget)
+        source = Source(
+            trajectories,
+            group_by,
+            () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by),
+            None if buffer is None else check_count("buffer", buffer),
+            None if checkpoint is None else Path(checkpoint),
+            isinstance(trajectories, Iterator),
+            from_scratch,
+        )
+        _check(source)
+        request = TrainingRequest(device, seed, time_budget, progress)
+
+        def fit() -> FitReport:
+            return self._fit(source, window, settings, request)
+
+        return self._background.start(fit) if background else fit()
+
+    def _fit(self, source: Source, window: int, config: FitConfig, request: TrainingRequest) -> FitReport:
+        with self._learning:
+            self._background.learns()
+            news = read_news(self._bank, self._lock, source)
+            if nothing_new(self._bank, self._lock, news, source, config, window):
+                report = report_nothing(self._bank, self._lock, config)
+            elif self._nothing_but_feedback(source.trajectories is None and source.group_by is None):
+                report = without_training(len(self))
+            else:
+                from pam_retriever.training.fit import learn  # training alone needs torch
+
+                report = learn(self._bank, self._lock, source, news, window, config, request)
+            requests, validation = self._fit_mixture(request.seed)
+            report = replace(report, requests=requests, validation=validation)
+            log.info("fit: %r", report)
+            return report
+
+    def _nothing_but_feedback(self, nothing_given: bool) -> bool:
+        """Whether there is feedback, and no trajectory to train on."""
+        with self._lock.shared():
+            documents = self._bank.documents
+            table = documents.feedback
+            return nothing_given and not len(documents.trajectories) and table is not None and len(table) > 0
+
+    def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
+        """Has the index fit by itself, in the background, after so much new experience.
+
+        ``append`` and ``observe`` count the steps that are linked to others. What goes wrong in such a fit is raised by
+        the next of these calls, or by ``close``, which waits for it. It is not kept with the index.
+
+        Args:
+            steps: after how many; None ends it.
+            window: as for ``fit``.
+            config: as for ``fit``.
+
+        Raises:
+            InvalidInput: of the arguments.
+        """
+        window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
+        request = TrainingRequest(progress=False)
+        self._background.fit_after(
+            None if steps is None else check_count("steps", steps),
+            lambda: self._fit(Source(), window, settings, request),
+        )
+
+    def trajectories(
+        self, where: Mapping[str, object] | None = None, limit: int | None = None, offset: int = 0
+    ) -> list[TrajectoryRecord]:
+        """The stored trajectories, in the order in which they came.
+
+        Args:
+            where: metadata filter, see ``filters``: those that hold a memory which satisfies it. None for all.
+            limit: how many at most.
+            offset: how many to skip first.
+
+        Raises:
+            InvalidInput: of the arguments.
+        """
+        last = None if limit is None else check_offset(offset) + check_count("limit", limit)
+        with self._lock.shared():
+            return self._bank.documents.trajectories.listed(self._numbers(None, where)[check_offset(offset) : last])
+
+    def delete_trajectory(
+        self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None
+    ) -> int:
+        """Forgets trajectories, by id or by a filter; their memories stay. Unknown ids are ignored.
+
+        The links are gone at once; what the predictor learnt of them goes with the next ``fit``, which begins afresh.
+
+        Args:
+            ids: which ones.
+            where: in place of ids, a metadata filter: those that hold a memory which satisfies it.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            InvalidInput: neither ids nor a filter, or both.
+        """
+        names = read_ids(ids, where, "delete_trajectory", "deletes them all")
+        with self._lock:
+            return self._bank.delete_trajectories(self._numbers(None if ids is None else names, where))
+
+    def _numbers(self, ids: list[str] | None, where: Mapping[str, object] | None) -> list[int]:
+        """The numbers of trajectories, rising."""
+        documents = self._bank.documents
+        if where is not None:
+            return documents.trajectories.numbers(rows=np.asarray(documents.memories.rows_where(where)))
+        return documents.trajectories.numbers(ids=ids)
+
+    def prune(self, keep: int, half_life: float | Literal["auto"] | None = "auto") -> int:
+        """Forgets all but the strongest memories, and frees their space (pam.tex 3.9).
+
+        A memory is as strong as its experiences, each as salient as it was and fading with its age. One that was
+        never experienced counts as if it had been, once, now. Trajectories of which nothing is left go too.
+
+        Args:
+            keep: how many memories to keep.
+            half_life: how fast experiences fade, in the unit of the timestamps; "auto" follows how
+                dense the associations are and how fast new memories come; None: they do not fade.
+
+        Returns:
+            How many were forgotten.
+
+        Raises:
+            InvalidInput: of the arguments; nothing was forgotten.
+        """
+        keep, half_life = check_count("keep", keep), check_half_life(half_life)
+        with self._lock:
+            if isinstance(half_life, float):
+                read_now(self._bank.documents, None)
+            return self._bank.forget(keep, half_life, shrink=True)
+
+    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:
+        """Bounds the index: once it holds a tenth more, the weakest memories are forgotten.
+
+        It is kept with the index, and holds from the next ``add``, ``observe`` or ``fit`` on.
+
+        Args:
+            memories: how many to keep; None takes the bound away.
+            half_life: as for ``prune``.
+
+        Raises:
+            InvalidInput: of the arguments.
+        """
+        if memories is not None:
+            memories, half_life = check_count("memories", memories), check_half_life(half_life)
+        with self._lock:
+            self._bank.set_capacity(memories, half_life)
+
+
+def without_training(memories: int) -> FitReport:
+    """The report of a fit that had feedback alone: no network was trained."""
+    return FitReport((), 0, 0.0, "cpu", "float32", memories, 0, 0, 1.0, 0, {}, "nothing to train on")
+
+
+def _check(source: Source) -> None:
+    """Refuses what does not go together."""
+    if source.trajectories is not None and source.group_by is not None:
+        raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
+    if source.order_by and source.group_by is None:
+        raise InvalidInput(
+            f"Got order_by={list(source.order_by)} without group_by.",
+            "both: trajectories are in order already",
+            "Leave order_by out, or pass group_by=...",
+        )
+    if source.in_parts and source.group_by is not None:
+        raise InvalidInput("Got group_by with buffer or checkpoint.", "trajectories", "Leave one of them out.")

@@ -1,0 +1,37 @@
+"""The weights of a module in the database of an index."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import safetensors
+import safetensors.torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class KeptModule(nn.Module):
+    """A module that an index keeps."""
+
+    def duplicate(self, trainable: bool) -> Self:
+        """A copy on the CPU, to go on training or not."""
+        twin = copy.deepcopy(self).requires_grad_(trainable)
+        return twin if trainable else twin.cpu().eval()
+
+    def pack_weights(self) -> bytes:
+        """Its weights as safetensors."""
+        return safetensors.torch.save({name: weight.contiguous() for name, weight in self.state_dict().items()})
+
+    def load_weights(self, packed: bytes) -> None:
+        """Replaces its weights by what ``pack_weights`` made.
+
+        Raises:
+            ValueError: they are damaged, or another module's.
+        """
+        try:
+            self.load_state_dict(safetensors.torch.load(packed))
+        except (RuntimeError, safetensors.SafetensorError) as error:
+            raise ValueError(str(error)) from error

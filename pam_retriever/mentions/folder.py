@@ -1,0 +1,294 @@
+"""Reads a folder of documents, heading by heading.
+
+Markdown is parsed by markdown-it-py, reStructuredText by docutils, HTML by selectolax; a file of plain text is one
+passage. A passage of Markdown is the text as it was written, links and all; of the others its words, and links as
+Markdown has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pam_retriever.errors import InvalidInput, MissingExtra, StorageError
+from pam_retriever.mentions.folding import words
+
+if TYPE_CHECKING:
+    from docutils import nodes
+
+SUFFIXES = (".md", ".markdown", ".txt", ".rst", ".html", ".htm")
+MOST_BYTES = 64 << 20  # of one file
+VERSION = b"1"  # counted up when files are cut otherwise, so that all are read again
+LONGEST_SLUG = 80
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.S)
+_FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.M)
+_SILENT = ["script", "style", "template", "noscript", "head"]
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_BLOCKS = frozenset(
+    re.findall(
+        r"\w+",
+        "address article aside blockquote br dd div dl dt figcaption figure footer form header hr li main nav ol p pre "
+        "section table td th tr ul",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What stands under one heading.
+
+    Attributes:
+        id: the file's path, and ``#`` with the heading in lower case; the same as long as both stay.
+        text: with the heading as its first line.
+        metadata: ``title`` of the document, ``source`` (the path, with ``/``), ``heading`` (None before the first), and
+            ``order`` in the file, from 0.
+    """
+
+    id: str
+    text: str
+    metadata: dict[str, str | int | None]
+
+
+@dataclass(frozen=True)
+class FolderFile:
+    """A file that is new or changed.
+
+    Attributes:
+        source: its path within the folder, with ``/``.
+        digest: of its contents, to be given as ``known`` next time.
+        passages: in order; none of an empty file.
+    """
+
+    source: str
+    digest: str
+    passages: list[Passage]
+
+
+@dataclass(frozen=True)
+class _Section:
+    heading: str | None
+    level: int
+    text: str
+
+
+def read_folder(folder: str | Path, known: Mapping[str, str] | None = None) -> Iterator[FolderFile]:
+    """The files of a folder and of the folders in it that are not as they were, by path.
+
+    Hidden files and folders are left out, and so are links to elsewhere.
+
+    Args:
+        folder: where they are.
+        known: the digest of each file that was read before, by its path within the folder.
+
+    Raises:
+        InvalidInput: no such folder, or a file that is no UTF-8 or too large, when its turn comes.
+        MissingExtra: a parser is not installed.
+        StorageError: a file cannot be read.
+    """
+    known = known or {}
+    for source, path in _files(Path(folder)).items():
+        contents = _contents(path)
+        digest = blake2b(contents, digest_size=16, key=VERSION).hexdigest()
+        if known.get(source) != digest:
+            yield FolderFile(source, digest, passages_of(source, _decoded(path, contents)))
+
+
+def removed_files(folder: str | Path, known: Mapping[str, str]) -> list[str]:
+    """Those of the ``known`` paths that are no longer in the folder."""
+    there = _files(Path(folder))
+    return [source for source in known if source not in there]
+
+
+def passages_of(source: str, text: str) -> list[Passage]:
+    """The passages of one file.
+
+    Args:
+        source: its path within the folder; its suffix says how it is read.
+        text: its contents.
+    """
+    suffix = Path(source).suffix.lower()
+    title, sections = _READERS.get(suffix, _plain)(text.replace("\r\n", "\n"))
+    headings = [one.heading for one in sections if one.heading]
+    title = title or (headings[0] if headings else Path(source).stem)
+    path = source.replace("%", "%25").replace("#", "%23")
+    taken: set[str] = set()
+    found = []
+    for order, section in enumerate(sections):
+        metadata: dict[str, str | int | None] = {
+            "title": title,
+            "source": source,
+            "heading": section.heading,
+            "order": order,
+        }
+        found.append(Passage(_id(path, section.heading, taken), section.text, metadata))
+    return found
+
+
+def _id(path: str, heading: str | None, taken: set[str]) -> str:
+    slug = "-".join(words(heading))[:LONGEST_SLUG] if heading else ""
+    first = f"{path}#{slug}" if heading is not None else path
+    id, count = first, 1
+    while id in taken:
+        count += 1
+        id = f"{first}~{count}"  # no slug has a tilde
+    taken.add(id)
+    return id
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is no folder.", "a folder of documents", "Give the path of one that exists.")
+    inside = folder.resolve()
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in relative.parts)
+        if not hidden and path.suffix.lower() in SUFFIXES and path.is_file() and inside in path.resolve().parents:
+            found[relative.as_posix()] = path
+    return found
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise InvalidInput(f"{path} has {size} bytes.", f"at most {MOST_BYTES}", "Cut it into several files.")
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read ({error}).", "a file to read", "Check its permissions.") from error
+
+
+def _decoded(path: Path, contents: bytes) -> str:
+    try:
+        return contents.decode("utf-8-sig").replace("\x00", " ")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is no UTF-8 ({error}).", "text in UTF-8", "Convert it, or move it away.") from error
+
+
+def _plain(text: str) -> tuple[str | None, list[_Section]]:
+    return None, [_Section(None, 0, text.strip())] if text.strip() else []
+
+
+def _markdown(text: str) -> tuple[str | None, list[_Section]]:
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError as error:
+        raise MissingExtra("markdown-it-py", "folders", "Reading Markdown") from error
+    front = _FRONT_MATTER.match(text)
+    named = _FRONT_TITLE.search(front[1] or "") if front else None
+    body = text[front.end() :] if front else text
+    lines = body.split("\n")
+    tokens = MarkdownIt("commonmark").parse(body)
+    heads: list[tuple[int, int, str]] = []  # line, level, heading
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open" and token.level == 0 and token.map:
+            inline = tokens[at + 1]
+            spoken = "".join(child.content for child in inline.children or [] if child.type != "html_inline")
+            heads.append((token.map[0], int(token.tag[1:]), spoken.strip()))
+    starts = [(0, 0, None), *heads]
+    ends = [line for line, _, _ in heads] + [len(lines)]
+    sections = [
+        _Section(heading, level, "\n".join(lines[line:end]).strip())
+        for (line, level, heading), end in zip(starts, ends, strict=True)
+    ]
+    return named[2] if named else None, [one for one in sections if one.text]
+
+
+def _restructured(text: str) -> tuple[str | None, list[_Section]]:
+    try:
+        from docutils import nodes
+        from docutils.core import publish_doctree
+    except ImportError as error:
+        raise MissingExtra("docutils", "folders", "Reading reStructuredText") from error
+    settings = {
+        "report_level": 5,
+        "halt_level": 5,
+        "file_insertion_enabled": False,
+        "raw_enabled": False,
+        "doctitle_xform": False,
+        "_disable_config": True,
+    }
+    sections: list[_Section] = []
+
+    def read(node: nodes.Element, heading: str | None, level: int) -> None:
+        skipped = (nodes.section, nodes.title, nodes.system_message, nodes.comment)
+        texts = [_with_targets(one) for one in node.children if not isinstance(one, skipped)]
+        text = "\n\n".join(one for one in ([heading] if heading else []) + texts if one.strip())
+        if text:
+            sections.append(_Section(heading, level, text))
+        for one in node.children:
+            if isinstance(one, nodes.section):
+                title = next((child.astext() for child in one.children if isinstance(child, nodes.title)), None)
+                read(one, title, level + 1)
+
+    read(publish_doctree(text, settings_overrides=settings), None, 0)
+    return None, sections
+
+
+def _with_targets(node: nodes.Node) -> str:
+    """The words of a node, and where its links point to, as Markdown would write it."""
+    from docutils import nodes
+
+    targets = [f"[{link.astext()}]({link['refuri']})" for link in node.findall(nodes.reference) if link.get("refuri")]
+    return " ".join([node.astext(), *targets])
+
+
+def _html(text: str) -> tuple[str | None, list[_Section]]:
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError as error:
+        raise MissingExtra("selectolax", "folders", "Reading HTML") from error
+    tree = LexborHTMLParser(text)
+    named = tree.css_first("head > title")
+    title = named.text(strip=True) if named is not None else None
+    tree.strip_tags(_SILENT, recursive=True)
+    parts: list[str] = []
+    heads: list[tuple[int, str, int]] = []  # place in parts, heading, level
+    for node in tree.body.traverse(include_text=True) if tree.body is not None else ():
+        tag = node.tag
+        if tag in _HEADINGS:
+            heading = " ".join(node.text(strip=False).split())
+            heads.append((len(parts), heading, _HEADINGS[tag]))
+            parts.append("\n")
+        elif tag in _BLOCKS:
+            parts.append("\n")
+        elif tag == "a" and (target := node.attributes.get("href")):
+            parts.append(f" [{' '.join(node.text().split())}](<{target}>) ")
+        elif tag == "-text" and not _within(node, "a"):
+            parts.append(node.text_content or "")
+    starts = [(0, None, 0), *heads]
+    ends = [at for at, _, _ in heads] + [len(parts)]
+    sections = [
+        _Section(heading or None, level, _tidy("".join(parts[at:end])))
+        for (at, heading, level), end in zip(starts, ends, strict=True)
+    ]
+    return title or None, [one for one in sections if one.text]
+
+
+def _within(node: object, tag: str) -> bool:
+    """Whether a node stands inside a link, whose words are there already."""
+    parent = getattr(node, "parent", None)
+    while parent is not None:
+        if parent.tag == tag and parent.attributes.get("href"):
+            return True
+        parent = parent.parent
+    return False
+
+
+def _tidy(text: str) -> str:
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+_READERS: dict[str, Callable[[str], tuple[str | None, list[_Section]]]] = {
+    ".md": _markdown,
+    ".markdown": _markdown,
+    ".rst": _restructured,
+    ".html": _html,
+    ".htm": _html,
+    ".txt": _plain,
+}

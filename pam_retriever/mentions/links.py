@@ -1,0 +1,217 @@
+"""Links that a text holds, and what they may point to.
+
+A link points to a *key*: a path, a URL or an id, in one spelling. A memory answers to the keys of its id and of fields
+of its metadata; a file answers to its path with and without its suffix, and to its bare name in a wiki link. Keys are
+kept as numbers, so a link may be read long before what it points to is there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pam_retriever.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    import re2
+
+DEFAULT_FIELDS = ("source", "url", "path", "file_path")
+MOST_LINKS = 1000  # different keys of one text; the rest is ignored
+MOST_CHARACTERS = 1000  # of one target
+RE2_MEMORY = 8 << 20  # bytes that one pattern may take
+_HALF = 1 << 61
+
+# every class is bounded and excludes what ends it, so none of these goes over a text twice
+_WIKI = re.compile(r"\[\[([^\[\]|\n]{1,1000})(?:\|[^\[\]\n]{0,1000})?\]\]")
+_OTHERS = (  # with what a text must hold to have any
+    ("](", re.compile(r"\]\([ \t]{0,8}<?([^\s()<>]{1,1000})")),  # [text](target)
+    ("]:", re.compile(r"^ {0,3}\[[^\[\]\n]{1,200}\]:[ \t]{1,8}<?([^\s<>]{1,1000})", re.M)),  # [label]: target
+    ("=", re.compile(r"\b(?:href|src)[ \t]{0,8}=[ \t]{0,8}[\"']([^\"'\n]{1,1000})[\"']", re.I)),
+    ("://", re.compile(r"\b(https?://[^\s<>\"'`()\[\]{}|]{1,1000})", re.I)),
+    ("/", re.compile(r"(?<![\w./-])((?:\.{1,2}/)?[\w.-]{1,100}(?:/[\w.-]{1,100}){1,20})(?![\w/])")),  # a path
+)
+_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]{1,20}):(?://)?", re.I)
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
+_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A key that a text points to, and where: ``text[start:end]`` is the target as it is written."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class LinkRules:
+    r"""Which links of a text count.
+
+    Attributes:
+        fields: keys of the metadata that links may point to, beside the id.
+        patterns: regular expressions of what else points to a memory, such as ``r"[A-Z]+-\d+"`` for tickets; the first
+            group, if there is one, else all that matches, is looked up as it is. They run on RE2, which never
+            backtracks; the syntax is RE2's.
+    """
+
+    fields: tuple[str, ...] = DEFAULT_FIELDS
+    patterns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("fields", "patterns"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+                raise InvalidInput(f"{name}={given!r}.", "a sequence of strings", f"Pass {name}=({given!r},).")
+            object.__setattr__(self, name, tuple(given))
+        object.__setattr__(self, "_compiled", [_linear(pattern) for pattern in self.patterns])
+
+    def keys_of(self, id: str, metadata: Mapping[str, object]) -> set[int]:
+        """The keys that a memory answers to."""
+        keys: set[str] = set() if _UUID.fullmatch(id) else {id, *spellings(id)}
+        for field in self.fields:
+            value = metadata.get(field)
+            if isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS:
+                keys.update({value, *spellings(value)})
+                keys.update(_without_suffix(value))
+        return {number_of(key) for key in keys}
+
+    def links_of(self, text: str, metadata: Mapping[str, object]) -> list[Link]:
+        """The links of a text, each key once, where it comes first.
+
+        Args:
+            text: of any length; reading takes time linear in it.
+            metadata: the first of ``fields`` that it has says what paths are relative to.
+        """
+        base = next((value for field in self.fields if isinstance(value := metadata.get(field), str)), "")
+        found: dict[int, Link] = {}
+        for keys, start, end in chain(_targets(text, base), self._matches(text)):
+            for key in keys:
+                number = number_of(key)
+                found.setdefault(number, Link(number, start, end))
+            if len(found) >= MOST_LINKS:
+                break
+        return list(found.values())[:MOST_LINKS]
+
+    def _matches(self, text: str) -> Iterator[tuple[list[str], int, int]]:
+        compiled: Sequence[re2._Regexp[str]] = getattr(self, "_compiled")  # noqa: B009 - frozen
+        for pattern in compiled:
+            group = 1 if pattern.groups else 0
+            for match in pattern.finditer(text):
+                target = match.group(group)
+                if target and len(target) <= MOST_CHARACTERS:
+                    yield [target], *match.span(group)
+
+
+def number_of(key: str) -> int:
+    """The number of a link's key: below ``-2**61``, the same on every machine."""
+    return -_HALF - 1 - _digest("link", key)
+
+
+def phrase_number(phrase: str) -> int:
+    """The number of a phrase that texts may share: from ``-2**61`` to -1."""
+    return -1 - _digest("phrase", phrase)
+
+
+def is_link(number: int) -> bool:
+    """Whether a number is that of a link's key."""
+    return number < -_HALF
+
+
+def is_phrase(number: int) -> bool:
+    """Whether a number is that of a shared phrase."""
+    return -_HALF <= number < 0
+
+
+def spellings(target: str, base: str = "") -> list[str]:
+    """The keys that a target of a link may mean, with its fragment and without.
+
+    Args:
+        target: as it is written.
+        base: the path or URL of the text that holds it.
+    """
+    target = unquote(target.strip().strip("<>")).replace("\\", "/").rstrip(".,;:!?")
+    whole, _, fragment = target.partition("#")
+    scheme = _SCHEME.match(whole)
+    if scheme:
+        rest = whole[scheme.end() :]
+        host, slash, path = rest.partition("/")
+        paths = [f"//{host.lower()}{slash}{path}".rstrip("/")] if scheme[1].lower() in ("http", "https") else [rest]
+    elif whole:
+        paths = [posixpath.normpath(whole.lstrip("/"))]
+        folder = posixpath.dirname(base.replace("\\", "/"))
+        if folder and not whole.startswith("/"):
+            paths.append(_joined(folder, whole))
+    else:
+        paths = [*spellings(base)] if base and fragment else []
+    paths = [path for path in dict.fromkeys(paths) if path not in ("", ".", "//")]
+    return [f"{path}#{fragment}" for path in paths if fragment] + paths
+
+
+def _joined(folder: str, path: str) -> str:
+    scheme = _SCHEME.match(folder)
+    if scheme and scheme[1].lower() in ("http", "https"):
+        host, _, inside = folder[scheme.end() :].partition("/")
+        return f"//{host.lower()}/{posixpath.normpath(posixpath.join(inside, path))}"
+    return posixpath.normpath(posixpath.join(folder.lstrip("/"), path))
+
+
+def _targets(text: str, base: str) -> Iterator[tuple[list[str], int, int]]:
+    """The keys of each link of a text, and where its target is."""
+    for match in _WIKI.finditer(text) if "[[" in text else ():
+        yield [*_wiki_keys(match[1]), *spellings(match[1], base)], *match.span(1)
+    for sign, pattern in _OTHERS:
+        for match in pattern.finditer(text) if sign in text else ():
+            yield [match[1], *spellings(match[1], base)], *match.span(1)
+
+
+def _wiki_keys(target: str) -> list[str]:
+    return [f"[[{page.strip().lower()}" for page in dict.fromkeys((target, target.partition("#")[0])) if page.strip()]
+
+
+def _without_suffix(path: str) -> Iterator[str]:
+    """A file's path without its suffix, and its bare name as a wiki link has it."""
+    for spelling in spellings(path):
+        if not spelling.startswith("//") and "#" not in spelling:
+            bare = _SUFFIX.sub("", spelling)
+            yield bare
+            yield f"[[{posixpath.basename(bare).lower()}"
+            yield f"[[{bare.lower()}"
+
+
+def _digest(kind: str, key: str) -> int:
+    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, person=kind.encode()).digest()
+    return int.from_bytes(digest, "big") % _HALF
+
+
+def _linear(pattern: str) -> re2._Regexp[str]:
+    try:
+        import re2
+    except ImportError as error:
+        raise MissingExtra("google-re2", "mentions", "A pattern of your own") from error
+    options = re2.Options()
+    options.max_mem = RE2_MEMORY
+    options.log_errors = False
+    if len(pattern) > MOST_CHARACTERS:
+        raise InvalidInput(
+            f"A pattern of {len(pattern)} characters.", f"at most {MOST_CHARACTERS}", "Split it into several."
+        )
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        raise InvalidInput(
+            f"The pattern {pattern!r} ({error}).",
+            "a regular expression of RE2, which has no look-around and no back-references",
+            "Write it without them: see https://github.com/google/re2/wiki/Syntax.",
+        ) from error
+    if compiled.match(""):
+        raise InvalidInput(
+            f"The pattern {pattern!r} matches the empty string.", "one that matches a name", "Use + instead of *."
+        )
+    return compiled

@@ -1,0 +1,130 @@
+"""What a memory is called.
+
+A name is a sequence of words (``folding.py``). Not every string is a name: one of stop words alone, of a single
+letter, of more than ``MOST_WORDS`` words or of more than ``MOST_CHARACTERS`` characters is ignored, and so is what
+comes after the first ``MOST_NAMES`` names of a memory. So no title can make adding slow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.mentions.folding import words
+from pam_retriever.mentions.stop_words import STOP_WORDS as QUESTION_WORDS
+
+DEFAULT_KEYS = ("title", "name", "aliases")
+MOST_NAMES = 64  # of one memory
+MOST_WORDS = 16  # of one name
+MOST_CHARACTERS = 256  # of one name
+FEWEST_CHARACTERS = 2  # "C" and "7" name too much
+HEADING_WITHIN = 1000  # characters: how far into a text its first heading is looked for
+
+STOP_WORDS = frozenset(QUESTION_WORDS.split()) | {"the", "all", "any", "each", "more", "most", "other", "some", "very"}
+_BRACKETED = re.compile(r"\s*[(\[{\uff08][^()\[\]{}\uff08\uff09]*[)\]}\uff09]\s*$")
+_HEADING = re.compile(
+    r"^ {0,3}#{1,6}[ \t]+(?P<marked>[^\n]*?)[ \t]*#*[ \t]*$|^(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*$", re.M
+)
+
+Names = Callable[[Mapping[str, object], "str | None"], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Name:
+    """One way to call a memory.
+
+    Attributes:
+        phrase: its folded words, joined by single spaces.
+        short: it was shortened ("Mercury (planet)" to "Mercury") and counts only where nothing has it in full.
+    """
+
+    phrase: str
+    short: bool = False
+
+
+@dataclass(frozen=True)
+class NameRules:
+    """Where the names of a memory are.
+
+    Attributes:
+        names: keys of the metadata whose strings, or lists of strings, are names; or a callable that gets metadata
+            and text and gives them.
+        headings: whether the first heading of a text (``# so``, or underlined) is a name too.
+    """
+
+    names: tuple[str, ...] | Names = DEFAULT_KEYS
+    headings: bool = False
+
+    def __post_init__(self) -> None:
+        keys = self.names
+        if callable(keys):
+            return
+        if not isinstance(keys, (tuple, list)) or not all(isinstance(key, str) for key in keys):
+            raise InvalidInput(
+                f"names={keys!r}.",
+                "keys of the metadata, or a callable",
+                "Pass for example names=('title', 'aliases').",
+            )
+        object.__setattr__(self, "names", tuple(keys))
+
+    def of(self, metadata: Mapping[str, object], text: str | None) -> list[Name]:
+        """The names of a memory, each once, those given in full before shortened ones.
+
+        Raises:
+            InvalidInput: a callable gave something that is no string.
+        """
+        given = list(islice(self._strings(metadata, text), MOST_NAMES))
+        full = dict.fromkeys(phrase for one in given if (phrase := phrase_of(one)))
+        bare = [shorter for one in given if (shorter := shortened(one)) != one]
+        short = dict.fromkeys(phrase for one in bare if (phrase := phrase_of(one)))
+        return [Name(phrase) for phrase in full] + [Name(phrase, True) for phrase in short if phrase not in full]
+
+    def any_of(self, metadata: Mapping[str, object], text: str | None) -> bool:
+        """Whether a memory has a name."""
+        return any(phrase_of(one) for one in islice(self._strings(metadata, text), MOST_NAMES))
+
+    def _strings(self, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
+        if callable(self.names):
+            for name in self.names(metadata, text):
+                if not isinstance(name, str):
+                    raise InvalidInput(
+                        f"The callable names= gave {name!r:.80}.", "strings", "Leave out what is no name."
+                    )
+                yield name
+        else:
+            for key in self.names:
+                yield from _strings_of(metadata.get(key))
+        if self.headings and text and (heading := first_heading(text)):
+            yield heading
+
+
+def phrase_of(name: str) -> str | None:
+    """The folded words of a name joined by spaces; None for what is no name (see the top of this file)."""
+    if len(name) > MOST_CHARACTERS:
+        return None
+    found = words(name)
+    phrase = " ".join(found)
+    if not len(phrase) >= FEWEST_CHARACTERS or len(found) > MOST_WORDS or STOP_WORDS.issuperset(found):
+        return None
+    return phrase
+
+
+def shortened(name: str) -> str:
+    """A name without what it has in brackets at its end."""
+    return _BRACKETED.sub("", name) if len(name) <= MOST_CHARACTERS else name
+
+
+def first_heading(text: str) -> str | None:
+    """The first Markdown heading near the beginning of a text, or None."""
+    found = _HEADING.search(text[:HEADING_WITHIN])
+    return (found["marked"] or found["under"] or "").strip() or None if found else None
+
+
+def _strings_of(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        yield from (one for one in value if isinstance(one, str))

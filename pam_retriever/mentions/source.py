@@ -1,0 +1,276 @@
+"""Mentions as a source of recall: whom the question names, whom its best hits name, and who names these.
+
+For a hit s and a name n in its text, a memory t that is called n is passed on
+
+    strength(s)^1.5 * idf(n) * share(t | n) * (1 + 4 * left(s, t))
+
+where strength is the score by looks and words, idf is BM25's, 0 for a name that half the texts hold (Robertson and
+Zaragoza 2009) and 1 for the rarest, share is one's part of an ambiguous name, and left is the part of the question's
+words that t has and s has not: a second step is worth as much as it explains what the first one left open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+
+from pam_retriever.mentions.finder import find
+from pam_retriever.mentions.folding import words
+from pam_retriever.mentions.links import is_phrase, phrase_number
+from pam_retriever.mentions.store import Groups, MentionStore
+from pam_retriever.types import Bools, Float32, Int64
+
+Way = Literal["asked", "names", "named by", "second step", "shares"]
+WAYS: tuple[Way, ...] = get_args(Way)
+# weights beside cosine + LEXICAL * BM25 (1 for the best), chosen on half of the questions of three sets
+# (benchmarks/real/documents.py), one for all
+PRIOR = dict(zip(WAYS, (1.0, 0.35, 0.08, 0.03, 0.25), strict=True))
+LEXICAL = 0.3
+SEEDS = 10  # best hits that pass something on
+POWER = 1.5  # of their scores
+LEFT = 4.0  # what the rest of the question counts
+BEARERS = 100  # a name of more memories names nobody
+READERS = 100  # a memory that more texts name is not asked who they are
+TEMPERATURE = 0.1  # of the softmax over scores that shares an ambiguous name
+LONGEST_PHRASE = 8  # words of the question that are one phrase
+
+
+class Question(Protocol):
+    """What the source asks about a question. Rows are always those of memories that may be found."""
+
+    text: str | None
+    term_weights: Float32  # (T,) idf of the question's terms
+
+    def scores(self, rows: Int64) -> Float32:
+        """(n,) cosine + LEXICAL * BM25 scaled to 1 for the best hit."""
+
+    def holds(self, rows: Int64) -> Bools:
+        """(T, n) whether each of the texts has each of the question's terms."""
+
+    def allowed(self, rows: Int64) -> Bools:
+        """(n,) which rows may be found, and may lead further."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """(m,) ways from a memory to another: ``numbers`` name what leads there, a name, a link or a phrase."""
+
+    sources: Int64
+    numbers: Int64
+    targets: Int64
+    weights: Float32
+
+    def at(self, places: Int64 | Bools) -> Edges:
+        """Some of them."""
+        return Edges(self.sources[places], self.numbers[places], self.targets[places], self.weights[places])
+
+
+@dataclass(frozen=True)
+class Mentioned:
+    """What mentions say about a question.
+
+    Attributes:
+        rows: (n,) sorted.
+        features: (n, 5) for each of ``WAYS`` how strongly, 0 or more.
+        sources: (n, 5) the memory that leads there; -1 for the question itself, or nothing.
+        numbers: (n, 5) the name, link or phrase by which; 0 for nothing.
+    """
+
+    rows: Int64
+    features: Float32
+    sources: Int64
+    numbers: Int64
+
+    def prior(self) -> Float32:
+        """(n,) what this adds to cosine + LEXICAL * BM25 if nothing is fitted."""
+        total: Float32 = self.features @ np.array([PRIOR[way] for way in WAYS], np.float32)
+        return total
+
+
+class MentionSource:
+    """Scores candidates by mentions; holds nothing but the store.
+
+    Args:
+        store: of names and mentions.
+        texts: how many memories have a text; None to ask the store.
+    """
+
+    def __init__(self, store: MentionStore, texts: int | None = None) -> None:
+        self._store, self._texts = store, texts
+
+    def score(self, question: Question, rows: Int64, scores: Float32) -> Mentioned:
+        """Follows mentions from a question and from what it finds.
+
+        Args:
+            question: what is asked.
+            rows: (n,) distinct: the best by looks and words, or a memory that is itself the question.
+            scores: (n,) their ``question.scores``; 1 for a memory that is itself the question.
+
+        Returns:
+            Every memory that is named, two steps away at most.
+        """
+        asked = self._asked(question)
+        strengths = _Strengths(rows, scores, question)
+        strengths.add(asked, PRIOR["asked"])
+        seeds = strengths.best(SEEDS)
+        named = self._named(question, *seeds)
+        naming = self._naming(question, *seeds)
+        shared = self._shared(question, *seeds)
+        strengths.add(named, PRIOR["names"])
+        strengths.add(naming, PRIOR["named by"])
+        second = self._named(question, *strengths.best(SEEDS))
+        return _gather([asked, named, naming, second, shared])
+
+    def _asked(self, question: Question) -> Edges:
+        """Whom the question names."""
+        found = find([question.text], self._store)[0] if question.text else []
+        numbers = np.unique(np.array([one.name for one in found], np.int64))
+        bearers = self._store.bearers(numbers, BEARERS)
+        weights = np.repeat(self._idf(numbers), bearers.counts) * _shares(question, bearers)
+        edges = Edges(
+            np.full(len(bearers.rows), -1, np.int64), np.repeat(numbers, bearers.counts), bearers.rows, weights
+        )
+        return edges.at((edges.weights > 0) & question.allowed(edges.targets))
+
+    def _named(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
+        """Whom the texts of ``rows`` name or link to."""
+        mentions = self._store.mentions_of(rows)
+        kept = ~_are_phrases(mentions.numbers)
+        sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
+        numbers, which = np.unique(mentioned, return_inverse=True)
+        bearers = self._store.bearers(numbers, BEARERS)
+        weights = np.repeat(self._idf(numbers), bearers.counts) * _shares(question, bearers)
+        mention, place = _spread(bearers, which)
+        edges = Edges(sources[mention], mentioned[mention], bearers.rows[place], weights[place])
+        return _passed_on(question, edges, rows, strengths)
+
+    def _naming(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
+        """Whose texts name or link to ``rows``."""
+        numbers = self._store.called_of(rows)
+        bearers, readers = self._store.bearers(numbers, BEARERS), self._store.mentioning(numbers, READERS)
+        parts = self._idf(numbers) / np.maximum(bearers.counts, 1)
+        named, place = _spread(readers, np.repeat(np.arange(len(numbers)), bearers.counts))
+        number = np.repeat(np.arange(len(numbers)), bearers.counts)[named]
+        edges = Edges(bearers.rows[named], numbers[number], readers.rows[place], parts[number].astype(np.float32))
+        return _passed_on(question, edges.at(np.isin(edges.sources, rows)), rows, strengths)
+
+    def _shared(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
+        """Whose texts share a phrase with those of ``rows`` that the question does not have."""
+        mentions = self._store.mentions_of(rows)
+        kept = _are_phrases(mentions.numbers) & ~np.isin(mentions.numbers, _phrases_of(question.text))
+        sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
+        numbers, which = np.unique(mentioned, return_inverse=True)
+        readers = self._store.mentioning(numbers, READERS)
+        counts = readers.counts
+        parts = self._idf(numbers, counts) / np.sqrt(np.maximum(counts - 1, 1))
+        mention, place = _spread(readers, which)
+        weights = parts[which[mention]].astype(np.float32)
+        edges = Edges(sources[mention], mentioned[mention], readers.rows[place], weights)
+        return _passed_on(question, edges, rows, strengths)
+
+    def _idf(self, numbers: Int64, counts: Int64 | None = None) -> Float32:
+        """(n,) how rare names are: 1 for the rarest, 0 for one that half the texts hold."""
+        texts = self._store.texts() if self._texts is None else self._texts
+        counts = self._store.counts(numbers) if counts is None else counts
+        idf = np.log((np.maximum(texts - counts, 0) + 0.5) / (counts + 0.5)) / np.log(texts + 1.5)
+        rare: Float32 = np.clip(idf, 0, 1).astype(np.float32)
+        return rare
+
+
+class _Strengths:
+    """Scores of memories, growing as mentions lead to more of them."""
+
+    def __init__(self, rows: Int64, scores: Float32, question: Question) -> None:
+        order = np.argsort(rows)
+        self._rows, self._scores, self._question = rows[order], scores[order].astype(np.float32), question
+
+    def add(self, edges: Edges, weight: float) -> None:
+        """Adds the strongest edge to each target, times ``weight``."""
+        targets, which = np.unique(edges.targets, return_inverse=True)
+        strongest = np.zeros(len(targets), np.float32)
+        np.maximum.at(strongest, which, edges.weights)
+        new = np.setdiff1d(targets, self._rows)
+        rows = np.concatenate([self._rows, new])
+        scores = np.concatenate([self._scores, self._question.scores(new)])
+        order = np.argsort(rows)
+        self._rows, self._scores = rows[order], scores[order]
+        self._scores[np.searchsorted(self._rows, targets)] += np.float32(weight) * strongest
+
+    def best(self, n: int) -> tuple[Int64, Float32]:
+        order = np.argsort(-self._scores, kind="stable")[:n]
+        return self._rows[order], np.maximum(self._scores[order], 0)
+
+
+def _passed_on(question: Question, edges: Edges, rows: Int64, strengths: Float32) -> Edges:
+    """Edges to others that may be found, weighted by their sources' strength and by what the question still asks."""
+    edges = edges.at((edges.sources != edges.targets) & (edges.weights > 0))
+    edges = edges.at(question.allowed(edges.targets))
+    order = np.argsort(rows)
+    strength = strengths[order][np.searchsorted(rows[order], edges.sources)] ** np.float32(POWER)
+    weights = edges.weights * strength * (1 + np.float32(LEFT) * _left(question, edges))
+    return Edges(edges.sources, edges.numbers, edges.targets, weights.astype(np.float32))
+
+
+def _left(question: Question, edges: Edges) -> Float32:
+    """(m,) the part of the question's terms, by idf, that the target of an edge has and its source has not."""
+    weights = question.term_weights
+    if not len(edges.sources) or not weights.sum():
+        return np.zeros(len(edges.sources), np.float32)
+    rows, which = np.unique(np.concatenate([edges.sources, edges.targets]), return_inverse=True)
+    holds = question.holds(rows)
+    source, target = holds[:, which[: len(edges.sources)]], holds[:, which[len(edges.sources) :]]
+    part: Float32 = weights @ (target & ~source) / weights.sum()
+    return part
+
+
+def _shares(question: Question, bearers: Groups) -> Float32:
+    """(m,) each bearer's part of its name: a softmax over how well they fit the question."""
+    if not len(bearers.rows):
+        return np.empty(0, np.float32)
+    rows, which = np.unique(bearers.rows, return_inverse=True)
+    scores = question.scores(rows)[which] / TEMPERATURE
+    group = np.repeat(np.arange(len(bearers.counts)), bearers.counts)
+    best = np.full(len(bearers.counts), -np.inf)
+    np.maximum.at(best, group, scores)
+    parts = np.exp(scores - best[group])
+    shares: Float32 = (parts / np.bincount(group, parts, len(best))[group]).astype(np.float32)
+    return shares
+
+
+def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
+    """For each i, all rows of group ``which[i]``: pairs of i and a place in ``groups.rows``."""
+    counts = groups.counts[which]
+    left = np.repeat(np.arange(len(which)), counts)
+    before = np.repeat(np.cumsum(counts) - counts, counts)
+    return left, np.arange(len(left)) - before + np.repeat(groups.starts[:-1][which], counts)
+
+
+def _gather(several: list[Edges]) -> Mentioned:
+    """The strongest edge of each way to each memory."""
+    rows = np.unique(np.concatenate([edges.targets for edges in several]))
+    features = np.zeros((len(rows), len(several)), np.float32)
+    sources = np.full(features.shape, -1, np.int64)
+    numbers = np.zeros(features.shape, np.int64)
+    for way, edges in enumerate(several):
+        order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and stays
+        place = np.searchsorted(rows, edges.targets[order])
+        features[place, way] = edges.weights[order]
+        sources[place, way], numbers[place, way] = edges.sources[order], edges.numbers[order]
+    return Mentioned(rows, features, sources, numbers)
+
+
+def _are_phrases(numbers: Int64) -> Bools:
+    return np.array([is_phrase(number) for number in numbers.tolist()], bool)
+
+
+def _phrases_of(text: str | None) -> Int64:
+    """Numbers of all that the question has in a row of words."""
+    sequence = words(text)[:1000] if text else []
+    phrases = {
+        " ".join(sequence[at:end])
+        for at in range(len(sequence))
+        for end in range(at + 2, min(at + LONGEST_PHRASE, len(sequence)) + 1)
+    }
+    return np.array(sorted(phrase_number(phrase) for phrase in phrases), np.int64)

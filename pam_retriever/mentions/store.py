@@ -1,0 +1,287 @@
+"""What a store keeps of names and mentions, and SQLite's way of keeping it.
+
+Three kinds of number, told apart by ``is_link`` and ``is_phrase`` of ``links``: a name's (positive, its words are in
+``names``), a link's key and a shared phrase (negative, made of the string itself, so there is nothing to look up and
+nothing to clean away).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pam_retriever.mentions.finder import Vocabulary, beginnings
+from pam_retriever.types import Int64
+
+SCHEMA = (
+    "CREATE TABLE names (number INTEGER PRIMARY KEY AUTOINCREMENT, phrase TEXT NOT NULL UNIQUE)",
+    # the words and pairs of words that begin names, and how many words the longest of these has, or more
+    "CREATE TABLE beginnings (words TEXT PRIMARY KEY, longest INTEGER NOT NULL) WITHOUT ROWID",
+    # what a memory is called, and what links may call it
+    "CREATE TABLE called (number INTEGER NOT NULL, row INTEGER NOT NULL REFERENCES memories ON DELETE CASCADE, "
+    "short INTEGER NOT NULL, PRIMARY KEY (number, row)) WITHOUT ROWID",
+    "CREATE INDEX called_of_memory ON called (row)",
+    # what a text names, links to, or may share; where it does so first, in characters
+    "CREATE TABLE mentions (row INTEGER NOT NULL REFERENCES memories ON DELETE CASCADE, number INTEGER NOT NULL, "
+    "start INTEGER NOT NULL, length INTEGER NOT NULL, PRIMARY KEY (row, number)) WITHOUT ROWID",
+    "CREATE INDEX mentions_of_name ON mentions (number)",
+)
+WRONG = {
+    "names": "typeof(phrase) != 'text' OR number NOT IN (SELECT number FROM called)",
+    "beginnings": "typeof(words) != 'text' OR typeof(longest) != 'integer'",
+    "called": "typeof(number) != 'integer' OR typeof(short) != 'integer' OR row NOT IN (SELECT row FROM memories) "
+    "OR (number > 0 AND number NOT IN (SELECT number FROM names))",
+    "mentions": "typeof(number) != 'integer' OR typeof(start) != 'integer' OR typeof(length) != 'integer' "
+    "OR row NOT IN (SELECT row FROM memories) OR (number > 0 AND number NOT IN (SELECT number FROM names))",
+}
+TABLES = ("mentions", "called", "beginnings", "names")
+MOST_COUNTED = 100_000  # mentions of one name: beyond that it is common, however large the index
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is read of a memory to find its names and mentions."""
+
+    row: int
+    id: str
+    text: str | None
+    metadata: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """For each of n numbers some rows: those of number i are ``rows[starts[i]:starts[i + 1]]``.
+
+    Attributes:
+        starts: (n + 1,).
+        rows: (m,).
+    """
+
+    starts: Int64
+    rows: Int64
+
+    @property
+    def counts(self) -> Int64:
+        """(n,) how many rows each has."""
+        return np.diff(self.starts)
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """What texts name: (m,) arrays, in the order of rows and numbers."""
+
+    rows: Int64
+    numbers: Int64
+    starts: Int64
+    lengths: Int64
+
+
+class MentionStore(Vocabulary, Protocol):
+    """What ``MentionGraph`` and ``MentionSource`` ask of a store. Writes belong to the caller's transaction."""
+
+    def texts(self) -> int:
+        """How many memories have a text."""
+
+    def documents(self, rows: Int64) -> list[Document]:
+        """The memories of ``rows`` that are stored."""
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+
+    def rows_containing(self, phrase: str, limit: int) -> Int64:
+        """Rows of at least all texts with these folded words in this order; ``limit`` of them at most."""
+
+    def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
+        """Stores new names; their numbers."""
+
+    def drop_names(self, numbers: Int64) -> None:
+        """Deletes names and every mention of them."""
+
+    def called_of(self, rows: Int64) -> Int64:
+        """The numbers of what ``rows`` are called, each once."""
+
+    def replace_called(self, rows: Int64, called: Iterable[tuple[int, int, bool]]) -> None:
+        """Replaces what ``rows`` are called by (number, row, short)."""
+
+    def replace_mentions(self, rows: Int64, mentions: Iterable[tuple[int, int, int, int]]) -> None:
+        """Replaces what the texts of ``rows`` name by (row, number, start, length)."""
+
+    def unused(self, numbers: Int64) -> Int64:
+        """Those names among ``numbers`` that nothing is called by."""
+
+    def phrases(self, numbers: Int64) -> dict[int, str]:
+        """The words of names."""
+
+    def bearers(self, numbers: Int64, limit: int) -> Groups:
+        """Who is called so: in full if any is, else in short; nobody where more than ``limit`` are."""
+
+    def mentions_of(self, rows: Int64) -> Mentions:
+        """What the texts of ``rows`` name."""
+
+    def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
+        """Whose texts name these; none where more than ``limit`` do."""
+
+    def counts(self, numbers: Int64) -> Int64:
+        """(n,) how many texts name each, counted up to ``MOST_COUNTED``."""
+
+    def clear(self) -> None:
+        """Deletes all names and mentions."""
+
+
+class SQL(Protocol):
+    """A connection inside a transaction, as ``store.connection.Connection`` is."""
+
+    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]: ...
+    def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None: ...
+
+
+class SQLiteMentions:
+    """Names and mentions in tables beside the memories, and phrases from the words index.
+
+    Args:
+        sql: a database with the tables of ``SCHEMA``, ``memories`` and ``words``.
+        texts: how many memories have a text; None to count them at each call, which reads them all.
+    """
+
+    def __init__(self, sql: SQL, texts: Callable[[], int] | None = None) -> None:
+        self._sql = sql
+        self._texts = texts
+
+    def longest(self, beginnings: Iterable[str]) -> Mapping[str, int]:
+        return dict(self._where_in("SELECT words, longest FROM beginnings WHERE words IN", list(beginnings)))  # type: ignore[arg-type]
+
+    def known(self, phrases: Iterable[str]) -> Mapping[str, int]:
+        return dict(self._where_in("SELECT phrase, number FROM names WHERE phrase IN", list(phrases)))  # type: ignore[arg-type]
+
+    def texts(self) -> int:
+        if self._texts is not None:
+            return self._texts()
+        return int(str(self._sql.fetch("SELECT count(*) FROM memories WHERE text IS NOT NULL")[0][0]))
+
+    def documents(self, rows: Int64) -> list[Document]:
+        found = self._where_in("SELECT row, id, text, metadata FROM memories WHERE row IN", rows.tolist())
+        return [
+            Document(int(str(row)), str(id), text if isinstance(text, str) else None, json.loads(str(metadata)))
+            for row, id, text, metadata in found
+        ]
+
+    def rows(self) -> Int64:
+        return np.sort(_numbers(self._sql.fetch("SELECT group_concat(row) FROM memories")[0][0]))
+
+    def rows_containing(self, phrase: str, limit: int) -> Int64:
+        found = self._sql.fetch(
+            "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
+            [f'text : "{phrase}"', limit],
+        )
+        return _numbers(found[0][0])
+
+    def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
+        self._sql.run_many("INSERT INTO names (phrase) VALUES (?)", ((phrase,) for phrase in phrases))
+        self._sql.run_many(
+            "INSERT INTO beginnings VALUES (?, ?) "
+            "ON CONFLICT (words) DO UPDATE SET longest = max(longest, excluded.longest)",
+            beginnings(phrases).items(),
+        )
+        return dict(self.known(phrases))
+
+    def prune_beginnings(self) -> None:
+        """Removes what only dropped names began with: it does no harm, but says what they were."""
+        names = [str(phrase) for (phrase,) in self._sql.fetch("SELECT phrase FROM names")]
+        self._sql.run_many("DELETE FROM beginnings", [()])
+        self._sql.run_many("INSERT INTO beginnings VALUES (?, ?)", beginnings(names).items())
+
+    def drop_names(self, numbers: Int64) -> None:
+        listed = [(number,) for number in numbers.tolist()]
+        self._sql.run_many("DELETE FROM mentions WHERE number = ?", listed)
+        self._sql.run_many("DELETE FROM names WHERE number = ?", listed)
+
+    def called_of(self, rows: Int64) -> Int64:
+        found = self._where_in("SELECT DISTINCT number FROM called WHERE row IN", rows.tolist())
+        return np.array(found, np.int64).reshape(-1)
+
+    def replace_called(self, rows: Int64, called: Iterable[tuple[int, int, bool]]) -> None:
+        self._sql.run_many("DELETE FROM called WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._sql.run_many("INSERT INTO called (number, row, short) VALUES (?, ?, ?)", called)
+
+    def replace_mentions(self, rows: Int64, mentions: Iterable[tuple[int, int, int, int]]) -> None:
+        self._sql.run_many("DELETE FROM mentions WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._sql.run_many("INSERT INTO mentions (row, number, start, length) VALUES (?, ?, ?, ?)", mentions)
+
+    def unused(self, numbers: Int64) -> Int64:
+        found = self._where_in(
+            "SELECT number FROM names WHERE NOT EXISTS "
+            "(SELECT 1 FROM called WHERE called.number = names.number) AND number IN",
+            numbers[numbers > 0].tolist(),
+        )
+        return np.array(found, np.int64).reshape(-1)
+
+    def phrases(self, numbers: Int64) -> dict[int, str]:
+        return dict(self._where_in("SELECT number, phrase FROM names WHERE number IN", numbers.tolist()))  # type: ignore[arg-type]
+
+    def bearers(self, numbers: Int64, limit: int) -> Groups:
+        # "9-1" is row 9, called so in short
+        found = self._each(
+            "SELECT group_concat(row || '-' || short) FROM "
+            "(SELECT row, short FROM called WHERE number = value LIMIT ?)",
+            numbers,
+            limit + 1,
+        )
+        groups = []
+        for line in found:
+            pairs = _numbers(line.replace("-", ",") if line else None).reshape(-1, 2)
+            full = pairs[pairs[:, 1] == 0, 0]
+            groups.append(_NONE if len(pairs) > limit else full if len(full) else pairs[:, 0])
+        return _grouped(groups)
+
+    def mentions_of(self, rows: Int64) -> Mentions:
+        found = self._where_in(
+            "SELECT row, number, start, length FROM mentions WHERE row IN", rows.tolist(), "ORDER BY row, number"
+        )
+        columns = np.array(found, np.int64).reshape(-1, 4).T
+        return Mentions(*columns)
+
+    def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
+        found = self._each(
+            "SELECT group_concat(row) FROM (SELECT row FROM mentions WHERE number = value LIMIT ?)",
+            numbers,
+            -1 if limit is None else limit + 1,
+        )
+        groups = [_numbers(line) for line in found]
+        return _grouped([rows if limit is None or len(rows) <= limit else _NONE for rows in groups])
+
+    def counts(self, numbers: Int64) -> Int64:
+        found = self._each(
+            "SELECT count(*) FROM (SELECT 1 FROM mentions WHERE number = value LIMIT ?)", numbers, MOST_COUNTED
+        )
+        return np.array([int(str(count)) for count in found], np.int64)
+
+    def clear(self) -> None:
+        for table in TABLES:
+            self._sql.run_many(f"DELETE FROM {table}", [()])
+
+    def _where_in(self, select: str, values: Sequence[object], then: str = "") -> list[tuple[object, ...]]:
+        return self._sql.fetch(
+            f"{select} (SELECT value FROM json_each(?)) {then}",
+            [json.dumps(values)],
+        )
+
+    def _each(self, select: str, numbers: Int64, limit: int) -> list[str]:
+        """One value for each number: what ``select`` gives for it."""
+        found = self._sql.fetch(
+            f"SELECT ({select}) FROM json_each(?) ORDER BY key", [limit, json.dumps(numbers.tolist())]
+        )
+        return [value for (value,) in found]  # type: ignore[misc]
+
+
+def _numbers(text: object) -> Int64:
+    return np.array(str(text).split(","), np.int64) if text else _NONE
+
+
+def _grouped(groups: Sequence[Int64]) -> Groups:
+    starts = np.concatenate([[0], np.cumsum([len(rows) for rows in groups])]).astype(np.int64)
+    return Groups(starts, np.concatenate([_NONE, *groups]))

@@ -1,0 +1,150 @@
+"""Step 3: the predictor f as a network to train, a residual MLP from a memory to where its associates lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from pam_retriever.model.forward import PredictorConfig, PredictorWeights
+
+
+class Predictor(nn.Module):
+    """f: d -> hidden (GELU), residual hidden layers (GELU), -> d, LayerNorm.
+
+    With ``dim=128`` and the defaults this is the paper's D2 model: 2,362,752 parameters,
+    Xavier uniform weights and zero biases.
+
+    f(p) lies where the associates of p lie, in the space of the memories, so it also says something of a cue
+    that was never seen.
+    """
+
+    mean: Tensor
+    whitening: Tensor
+    centre: Tensor
+    sharpening: Tensor
+    spread: Tensor
+
+    def __init__(self, config: PredictorConfig, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.config = config
+        width = config.hidden
+        # skip_init: torch's own initialisation would draw from the global generator
+        self.inward = _linear(config.dim, width)
+        self.residual = nn.ModuleList(_linear(width, width) for _ in range(config.residual_layers))
+        self.outward = _linear(width, config.dim)
+        self.norm = nn.LayerNorm(config.dim)
+        self.register_buffer("mean", torch.zeros(config.dim))
+        self.register_buffer("whitening", torch.eye(config.dim))
+        self.register_buffer("centre", torch.zeros(config.dim))  # of the memories at unit length
+        self.register_buffer("sharpening", torch.eye(config.dim))
+        self.register_buffer("spread", torch.ones(()))
+        for layer in [self.inward, *self.residual, self.outward]:
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
+
+    @classmethod
+    def of(cls, weights: PredictorWeights) -> Predictor:
+        """A network with these weights, to go on training."""
+        model = cls(weights.config, torch.Generator().manual_seed(0))
+        model.load_state_dict({name: torch.tensor(array) for name, array in weights.arrays.items()})
+        return model
+
+    def weights(self) -> PredictorWeights:
+        """A copy of the weights, to ask; further training does not move it."""
+        copies = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
+        return PredictorWeights(self.config, copies)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Predicts for each state; (B, d) -> (B, d), not normalised to unit length."""
+        return self.predict(self.normalise(states))
+
+    def normalise(self, states: Tensor) -> Tensor:
+        """The input that the layers see; (B, d) -> (B, d)."""
+        return (states - self.mean) @ self.whitening if self.config.whiten else states
+
+    def predict(self, x: Tensor) -> Tensor:
+        """f from the layers' input; (B, d) -> (B, d)."""
+        predicted: Tensor = self.norm(self.outward(self._trunk(x)))
+        return predicted @ self.sharpening if self.config.whiten else predicted
+
+    def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
+        """f of each state, at unit length; (B, d) -> (B, d).
+
+        ``disturb`` adds noise to the layers' input, in training.
+        """
+        predicted = self.predict(disturb(self.normalise(states)))
+        return nn.functional.normalize(predicted.float(), dim=-1)
+
+    def score(self, predicted: Tensor, memories: Tensor, temperature: float = 1.0) -> Tensor:
+        """How well each of ``memories`` (B, d) fits each of ``predicted`` (A, d), over ``temperature``; (A, B).
+
+        The cosine, less that of the mean memory, in units in which the memories are as spread out as random vectors
+        are: so that one temperature suits memories that lie all around and such as lie in a narrow cone.
+        """
+        away = nn.functional.normalize(memories, dim=-1) - self.centre
+        return (predicted / (temperature * self.spread)) @ away.T
+
+    def _trunk(self, x: Tensor) -> Tensor:
+        x = nn.functional.gelu(self.inward(x))  # (B, hidden)
+        for layer in self.residual:
+            x = x + nn.functional.gelu(layer(x))
+        return x
+
+    @torch.no_grad()
+    def fit_whitening(self, states: Tensor, shrinkage: float = 0.01) -> None:
+        """Sets the statistics from the training memories (M, d).
+
+        Memories in common directions look alike whatever they are of; what tells them apart may lie in
+        directions that hardly vary. Decorrelated, all count the same: the product of f(q) with p is that of the
+        network's output with the whitened p, and keys stay what they are.
+        """
+        sample = states[:: max(1, len(states) // 100_000)].double()
+        self.mean.copy_(sample.mean(0))
+        self.whitening.copy_(_decorrelate(sample, shrinkage))
+        looks = nn.functional.normalize(sample, dim=-1)
+        self.centre.copy_(looks.mean(0))
+        sharpening = _decorrelate(looks, shrinkage)
+        self.sharpening.copy_(sharpening * len(sharpening) ** 0.5 / sharpening.norm())
+        # of the memories, along the directions that an untrained network predicts: trace(W C W) = trace(W W) * var
+        covariance = (looks - looks.mean(0)).T @ (looks - looks.mean(0)) / len(looks)
+        variance = (sharpening @ covariance @ sharpening).trace() / sharpening.square().sum()
+        self.spread.copy_((variance * len(sharpening)).sqrt().clamp_min(1e-3))
+
+
+def _decorrelate(sample: Tensor, shrinkage: float) -> Tensor:
+    """(d, d) the inverse square root of the covariance of (n, d).
+
+    The covariance is shrunk towards its mean eigenvalue, so that few memories, or dimensions that never vary, cannot
+    blow anything up.
+    """
+    centred = sample - sample.mean(0)
+    values, basis = torch.linalg.eigh(centred.T @ centred / max(len(sample) - 1, 1))
+    floor = max(float(values.mean()), 1e-12)
+    scale = ((1 - shrinkage) * values.clamp_min(0) + shrinkage * floor).rsqrt()
+    inverse_root: Tensor = basis * scale @ basis.T
+    return inverse_root
+
+
+def widen(predictor: Predictor, hidden: int, generator: torch.Generator | None = None) -> Predictor:
+    """A copy with wider hidden layers, and the same function: nothing listens to the new units yet.
+
+    A ``hidden`` that is not wider gives an equal copy.
+    """
+    narrow, width = predictor.config.hidden, max(hidden, predictor.config.hidden)
+    wide = Predictor(replace(predictor.config, hidden=width), generator)
+    old = predictor.state_dict()
+    with torch.no_grad():
+        for name, weight in wide.state_dict().items():  # shares its memory with the model
+            source = old[name]
+            if name.startswith(("residual", "outward")) and weight.dim() == 2:
+                weight[: len(source), narrow:] = 0
+            weight[tuple(slice(size) for size in source.shape)] = source
+    return wide
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
+    return layer

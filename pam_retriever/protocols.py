@@ -1,0 +1,72 @@
+"""What the core knows of the encoders that it is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from pam_retriever.types import Float32
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ObservationsLike = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""n moments: a list of dicts of modalities, or a dict of columns."""
+
+
+@runtime_checkable
+class Observed(Protocol):
+    """n checked observations."""
+
+    def __len__(self) -> int:
+        """n."""
+
+    def pack(self) -> list[bytes]:
+        """Each of them as bytes, for the database."""
+
+
+@runtime_checkable
+class Trainable(Protocol):
+    """A module whose weights are kept with an index."""
+
+    @property
+    def dim(self) -> int:
+        """d, the length of its outputs."""
+
+    def duplicate(self, trainable: bool) -> Self:
+        """A copy, to go on training, or a frozen one on the CPU."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What rebuilds it, apart from its weights."""
+
+    def pack_weights(self) -> bytes:
+        """Its weights as safetensors."""
+
+    def load_weights(self, packed: bytes) -> None:
+        """Replaces its weights by what ``pack_weights`` made.
+
+        Raises:
+            ValueError: they do not fit.
+        """
+
+
+@runtime_checkable
+class Encoder(Trainable, Protocol):
+    """Makes vectors of observations, such as ``CompositeEncoder``."""
+
+    @property
+    def modalities(self) -> Mapping[str, object]:
+        """What it observes, by name."""
+
+    def read(self, given: Any, where: str) -> Observed:
+        """Checks n observations of any form.
+
+        Raises:
+            InvalidInput: of the observations; the message names ``where``.
+        """
+
+    def unpack(self, packed: Sequence[bytes]) -> Observed:
+        """The observations that ``Observed.pack`` made bytes of."""
+
+    def encode(self, observations: Any) -> Float32:
+        """The states (n, dim) of n observations."""

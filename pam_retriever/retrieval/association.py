@@ -1,0 +1,296 @@
+"""Association scores: what the predictor says and what was experienced, weighed by how well the cue is known.
+
+Each memory p gets the share of the cue's experience that it takes. Two estimates are mixed by how surely the
+cue is a memory that was experienced, a number t from 0 to 1:
+
+    known    (links(q, p) + prior * learned(p | q)) / (links(q) + prior)
+    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of what is learned of q + w4 looks
+
+``learned`` is the softmax over the channels that ``fit`` calibrates. The first is a count smoothed by a prior
+(Dirichlet smoothing, Zhai and Lafferty 2004): where there are links they decide, and the prior is
+so small that nothing unexperienced can pass anything experienced, unless ``familiarity`` says that the two met by
+chance. A memory that was never experienced
+cannot have links, and nothing was learnt of it as a cue: for it, missing links are no evidence, and its share
+is what similarity and forward alone give it.
+
+A share is of all that a filter leaves: with one for a user, the memories of others take none. It is the same however
+many hits are asked for: the odds of the best 64 are added up, and those beyond count by what ``fit`` found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pam_retriever.ann import AnnIndex
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.experience.cooccurrence import Links
+from pam_retriever.experience.graph import LEAST, CooccurrenceGraph, walk
+from pam_retriever.model.keys import weighted
+from pam_retriever.model.scoring import (
+    BEST,
+    LOOK_ALIKES,
+    NAMED,
+    NEIGHBOURS,
+    channels_of,
+    confidence,
+    look_alike_mass,
+    sharpened,
+)
+from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.cues import Cues
+from pam_retriever.store.view import View
+from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
+
+POOLED = 4  # candidates for each hit
+UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/training.md)
+EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
+PAIRS_AT_ONCE = 16_384  # whose keys are fetched at once
+
+Part = tuple[Int64, Int64, Float32]
+"""Query, row and value of each pair that some source speaks of."""
+
+NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """What turns the log odds of memories for Q queries into shares of all there is to choose from.
+
+    Attributes:
+        peak: (Q,) the log odds of the best memory.
+        mass: (Q,) the odds of all of them together, in units of the best one's.
+    """
+
+    peak: Float32
+    mass: Float32
+
+    def shares(self, scores: Float32, query: Int64) -> Float32:
+        """(E,) the shares of memories with these log odds (E,), each for a query."""
+        # above the peak only where an approximate search missed it
+        odds = np.exp(np.minimum(scores - self.peak[query], 0))
+        share: Float32 = np.minimum(odds / self.mass[query], 1).astype(np.float32)
+        return share
+
+
+class AssociationScorer:
+    """Default recall by links and channels: scores are probabilities.
+
+    Args:
+        view: of a fitted index, with calibrated weights.
+        min_score: smallest probability.
+        by_confidence: score by how surely each was experienced with the cue, where that is known: what a step of
+            several counts.
+    """
+
+    def __init__(self, view: View, min_score: float | None = None, by_confidence: bool = False) -> None:
+        assert view.associative is not None and view.calibration is not None
+        self._view, self._index, self._calibration = view, view.associative, view.calibration
+        self._min_score, self._by_confidence = min_score, by_confidence
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``."""
+        found = self._score(cues, k, allowed, None if self._by_confidence else self._min_score)
+        return [_by_confidence(one, self._min_score) for one in found] if self._by_confidence else found
+
+    def _score(self, cues: Cues, k: int | None, allowed: Rows | None, min_score: float | None) -> list[Candidates]:
+        view, index, calibration = self._view, self._index, self._calibration
+        t = _recognised(cues, view.links)  # (Q,)
+        completed = _query(cues, calibration.seen, cues.completed, cues.predicted)
+        as_given = _query(cues, calibration.unseen, cues.looks, cues.unaided)
+        queries = t[:, None] * completed + (1 - t[:, None]) * as_given
+        outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
+        pool = min(max(BEST, POOLED * (k or len(index))), len(index))
+        odds, named = _share_out(index, queries, cues.own, outside, pool, allowed)
+        parts = [
+            named,
+            _exact_links(cues, view, calibration),
+            *_hints(cues, named, t, view, calibration),
+            _by_appearance(cues, t, view, calibration, pool, allowed),
+        ]
+        query, row, values = _gather_by_pair(parts, cues.own, allowed)
+
+        missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among what the channels name
+        late = _products(queries, query[missing], index, row[missing])
+        values[missing, 0] = odds.shares(late, query[missing])
+        share, sureness = _weigh(query, values, view.links.experienced(row), t, calibration, view.window)
+
+        order = np.lexsort((-share, query))
+        kept = order if k is None else order[_places(query[order]) < k]
+        if min_score is not None:
+            kept = kept[share[kept] >= min_score]
+        similarity = _products(cues.looks, query[kept], view.similar, row[kept])
+        ends = np.searchsorted(query[kept], np.arange(1, len(t)))
+        columns = row[kept], share[kept], similarity, values[kept, 0], np.ones(len(kept), np.int64), sureness[kept]
+        return [Candidates(*of_one) for of_one in zip(*(np.split(column, ends) for column in columns), strict=True)]
+
+
+def _by_confidence(found: Candidates, min_score: float | None) -> Candidates:
+    """The same answers, scored by how surely each was experienced with the cue, if that is known.
+
+    One that surely was not may still be a step on the way, for as little as its probability is.
+    """
+    if found.confidence is None:
+        return found
+    # of equals the larger probability comes first
+    return replace(found, scores=np.maximum(found.confidence, found.scores)).best(None, min_score)
+
+
+def _share_out(
+    backend: AnnIndex, queries: Float32, own: Int64, outside: Float32, pool: int, allowed: Rows | None
+) -> tuple[Odds, Part]:
+    """The odds of queries (Q, width), and the shares of the ``pool`` best, query by query, best first.
+
+    Args:
+        backend: what to ask.
+        queries: whose products with keys are log odds.
+        own: (Q,) rows that are no answer to themselves.
+        outside: (Q,) log odds of memories that are not among the best.
+        pool: how many, at least 64 if there are so many.
+        allowed: sorted rows to choose from; None for all.
+    """
+    scores, rows = backend.search(queries, pool, allowed)
+    scores = np.where((rows >= 0) & (rows != own[:, None]), scores, -np.inf)
+    best = scores[:, :BEST]  # as many whatever the pool, or a share would depend on it
+    peak = best.max(axis=1, initial=-1e30)
+    lowest = np.where(np.isfinite(best), best, peak[:, None]).min(axis=1, initial=np.inf)
+    beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
+    count = len(backend) if allowed is None else len(allowed)  # an engine counts what a filter leaves
+    mass = np.exp(best - peak[:, None]).sum(axis=1) + np.float32(max(count - BEST, 0)) * beyond
+    odds = Odds(peak, np.maximum(mass, 1e-30))
+    query, place = np.nonzero(np.isfinite(scores))
+    return odds, (query, rows[query, place], odds.shares(scores[query, place], query))
+
+
+def _products(queries: Float32, query: Int64, backend: AnnIndex, row: Int64) -> Float32:
+    """(E,) the inner product of each pair of a query and a stored row, in parts that memory holds."""
+    products = np.empty(len(row), np.float32)
+    for start in range(0, len(row), PAIRS_AT_ONCE):
+        some = slice(start, start + PAIRS_AT_ONCE)
+        products[some] = np.einsum("ed,ed->e", queries[query[some]], backend.keys(row[some]))
+    return products
+
+
+def _weigh(
+    query: Int64, values: Float32, experienced: Bools, t: Float32, calibration: Calibration, window: int
+) -> tuple[Float32, Float32]:
+    """Share and confidence of each pair; ``values`` (E, 6) are the parts in the order of ``AssociationScorer``."""
+    learned, links, alike, named, looks, appearance = values.T
+    sure, prior = t[query], 1 / window
+    total = np.bincount(query, links, len(t))[query]
+    known = (links + prior * learned) / (total + prior)
+    by_channels, by_alike, by_named, by_looks = calibration.unseen.mixture
+    unknown = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
+    old = sure * known + (1 - sure) * unknown
+    new = (1 - by_looks) * appearance + by_looks * looks
+    # what a cue of one or two episodes met is all there is to know of it: nothing new passes that
+    met = np.bincount(query[links > 0], minlength=len(t))[query]
+    few = (met > 0) & (met <= EPISODIC * window)
+    new *= np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
+    share = np.minimum(np.where(experienced, old, new), 1)
+    # of a cue that was experienced all is known: without a link, they never met
+    sureness = sure * (links > 0) + (1 - sure) * confidence(calibration.unseen, unknown)
+    return share.astype(np.float32), sureness.astype(np.float32)
+
+
+def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float32) -> Float32:
+    """Query vectors whose products with a key are log odds, for cues that are taken for ``meant`` (Q, d)."""
+    return weighted(channels_of(regime), cues.looks, meant, predicted)
+
+
+def _recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
+    """(Q,) how surely each cue is a memory that was experienced."""
+    counts = [len(rows) for rows in cues.rows]
+    flat = np.concatenate(cues.rows) if cues.rows else np.empty(0, np.int64)
+    owner = np.repeat(np.arange(len(cues)), counts)
+    weight = np.concatenate(cues.weights) if cues.weights else np.empty(0)
+    experienced = np.bincount(owner, weight * links.experienced(flat), len(cues))
+    total = np.maximum(np.bincount(owner, weight, len(cues)), 1e-12)
+    return (cues.trust * experienced / total).astype(np.float32)
+
+
+def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
+    """The links of what each cue was recognised as: query, row, strength."""
+    flat, weight = np.concatenate(cues.rows), np.concatenate(cues.weights)
+    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
+    owner, linked, strength = _links_of(view, calibration)(flat)
+    return query[owner], linked, strength * weight[owner]
+
+
+def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibration) -> list[Part]:
+    """For cues that are not surely known: links of look-alikes, links of what the channels name, and looks."""
+    unsure = (t < 1) | (len(view.similar) > view.links.memories)  # of something that has no links
+    asking = np.flatnonzero(unsure)
+    if not len(asking):
+        return [NOTHING] * 3
+    alike, kernel = _look_alikes(known, asking, view, known.among)
+    # what a query looks like, and what may be answered, may be under filters of their own
+    seen, looks = (alike, kernel) if known.visible is known.among else _look_alikes(known, asking, view, known.visible)
+    looks = looks / np.maximum(looks.sum(axis=1, keepdims=True), 1e-30)
+    at, place = np.nonzero(looks > LEAST)
+    usable = (kernel > 0) & view.links.experienced(alike)
+    usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
+    by, near = np.nonzero(usable)
+    query, row, share = named
+    first = _places(query) < NAMED
+    first &= unsure[query] & view.links.experienced(row)
+    return [
+        walk(_links_of(view, calibration), (asking[by], alike[by, near], kernel[by, near])),
+        walk(_links_of(view, calibration), (query[first], row[first], sharpened(share[first]))),
+        (asking[at], seen[at, place], looks[at, place]),
+    ]
+
+
+def _look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> tuple[Int64, Float32]:
+    """The allowed memories (n, m) that look most like the queries ``asking`` (n,), and how much each counts."""
+    alike, cosine = known.near[asking], known.nearness[asking]
+    if not alike.shape[1] or among is not known.among:
+        cosine, alike = view.similar.search(known.looks[asking], NEIGHBOURS, among)
+    other = (alike >= 0) & (alike != known.own[asking][:, None])
+    return alike, look_alike_mass(cosine, other.astype(np.float32))
+
+
+def _places(query: Int64) -> Int64:
+    """(E,) how many entries of the same query come before each; ``query`` never falls."""
+    return np.arange(len(query)) - np.searchsorted(query, query)
+
+
+def _links_of(view: View, calibration: Calibration) -> Callable[[Int64], Links]:
+    """The links of rows, weighed as ``fit`` weighed them."""
+    return lambda rows: view.links.of(rows, view.window, calibration.familiarity)
+
+
+def _by_appearance(
+    cues: Cues, t: Float32, view: View, calibration: Calibration, pool: int, allowed: Rows | None
+) -> Part:
+    """The shares of memories that were never experienced, of which only p itself says something."""
+    if len(view.similar) <= view.links.memories:
+        return NOTHING
+    dim = cues.looks.shape[1]
+    queries = np.zeros_like(cues.looks)
+    outside = np.zeros_like(t)
+    for predicted, regime, sure in ((cues.predicted, calibration.seen, t), (cues.unaided, calibration.unseen, 1 - t)):
+        similarity, forward = regime.appearance
+        queries += sure[:, None] * (similarity * cues.looks + forward * predicted[:, :dim])
+        outside += sure * regime.background[1]
+    _, (query, row, share) = _share_out(view.similar, queries, cues.own, outside, pool, allowed)
+    new = ~view.links.experienced(row)
+    return query[new], row[new], share[new]
+
+
+def _gather_by_pair(parts: list[Part], own: Int64, allowed: Rows | None) -> tuple[Int64, Int64, Float32]:
+    """Adds up each part by (query, row): the pairs, and their values (E, parts)."""
+    query = np.concatenate([part[0] for part in parts])
+    row = np.concatenate([part[1] for part in parts])
+    value = np.concatenate([part[2] for part in parts])
+    column = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
+    keep = row != own[query]
+    if allowed is not None:
+        keep &= holds(allowed, row)
+    query, row, value, column = query[keep], row[keep], value[keep], column[keep]
+    width = int(row.max(initial=0)) + 1
+    pairs, pair = np.unique(query * width + row, return_inverse=True)
+    values = np.bincount(pair * len(parts) + column, value, len(pairs) * len(parts)).reshape(-1, len(parts))
+    return pairs // width, pairs % width, values.astype(np.float32)

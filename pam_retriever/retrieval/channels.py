@@ -1,0 +1,88 @@
+"""Scores by channels of the key: one look-up, with weights that are given (see ``model/keys.py``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.ann import AnnIndex
+from pam_retriever.ann.selection import Rows
+from pam_retriever.model.keys import Channels, query_vectors, totals
+from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.cues import Cues, gather_keys
+from pam_retriever.types import Float32, Int64
+
+SPECIFIC_POOL = 100  # how many candidates "specific" looks through, and at least ten a hit
+FIRST_RANGE = 64  # how many hits an epsilon-ball search starts with
+
+
+class ChannelScorer:
+    """Scores a memory by the weighted mean of the channels, in [-1, 1].
+
+    Args:
+        index: over the keys that the channels need.
+        channels: their weights.
+        min_score: the epsilon-ball of the paper (3.6): hits below it are left out.
+        intersect: score by the geometric mean of similarity and association (3.10): a hit needs both.
+    """
+
+    def __init__(
+        self, index: AnnIndex, channels: Channels, min_score: float | None = None, intersect: bool = False
+    ) -> None:
+        self._index, self._channels, self._min_score, self._intersect = index, channels, min_score, intersect
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``; one ANN look-up for all cues."""
+        channels = self._channels
+        scores, rows = self._search(cues, k, allowed)
+        similarity, association = _parts(cues, channels, self._index, scores, rows)
+        if self._intersect and association is not None:
+            scores = np.sqrt(np.clip(similarity, 0, None) * np.clip(association, 0, None))
+            scores = np.where(rows < 0, -np.inf, scores)
+        valid = (rows >= 0) & (rows != cues.own[:, None])
+        if self._min_score is not None:
+            valid &= scores >= self._min_score
+        scores = np.where(valid, scores, -np.inf)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        counts = np.minimum(valid.sum(axis=1), order.shape[1])
+        found = []
+        for at, count in enumerate(counts):
+            best = order[at, :count]
+            hops = np.full(count, 1 if channels.association else 0, np.int64)
+            parts = None if association is None else association[at, best]
+            found.append(Candidates(rows[at, best], scores[at, best], similarity[at, best], parts, hops))
+        return found
+
+    def _search(self, cues: Cues, k: int | None, allowed: Rows | None) -> tuple[Float32, Int64]:
+        queries = query_vectors(self._channels, cues.looks, cues.completed, cues.predicted)
+        if self._intersect:
+            pool = max(10 * (k or 1), SPECIFIC_POOL)
+            return self._index.search(queries, pool if k else len(self._index), allowed)
+        if k is None:
+            return _search_ball(self._index, queries, self._min_score or 0.0, allowed)
+        own = int((cues.own >= 0).any())
+        return self._index.search(queries, k + own, allowed)
+
+
+def _parts(
+    cues: Cues, channels: Channels, index: AnnIndex, scores: Float32, rows: Int64
+) -> tuple[Float32, Float32 | None]:
+    """The similarity of each hit (Q, n), and its association: what is left of its score."""
+    dim = cues.looks.shape[1]
+    similarity: Float32 = np.einsum("qd,qnd->qn", cues.looks, gather_keys(index, rows)[..., :dim])
+    if not channels.association:
+        return similarity, None
+    total = totals(channels, cues.predicted, dim)  # (Q, 1)
+    rest = scores * total - np.float32(channels.similarity) * similarity
+    association: Float32 = rest / np.maximum(total - np.float32(channels.similarity), 1e-12)
+    return similarity, association
+
+
+def _search_ball(index: AnnIndex, queries: Float32, min_score: float, allowed: Rows | None) -> tuple[Float32, Int64]:
+    """Widens the search until every query's last hit is out of the ball, or all is in it."""
+    limit = len(index) if allowed is None else len(allowed)
+    k = min(FIRST_RANGE, limit)
+    while True:
+        scores, rows = index.search(queries, max(k, 1), allowed)
+        if k >= limit or not scores.size or scores[:, -1].max() < min_score:
+            return scores, rows
+        k = min(4 * k, limit)

@@ -1,0 +1,302 @@
+"""Cues: queries, completed by the stored memories that they are taken for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann import AnnIndex
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.errors import UnknownId
+from pam_retriever.model.keys import unit
+from pam_retriever.model.scoring import NEIGHBOURS
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Int64
+
+# Cue completion: a query that is no stored state stands for its nearest memories, weighted by
+# softmax(cosine / 0.02). A noisy view of one memory becomes that memory; what lies between
+# memories becomes a mixture of them.
+COMPLETED_FROM = 4
+COMPLETION_TEMPERATURE = 0.02
+# how far the nearest must be above the last of them to be what the query is about (docs/training.md)
+STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
+# how far the nearest must be ahead of the second, in spreads of the next ones, to be what the query is a view of
+COMPARED = 17
+AHEAD, AHEAD_WIDTH = 0.5, 0.1
+SAME = 0.9999  # cosine from which a query is the stored memory itself
+RECOGNISED = 0.1  # a memory with less of the weight does not count as experienced by the cue
+
+
+@dataclass(frozen=True)
+class Cues:
+    """Queries as recall sees them, all vectors of unit length.
+
+    Attributes:
+        looks: (Q, d) the queries as given.
+        completed: (Q, d) what they were completed to; the same for a stored memory.
+        predicted: (Q, d + code) f and e of that.
+        unaided: (Q, d + code) f of the queries as given, and no e; the same as ``predicted`` for a stored memory.
+        rows: for each query, the stored memories that it was recognised as.
+        weights: how much each of these counts.
+        trust: (Q,) how surely the query is a view of a memory, from 0 to 1.
+        one_of: (Q,) how surely it is a view of one of ``rows``, whichever.
+        stands_out: (Q,) how far the nearest memory stands out, from 0 to 1: stricter, for questions in words.
+        own: (Q,) the row of a query that is a stored memory, which is no answer to itself; -1 for none.
+        near: (Q, 64) the memories that look most like the queries as given, padded with -1; (Q, 0) if they were not
+            looked up.
+        nearness: their cosines.
+        texts: the queries in words; None without.
+        among: sorted rows of the memories that the queries may be taken for; None for all.
+        visible: sorted rows of the memories that may count as evidence: what a filter leaves; None for all.
+    """
+
+    looks: Float32
+    completed: Float32
+    predicted: Float32
+    unaided: Float32
+    rows: list[Int64]
+    weights: list[Float32]
+    trust: Float32
+    one_of: Float32
+    stands_out: Float32
+    own: Int64
+    near: Int64
+    nearness: Float32
+    texts: list[str] | None = None
+    among: Rows | None = None
+    visible: Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def followed_by(self, others: Cues) -> Cues:
+        """These cues and then ``others``."""
+        assert self.texts is None, "what has words has no several hops"
+        pairs = ((getattr(self, name), getattr(others, name)) for name in COLUMNS)
+        columns: list[Any] = [
+            one + more if isinstance(one, list) else np.concatenate([one, more]) for one, more in pairs
+        ]
+        joined: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
+        return Cues(**joined, among=self.among, visible=self.visible)
+
+    def only(self, at: int) -> Cues:
+        """One of the cues."""
+        columns = ((name, getattr(self, name)) for name in (*COLUMNS, "texts"))
+        one: dict[str, Any] = {name: None if column is None else column[at : at + 1] for name, column in columns}
+        return replace(self, **one)
+
+
+# those that have an entry for each query, whatever is asked
+COLUMNS = tuple(field.name for field in fields(Cues) if field.name not in ("texts", "among", "visible"))
+
+
+def read_cues(
+    view: View,
+    index: AnnIndex,
+    asked: list[str] | Float32,
+    complete: bool = True,
+    texts: list[str] | None = None,
+    allowed: Rows | None = None,
+) -> Cues:
+    """Queries, each an id or a row of (Q, d), completed so far as is asked for.
+
+    Args:
+        view: of the index.
+        index: that will be asked: the one over p, or the one over whole keys.
+        asked: ids, or vectors.
+        complete: take a vector for a view of a memory, however many it may be a view of.
+        texts: the queries in words.
+        allowed: sorted rows of the memories that a query may be, or be taken for; None for all.
+
+    Raises:
+        UnknownId: an id is not in the index, or is one of a memory that is not allowed.
+    """
+    if isinstance(asked, list):
+        known = check_asked(view, asked, allowed)
+        rows = np.array([known[id] for id in asked], np.int64)
+        cues = stored_cues(index.keys(rows), rows, view.dim)
+    elif view.associative is None or index is view.similar:
+        cues = plain_cues(asked)
+    else:
+        cues = complete_cues(asked, view.predict(asked), view.similar, view.associative, allowed)
+        cues = cues if complete else trusted_cues(cues)
+    return replace(cues, texts=texts, among=allowed)
+
+
+def read_filters(
+    view: View, where: Mapping[str, Any] | None, cue_where: Mapping[str, Any] | None
+) -> tuple[Rows | None, Rows | None]:
+    """The rows that may be answered, and those that a query may be, or be taken for; None for all.
+
+    Args:
+        view: of the index.
+        where: filter of the first; None for all.
+        cue_where: filter of the second; None for ``where``, {} for all.
+    """
+    memories = view.documents.memories
+    allowed = None if where is None else memories.rows_where(where)
+    if cue_where is None:
+        return allowed, allowed
+    return allowed, None if cue_where == {} else memories.rows_where(cue_where)
+
+
+def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> dict[str, int]:
+    """The rows of ids that are asked for; the error says the same of an id that is not there and of one not allowed.
+
+    Raises:
+        UnknownId: one is either; words are told apart from ids, so that the error says what to do.
+    """
+    known = view.documents.memories.rows_of(asked)
+    if allowed is not None:
+        named = np.array(list(known.values()), np.int64)
+        known = {id: row for (id, row), there in zip(known.items(), holds(allowed, named), strict=True) if there}
+    unknown = [id for id in asked if id not in known]
+    if unknown and any(character in unknown[0].strip() for character in " \n\t?"):
+        raise UnknownId(
+            f"Got the words {unknown[0]!r} as a query, which is an id or a vector.",
+            "words as text=...",
+            f"Pass text={unknown[0][:60]!r}.",
+        )
+    if unknown and allowed is not None:
+        raise UnknownId(
+            f"Got unknown ids: {unknown[:5]}.",
+            "ids of memories that the filter allows",
+            "Pass vectors instead, or cue_where= for queries that where= leaves out.",
+        )
+    if unknown:
+        raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Pass vectors, or words as text=...")
+    return known
+
+
+def check_queries(
+    view: View, asked: list[str] | Float32, where: Mapping[str, Any] | None, cue_where: Mapping[str, Any] | None
+) -> None:
+    """Refuses wrong filters, and ids that may not be asked for, of queries that get no answer.
+
+    Raises:
+        InvalidInput, UnknownId: of the arguments.
+    """
+    _, among = read_filters(view, where, cue_where)
+    if isinstance(asked, list):
+        check_asked(view, asked, among)
+
+
+def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
+    """Cues that are stored memories with their ``keys`` (Q, width): nothing to complete."""
+    looks, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
+    alone = [np.array([row]) for row in rows.tolist()]
+    sure = np.ones(len(rows), np.float32)
+    near, nearness = _not_looked_up(len(rows))
+    return Cues(looks, looks, predicted, predicted, alone, [itself] * len(rows), sure, sure, sure, rows, near, nearness)
+
+
+def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
+    """Cues (Q, d) as they are: for similarity alone, or with ``predicted`` f and e of them (Q, d + code)."""
+    looks, count = unit(queries), len(queries)
+    nothing, nobody = np.empty(0, np.float32), np.empty(0, np.int64)
+    predicted = looks[:, :0] if predicted is None else predicted
+    return Cues(
+        looks,
+        looks,
+        predicted,
+        predicted,
+        [nobody] * count,
+        [nothing] * count,
+        np.zeros(count, np.float32),
+        np.zeros(count, np.float32),
+        np.zeros(count, np.float32),
+        np.full(count, -1, np.int64),
+        *_not_looked_up(count),
+    )
+
+
+def _not_looked_up(count: int) -> tuple[Int64, Float32]:
+    return np.empty((count, 0), np.int64), np.empty((count, 0), np.float32)
+
+
+def complete_cues(
+    queries: Float32, unaided: Float32, similar: AnnIndex, associative: AnnIndex, allowed: Rows | None = None
+) -> Cues:
+    """Cues that are vectors, completed from the memories nearest to them.
+
+    A vector that is a stored memory is taken for that memory, as if asked for by its id.
+
+    Args:
+        queries: (Q, d).
+        unaided: (Q, d + code) f of them, and no e.
+        similar: over p.
+        associative: over [p ; f(p) ; e(p)].
+        allowed: sorted rows of the memories that they may be taken for; None for all.
+    """
+    looks = unit(queries)
+    nearness, near = similar.search(looks, NEIGHBOURS, allowed)
+    if not near.shape[1]:
+        return plain_cues(queries, unaided)
+    nearest = nearness[:, :COMPARED]
+    cosine, rows = nearness[:, :COMPLETED_FROM], near[:, :COMPLETED_FROM]  # (Q, m)
+    weights = np.exp((cosine - cosine[:, :1]) / COMPLETION_TEMPERATURE)  # -inf gives 0
+    weights /= weights.sum(axis=1, keepdims=True)
+    mixed = np.einsum("qm,qmk->qk", weights, gather_keys(associative, rows))  # (Q, width)
+    kept = weights >= RECOGNISED
+    margin = cosine[:, 0] - np.where(rows >= 0, cosine, np.inf).min(axis=1)
+    same = cosine[:, 0] >= SAME
+    stands_out = 0.5 + 0.5 * np.tanh((margin - STANDS_OUT) / (2 * STANDS_OUT_WIDTH))
+    dim = looks.shape[1]
+    return Cues(
+        looks,
+        unit(mixed[:, :dim]),
+        _unit_parts(mixed[:, dim:], dim),
+        unaided,
+        [row[keep] for row, keep in zip(rows, kept, strict=True)],
+        [weight[keep] for weight, keep in zip(weights, kept, strict=True)],
+        np.where(same, 1, _is_view(nearest, np.ones(len(looks), np.int64))).astype(np.float32),
+        np.where(same, 1, _is_view(nearest, kept.sum(axis=1))).astype(np.float32),
+        np.where(same, 1, stands_out).astype(np.float32),
+        np.where(same, rows[:, 0], -1),
+        near,
+        nearness,
+    )
+
+
+def trusted_cues(cues: Cues) -> Cues:
+    """Cues that may be no view of any memory, such as questions in words: completed so far as one stands out."""
+    trust, dim = cues.stands_out[:, None], cues.looks.shape[1]
+    completed = trust * cues.completed + (1 - trust) * cues.looks
+    predicted = trust * cues.predicted + (1 - trust) * cues.unaided
+    nobody = np.full(len(cues), -1, np.int64)
+    return replace(cues, completed=unit(completed), predicted=_unit_parts(predicted, dim), own=nobody)
+
+
+def _is_view(cosine: Float32, count: Int64) -> Float32:
+    """How surely queries are views of one of their ``count`` (Q,) nearest, from the cosines (Q, n), falling.
+
+    Among memories of which none is meant, the best is ahead of the second by about as much as these are spread:
+    the gaps of extreme values are exponential. A view is ahead by several times that, whatever the scale.
+    """
+    cosine = np.maximum(cosine, -1)  # -inf where there are fewer
+    if cosine.shape[1] < 3:
+        return np.ones(len(cosine), np.float32)
+    last = np.minimum(count, cosine.shape[1] - 2)[:, None]  # the first that is not meant
+    others = np.arange(cosine.shape[1] - 1) >= last
+    spread = np.mean(cosine[:, :-1] - cosine[:, -1:], axis=1, where=others)
+    ahead = np.take_along_axis(cosine, last - 1, axis=1) - np.take_along_axis(cosine, last, axis=1)
+    ahead = ahead[:, 0] / np.maximum(spread, 1e-6)
+    sure: Float32 = 0.5 + 0.5 * np.tanh((ahead - AHEAD) / (2 * AHEAD_WIDTH))
+    return sure
+
+
+def _unit_parts(predicted: Float32, dim: int) -> Float32:
+    """f and the code, (Q, d + code), each at unit length."""
+    return np.concatenate([unit(predicted[:, :dim]), unit(predicted[:, dim:])], axis=1)
+
+
+def gather_keys(index: AnnIndex, rows: Int64) -> Float32:
+    """The keys of rows of any shape, (..., width); zeros for -1."""
+    found = rows >= 0
+    stored = index.keys(rows[found])
+    keys = np.zeros((*rows.shape, stored.shape[1]), np.float32)
+    keys[found] = stored
+    return keys

@@ -1,0 +1,90 @@
+"""Query expansion: what happened with the hits of another retriever, by spreading activation along default recall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.arrays import concatenated
+from pam_retriever.errors import InvalidInput, NotFitted
+from pam_retriever.retrieval.association import AssociationScorer
+from pam_retriever.retrieval.cues import read_cues, read_filters
+from pam_retriever.store.view import View
+from pam_retriever.types import Float64
+from pam_retriever.validation import check_finite, check_id
+
+Scores = Mapping[str, float] | Sequence[Mapping[str, float]]
+
+FAN_OUT = 40  # memories that each hit brings up
+
+
+def read_found(found: Scores) -> tuple[list[dict[str, float]], bool]:
+    """The hits of each query, and whether several queries were given.
+
+    Raises:
+        InvalidInput: anything but scores by id.
+    """
+    batch = not isinstance(found, Mapping)
+    every: Any = found if batch else [found]
+    if not isinstance(every, Sequence) or isinstance(every, str) or not all(isinstance(one, Mapping) for one in every):
+        raise InvalidInput(
+            f"Got found={type(found).__name__}.", "{id: score}, or a list of such dicts", "Pass scores by id."
+        )
+    return [
+        {check_id(id, "found"): check_finite(f"score of {id!r}", score) for id, score in one.items()} for one in every
+    ], batch
+
+
+def expand(
+    view: View,
+    found: Sequence[Mapping[str, float]],
+    k: int | None,
+    where: Mapping[str, Any] | None,
+    cue_where: Mapping[str, Any] | None = None,
+) -> list[dict[str, float]]:
+    """The associates of what was found, for each query; see ``PredictiveAssociativeIndex.expand``.
+
+    Raises:
+        InvalidInput, NotFitted, UnknownId: of the arguments.
+    """
+    if view.associative is None or view.calibration is None:
+        raise NotFitted("Nothing says how far associations can be trusted.", "a fitted index", "Call fit().")
+    ids = list(dict.fromkeys(id for one in found for id in one))
+    if not ids:
+        return [{} for _ in found]
+    place = {id: at for at, id in enumerate(ids)}
+    query = np.repeat(np.arange(len(found)), [len(one) for one in found])
+    seed = np.array([place[id] for one in found for id in one], np.int64)
+    weight = np.concatenate([_weights(np.array(list(one.values()), np.float64)) for one in found])
+
+    allowed, among = read_filters(view, where, cue_where)
+    cues = replace(read_cues(view, view.associative, ids, allowed=among), visible=allowed)
+    answers = AssociationScorer(view).score(cues, FAN_OUT, allowed)
+    count = np.array([len(answer.rows) for answer in answers])
+    rows = np.concatenate([answer.rows for answer in answers])
+    shares = np.concatenate([answer.scores for answer in answers])
+    entry = concatenated((np.cumsum(count) - count)[seed], count[seed])
+    value = np.repeat(weight, count[seed]) * shares[entry]
+
+    width = int(rows.max(initial=0)) + 1
+    pairs, pair = np.unique(np.repeat(query, count[seed]) * width + rows[entry], return_inverse=True)
+    total = np.bincount(pair, value, len(pairs))
+    names = view.documents.memories.contents(np.unique(pairs % width))
+    order = np.lexsort((-total, pairs // width))
+    ends = np.searchsorted(pairs[order] // width, np.arange(1, len(found)))
+    return [
+        {names[row][0]: score for row, score in zip((pairs[one] % width).tolist(), total[one].tolist(), strict=True)}
+        for one in (places[:k] for places in np.split(order, ends))
+    ]
+
+
+def _weights(scores: Float64) -> Float64:
+    """(n,) how much each hit counts: the best most, the last not at all, together 1; squared, for a few stand out."""
+    above = scores - scores.min(initial=np.inf)
+    best = above.max(initial=0)
+    shares = (above / best) ** 2 if best > 0 else np.ones_like(above)  # before the square, which 0 swallows
+    weights: Float64 = shares / shares.sum()
+    return weights

@@ -1,0 +1,158 @@
+"""Imagination (pam.tex 1, 3): the predicted point itself, whether or not a memory lies there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.arrays import concatenated
+from pam_retriever.errors import EmptyIndex, NotFitted
+from pam_retriever.experience.cooccurrence import Experience, associate
+from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.cues import plain_cues, read_cues, read_filters
+from pam_retriever.retrieval.results import to_hits
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Hit, Int64
+
+SAMPLE = 1_000  # experienced memories that the spread is calibrated on
+
+
+@dataclass(frozen=True)
+class Imagination:
+    """Where the associates of a query should lie. Distances are between unit vectors, from 0 to 2.
+
+    Attributes:
+        point: (dim,) float32 of unit length: the predicted point.
+        spread: root mean square distance from the point at which associates are to be expected.
+        distance: from the point to the nearest stored memory other than the query.
+        nearest: the memories nearest to the point; their score is its cosine with them.
+    """
+
+    point: Float32 = field(repr=False)
+    spread: float
+    distance: float
+    nearest: tuple[Hit, ...]
+
+    def sample(self, count: int, seed: int = 0) -> Float32:
+        """(count, dim) unit vectors about the point, as query vectors for any vector store.
+
+        They lie ``spread`` away from the point in the root mean square, as the associates do.
+        """
+        random = np.random.default_rng(seed)
+        away = random.standard_normal((count, len(self.point)))
+        away -= np.outer(away @ self.point, self.point)  # along the sphere
+        away /= np.linalg.norm(away, axis=1, keepdims=True)
+        angle = 2 * np.arcsin(min(self.spread, 2.0) / 2)
+        points: Float32 = (np.cos(angle) * self.point + np.sin(angle) * away).astype(np.float32)
+        return points
+
+
+@dataclass(frozen=True)
+class SpreadCalibration:
+    """Squared spread, as a line over the mean squared distance to the nearest memories.
+
+    A point that lies among memories is well predicted, one that lies away from all is an average of
+    things far apart: that is all there is to go by for a query whose associates are not known.
+    """
+
+    neighbours: int
+    intercept: float
+    slope: float
+
+    def spread(self, squared: Float32) -> Float32:
+        """(n,) from the mean squared distances (n,) of points to their ``neighbours`` nearest memories."""
+        found: Float32 = np.sqrt(np.clip(self.intercept + self.slope * squared, 0, 4)).astype(np.float32)
+        return found
+
+
+def check_imaginable(view: View) -> None:
+    """Refuses an index that has nothing to imagine from.
+
+    Raises:
+        NotFitted: before ``fit``.
+        EmptyIndex: there are fewer than two memories.
+    """
+    if view.associative is None:
+        raise NotFitted("Imagination was asked of an index that was never fitted.", "a fitted one", "Call fit first.")
+    if len(view.similar) < 2:
+        raise EmptyIndex(f"The index holds {len(view.similar)} memories.", "at least two", "Call add() first.")
+
+
+def imagine(
+    view: View,
+    calibration: SpreadCalibration,
+    asked: list[str] | Float32,
+    k: int,
+    complete: bool,
+    where: Mapping[str, Any] | None = None,
+) -> list[Imagination]:
+    """See ``PredictiveAssociativeIndex.imagine``; of an index that passes ``check_imaginable``."""
+    assert view.associative is not None
+    allowed, _ = read_filters(view, where, None)
+    if allowed is not None and len(allowed) < 2:
+        raise EmptyIndex(f"The filter leaves {len(allowed)} memories.", "at least two", "Use another where=.")
+    if complete or isinstance(asked, list):
+        cues = read_cues(view, view.associative, asked, allowed=allowed)
+    else:
+        cues = plain_cues(asked, view.predict(asked))
+    points = cues.predicted[:, : view.dim]
+    cosines, rows = _others(view, points, cues.own, max(k, calibration.neighbours), allowed)
+    spreads = calibration.spread(_mean_squared(cosines[:, : calibration.neighbours]))
+    found = []
+    for at, (cosine, row) in enumerate(zip(cosines, rows, strict=True)):
+        there = row[:k] >= 0
+        best = row[:k][there]
+        similarity = view.similar.keys(best) @ cues.looks[at]
+        found.append(Candidates(best, cosine[:k][there], similarity, None, np.ones(len(best), np.int64)))
+    hits = to_hits(view, cues, found, explain=False)
+    distances = np.sqrt(np.clip(2 - 2 * cosines[:, 0], 0, 4))
+    return [
+        Imagination(point, float(spread), float(distance), tuple(nearest))
+        for point, spread, distance, nearest in zip(points, spreads, distances, hits, strict=True)
+    ]
+
+
+def calibrate(view: View) -> SpreadCalibration:
+    """Fits the line on associations that were experienced."""
+    assert view.associative
+    stored = view.documents.memories.rows()
+    rows, trajectories, positions, _ = view.documents.trajectories.experienced()
+    graph = associate(Experience(np.searchsorted(stored, rows), trajectories, positions), len(stored), view.window)
+    degree = np.diff(graph.indptr)
+    anchors = np.flatnonzero(degree)
+    if not len(anchors):  # all that was experienced together has been deleted
+        return SpreadCalibration(1, 0.0, 1.0)
+    neighbours = max(1, round(float(degree[anchors].mean())))
+    anchors = np.sort(np.random.default_rng(0).permutation(anchors)[:SAMPLE])
+    points = view.associative.keys(stored[anchors])[:, view.dim : 2 * view.dim]
+    cosines, _ = _others(view, points, stored[anchors], neighbours)
+    near = _mean_squared(cosines)
+    # the mean squared distance of each point to the associates of its memory
+    entry = concatenated(graph.indptr[anchors], degree[anchors])
+    which = np.repeat(np.arange(len(anchors)), degree[anchors])
+    met = np.einsum("nd,nd->n", points[which], view.similar.keys(stored[graph.indices[entry]]))
+    true = np.bincount(which, weights=2 - 2 * met) / degree[anchors]
+    slope = float(np.cov(near, true)[0, 1] / near.var(ddof=1)) if len(near) > 2 and near.var() > 1e-12 else 0.0
+    return SpreadCalibration(neighbours, float(true.mean() - slope * near.mean()), slope)
+
+
+def _others(view: View, points: Float32, own: Int64, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
+    """The ``k`` memories nearest to each point, but not its own: cosines and rows, -inf and -1 at the end."""
+    cosines, rows = view.similar.search(points, k + 1, allowed)
+    cosines = np.where((rows == own[:, None]) | (rows < 0), -np.inf, cosines)
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, : max(k, 1)]
+    cosines = np.take_along_axis(cosines, order, axis=1)
+    rows = np.where(np.isfinite(cosines), np.take_along_axis(rows, order, axis=1), -1)
+    return cosines, rows
+
+
+def _mean_squared(cosines: Float32) -> Float32:
+    """(n,) mean squared distance of unit vectors with these cosines (n, m); places that are empty do not count."""
+    there = np.isfinite(cosines)
+    squared = np.where(there, 2 - 2 * np.where(there, cosines, 0), 0).sum(axis=1)
+    mean: Float32 = squared / np.maximum(there.sum(axis=1), 1)
+    return mean

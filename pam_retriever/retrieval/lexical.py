@@ -1,0 +1,181 @@
+"""Lexical search: BM25 over each memory and, for less, over what was experienced next to it.
+
+A turn of a conversation seldom says what it is about; its neighbours do. So a memory's term frequencies are its
+own plus a share of its neighbours' (docs/real-data.md measures what that brings).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.store.database import Database
+from pam_retriever.store.words import Tokenizer
+from pam_retriever.types import Float32, Int64
+
+K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza 2009), with Lucene's idf, which is never negative
+CONTEXT_SHARE = 0.5  # a neighbour's term counts as half of one
+MOST_CONTEXT = 4  # neighbours' terms weigh at most as those of so many
+MOST_OCCURRENCES = 100_000  # a term with more tells too little to be worth reading them all
+
+
+@dataclass(frozen=True)
+class Postings:
+    """The rows that hold a term, sorted, and how often."""
+
+    rows: Int64
+    counts: Int64
+
+    def at(self, rows: Int64) -> Float32:
+        """(n,) how often each of ``rows`` holds the term."""
+        if not len(self.rows):
+            return np.zeros(len(rows), np.float32)
+        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        counts: Float32 = np.where(self.rows[place] == rows, self.counts[place], 0).astype(np.float32)
+        return counts
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is known of the words at one version: threads share it, so only ``postings`` grows, by whole entries."""
+
+    version: int
+    lengths: Float32  # by row; 0 without a text
+    count: int
+    mean: float
+    postings: dict[tuple[str, str], Postings] = field(default_factory=dict)
+
+    def idf(self, posting: Postings) -> float:
+        """Of a term, as Lucene has it."""
+        df = len(posting.rows)
+        return float(np.log1p((self.count - df + 0.5) / (df + 0.5)))
+
+
+class Lexicon:
+    """The words of an index, read when they are asked for and kept until something is written.
+
+    Args:
+        documents: the database.
+    """
+
+    def __init__(self, documents: Database) -> None:
+        self._documents = documents
+        self._tokenize = Tokenizer()
+        self._words: Words | None = None  # replaced as a whole: another thread may be reading it
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of a query, stemmed, without stop words."""
+        return self._tokenize(text)
+
+    def best(self, terms: list[str], n: int, allowed: Rows | None) -> Int64:
+        """The ``n`` rows with the highest BM25 of their own words; those without any of them are left out."""
+        words = self._now()
+        scores = np.zeros(len(words.lengths), np.float32)
+        for term in terms:
+            posting = self._posting(words, term, "text")
+            own = posting.counts.astype(np.float32)
+            scores[posting.rows] += words.idf(posting) * _saturate(own, words.lengths[posting.rows] / words.mean)
+        if allowed is not None:
+            inside = np.zeros(len(scores), bool)
+            rows = np.asarray(allowed)
+            inside[rows[rows < len(scores)]] = True
+            scores[~inside] = 0
+        n = min(n, len(scores))
+        if not n:
+            return np.empty(0, np.int64)
+        found = np.argpartition(-scores, n - 1)[:n].astype(np.int64)
+        return found[scores[found] > 0]
+
+    def posting(self, term: str) -> Postings:
+        """The rows whose text holds a term."""
+        return self._posting(self._now(), term, "text")
+
+    @property
+    def lengths(self) -> Float32:
+        """The length of each text in characters, by row; 0 without a text."""
+        return self._now().lengths
+
+    def score(self, terms: list[str], rows: Int64, place: Int64, met: Int64) -> Float32:
+        """(n,) BM25 of ``rows``, their neighbours' terms counted in part; at least 0.
+
+        Args:
+            terms: of the query.
+            rows: (n,).
+            place: the place in ``rows`` of each neighbour in ``met``.
+            met: memories that were experienced next to those.
+        """
+        words = self._now()
+        many = np.bincount(place, minlength=len(rows))[place]
+        share = CONTEXT_SHARE * np.minimum(1, MOST_CONTEXT / many)
+        place, met = np.concatenate([np.arange(len(rows)), place]), np.concatenate([rows, met])
+        weight = np.concatenate([np.ones(len(rows)), share])
+        length = np.bincount(place, weight * words.lengths[met], len(rows)).astype(np.float32)
+        length /= max(float(length.mean()), 1.0) if len(rows) else 1.0
+        total = np.zeros(len(rows), np.float32)
+        for term in terms:
+            posting = self._posting(words, term, "text")
+            if len(posting.rows):
+                count = np.bincount(place, weight * posting.at(met), len(rows)).astype(np.float32)
+                total += words.idf(posting) * _saturate(count, length)
+        return total
+
+    def own(self, terms: list[str], rows: Int64) -> Float32:
+        """(n,) BM25 of the words of ``rows`` alone, on a scale that is the same for all memories; at least 0."""
+        words = self._now()
+        total = np.zeros(len(rows), np.float32)
+        for term in terms:
+            posting = self._posting(words, term, "text")
+            if len(posting.rows):
+                total += words.idf(posting) * _saturate(posting.at(rows), words.lengths[rows] / words.mean)
+        return total
+
+    def idf(self, term: str) -> float:
+        """How rare a term is; 0 for one that no text holds."""
+        posting = self.posting(term)
+        return self._now().idf(posting) if len(posting.rows) else 0.0
+
+    @property
+    def texts(self) -> int:
+        """How many memories have a text."""
+        return self._now().count
+
+    def label(self, terms: list[str], rows: Int64) -> Float32:
+        """(n,) how much of what the query shares with any metadata each of ``rows`` has, from 0 to 1."""
+        words = self._now()
+        total, most = np.zeros(len(rows), np.float32), 0.0
+        for term in terms:
+            posting = self._posting(words, term, "labels")
+            if len(posting.rows):
+                idf = words.idf(posting)
+                total += idf * (posting.at(rows) > 0)
+                most += idf
+        return total / np.float32(most) if most else total
+
+    def _posting(self, words: Words, term: str, column: str) -> Postings:
+        posting = words.postings.get((term, column))
+        if posting is None:
+            posting = Postings(*self._documents.memories.places(term, column, MOST_OCCURRENCES))
+            if posting.counts.sum() >= MOST_OCCURRENCES:
+                posting = Postings(np.empty(0, np.int64), np.empty(0, np.int64))
+            words.postings[term, column] = posting
+        return posting
+
+    def _now(self) -> Words:
+        """The words as they are now; nobody writes while a thread asks."""
+        memories, words = self._documents.memories, self._words
+        version = memories.words_version
+        if words is None or words.version != version:
+            rows, texts = memories.lengths()
+            lengths = np.zeros(memories.last_row + 1, np.float32)
+            lengths[rows] = texts.astype(np.float32)
+            mean = max(float(texts.mean()), 1.0) if len(rows) else 1.0
+            self._words = words = Words(version, lengths, len(rows), mean)
+        return words
+
+
+def _saturate(count: Float32, length: Float32) -> Float32:
+    """BM25's term weight for a count, in a text of ``length`` times the mean."""
+    weight = count * (K1 + 1) / (count + K1 * (1 - B + B * length))
+    return weight.astype(np.float32, copy=False)

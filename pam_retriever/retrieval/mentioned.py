@@ -1,0 +1,184 @@
+"""Mentions for a question: what the texts of its best hits name, asked of the index that holds them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.mentions.finder import find
+from pam_retriever.mentions.source import LEXICAL, WAYS, Mentioned, MentionSource
+from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.store.columns import from_json
+from pam_retriever.store.database import KeptMentions
+from pam_retriever.store.view import View
+from pam_retriever.types import Bools, Float32, Int64, Mention
+
+BEST = 50  # by looks and words, whose mentions are followed
+
+
+class Asked:
+    """One question, as ``MentionSource`` sees it.
+
+    Args:
+        view: of the index.
+        lexicon: its words.
+        looks: (d,) the question, at unit length.
+        text: it in words.
+        allowed: sorted rows to choose from; None for all.
+        found: rows that have the best BM25 among them.
+    """
+
+    def __init__(
+        self, view: View, lexicon: Lexicon, looks: Float32, text: str | None, allowed: Rows | None, found: Int64
+    ) -> None:
+        self.text = text
+        self._view, self._lexicon, self._looks, self._rows = view, lexicon, looks, allowed
+        terms = lexicon.terms(text) if text else []
+        weights = {term: weight for term in terms if (weight := lexicon.idf(term))}
+        self._terms: list[str] = list(weights)
+        self.term_weights: Float32 = np.array(list(weights.values()), np.float32)
+        self._best = max(float(lexicon.own(self._terms, found).max(initial=0)), 1e-9)
+
+    def scores(self, rows: Int64) -> Float32:
+        """(n,) cosine + LEXICAL * BM25 scaled to 1 for the best hit."""
+        similarity = self._view.similar.keys(rows) @ self._looks
+        scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._lexicon.own(self._terms, rows)
+        return scores
+
+    def holds(self, rows: Int64) -> Bools:
+        """(T, n) whether each of the texts has each of the question's terms."""
+        held = [self._lexicon.posting(term).at(rows) > 0 for term in self._terms]
+        return np.array(held, bool).reshape(len(self._terms), len(rows))
+
+    def allowed(self, rows: Int64) -> Bools:
+        """(n,) which rows may be found, and may lead further."""
+        return np.ones(len(rows), bool) if self._rows is None else holds(self._rows, rows)
+
+
+class Mentioning:
+    """Follows the mentions of a view.
+
+    Args:
+        view: of an index in which memories have names.
+        lexicon: its words.
+    """
+
+    def __init__(self, view: View, lexicon: Lexicon) -> None:
+        assert view.documents.mentions is not None
+        self._view, self._lexicon = view, lexicon
+        self._source = MentionSource(view.documents.mentions.store, lexicon.texts)
+
+    @classmethod
+    def of(cls, view: View, lexicon: Lexicon) -> Mentioning | None:
+        """None where no memory has a name."""
+        mentions = view.documents.mentions
+        return cls(view, lexicon) if mentions is not None and mentions.known else None
+
+    def from_memory(self, looks: Float32, row: int, allowed: Rows | None) -> Mentioned:
+        """Whom a memory names, and who names it; as ``from_question``."""
+        asked = Asked(self._view, self._lexicon, looks, None, allowed, np.empty(0, np.int64))
+        return self._source.score(asked, np.array([row]), np.ones(1, np.float32))
+
+    def from_question(self, looks: Float32, text: str, found: Int64, allowed: Rows | None) -> Mentioned:
+        """Whom a question names, and whom what it finds names.
+
+        Args:
+            looks: (d,) the question, at unit length.
+            text: it in words.
+            found: rows, the best by looks and the best by words among them.
+            allowed: sorted rows to choose from; None for all.
+        """
+        asked = Asked(self._view, self._lexicon, looks, text, allowed, found)
+        found = found[asked.allowed(found)]
+        scores = asked.scores(found)
+        best = np.argsort(-scores, kind="stable")[:BEST]
+        return self._source.score(asked, found[best], scores[best])
+
+
+class MentionScorer:
+    """The memories that a stored one names, and that name it: what an index without experience knows of it.
+
+    Args:
+        view: of an index in which memories have names.
+        lexicon: its words.
+        min_score: leave out hits that score less.
+    """
+
+    def __init__(self, view: View, lexicon: Lexicon, min_score: float | None = None) -> None:
+        self._view, self._mentioning, self._min_score = view, Mentioning(view, lexicon), min_score
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``, for cues that are stored memories; scores lie in [0, 1]."""
+        found = []
+        for looks, row in zip(cues.looks, cues.own.tolist(), strict=True):
+            mentioned = self._mentioning.from_memory(looks, row, allowed)
+            rows = mentioned.rows[mentioned.rows != row]
+            scores, ways = added_by(mentioned, rows)
+            scores = scores / np.maximum(scores.max(initial=0), 1)
+            similarity = self._view.similar.keys(rows) @ looks
+            hops = np.ones(len(rows), np.int64)
+            found.append(Candidates(rows, scores, similarity, None, hops, mentions=ways).best(k, self._min_score))
+        return found
+
+
+def added_by(mentioned: Mentioned, rows: Int64) -> tuple[Float32, Int64]:
+    """For each of ``rows`` (n,) what its mentions add to the score, and the mentions (n, ways, 2)."""
+    place = np.minimum(np.searchsorted(mentioned.rows, rows), max(len(mentioned.rows) - 1, 0))
+    added = np.zeros(len(rows), np.float32)
+    ways = np.zeros((len(rows), mentioned.features.shape[1], 2), np.int64)
+    if len(mentioned.rows):
+        there = mentioned.rows[place] == rows
+        added[there] = mentioned.prior()[place[there]]
+        ways[there] = np.stack([mentioned.sources, mentioned.numbers], axis=2)[place[there]]
+    return added, ways
+
+
+def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[Mention, ...]]:
+    """For each candidate the places in texts that led to it.
+
+    Args:
+        view: of the index.
+        found: candidates that have ``mentions``.
+        text: the question in words.
+    """
+    kept = view.documents.mentions
+    assert kept is not None
+    assert found.mentions is not None
+    hits, ways = np.nonzero(found.mentions[:, :, 1])
+    sources, numbers = found.mentions[hits, ways].T
+    holders = np.where(np.array(WAYS)[ways] == "named by", found.rows[hits], sources)
+    places = _places(kept, np.unique(holders[holders >= 0]))
+    asked = {one.name: (one.start, one.end - one.start) for one in find([text or ""], kept.store)[0][::-1]}
+    contents = view.documents.memories.contents(np.union1d(holders, sources))
+    mentions: list[list[Mention]] = [[] for _ in found.rows]
+    seen: set[tuple[int, int, int]] = set()  # a place may lead there in several ways: the first says it
+    columns = (hits.tolist(), ways.tolist(), sources.tolist(), numbers.tolist(), holders.tolist())
+    for hit, way, source, number, holder in zip(*columns, strict=True):
+        start, length = asked[number] if holder < 0 else places[holder, number]
+        if (hit, holder, start) in seen:
+            continue
+        seen.add((hit, holder, start))
+        words = (text if holder < 0 else contents[holder][1]) or ""
+        name = words[start : start + length]
+        if source < 0:
+            mentions[hit].append(Mention(None, name, WAYS[way], start, None))
+        else:
+            id, _, metadata = contents[source]
+            mentions[hit].append(Mention(_called(kept, id, metadata), name, WAYS[way], start, id))
+    return [tuple(several) for several in mentions]
+
+
+def _places(kept: KeptMentions, rows: Int64) -> dict[tuple[int, int], tuple[int, int]]:
+    """(row, number) -> start and length, of what the texts of ``rows`` name."""
+    stored = kept.store.mentions_of(rows)
+    keys = zip(stored.rows.tolist(), stored.numbers.tolist(), strict=True)
+    return dict(zip(keys, zip(stored.starts.tolist(), stored.lengths.tolist(), strict=True), strict=True))
+
+
+def _called(kept: KeptMentions, id: str, metadata: str) -> str:
+    """The first name of a memory, or its id."""
+    known = from_json(metadata, f"The metadata of {id!r}")
+    given = (known.get(key) for key in kept.keys)
+    return next((name for name in given if isinstance(name, str)), id)

@@ -1,0 +1,121 @@
+"""The memories that evidence is about, by position: what sources read of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from pam_retriever.ann import AnnIndex
+from pam_retriever.ann.selection import Rows
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.retrieval.hybrid import Question, plain_scores
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mixture.pools import Cues, WordList
+from pam_retriever.retrieval.mixture.words import WordIndex
+from pam_retriever.store.columns import from_json
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Int64
+
+NAMES = ("title", "name", "path")  # metadata that say what a memory is called
+LONGEST_NAME = 200  # characters; a first line that is longer is no name
+CHARACTERS_A_WORD = 6.0  # the length of a text, which is stored in characters, in words
+AT_ONCE = 5_000  # memories whose names are read at once
+
+
+class Bank:
+    """The memories of a view, numbered from 0 in the order of their rows.
+
+    Args:
+        view: of the index.
+        lexicon: its words.
+
+    Attributes:
+        rows: (n,) the row of each, sorted.
+        lexicon: their words.
+    """
+
+    def __init__(self, view: View, lexicon: Lexicon) -> None:
+        self.rows = view.documents.memories.rows()
+        self._similar: AnnIndex = view.similar
+        self._links: CooccurrenceGraph = view.links
+        self._view, self.lexicon = view, lexicon
+        self._names: WordIndex | None = None
+        self._counts: dict[str, tuple[Int64, Float32]] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def positions(self, rows: Int64) -> Int64:
+        """The positions of stored rows of any shape; -1 stays."""
+        found: Int64 = np.where(rows < 0, -1, np.searchsorted(self.rows, rows))
+        return found
+
+    def __getitem__(self, at: Int64) -> Float32:
+        """(m, dim) the vectors at positions (m,), of unit length."""
+        return self._similar.keys(self.rows[at])
+
+    def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
+        """For each vector (Q, dim) the positions of the ``n`` memories that look most like it."""
+        _, rows = self._similar.search(vectors, max(1, min(n, len(self))), allowed)
+        return [self.positions(some[some >= 0]) for some in rows]
+
+    def plain(self, vector: Float32, words: WordList, at: Int64) -> Float32:
+        """(m,) what recall without feedback gives the memories at sorted positions, for one question."""
+        question = Question(vector, list(words))
+        return plain_scores(question, self.rows[at], self._similar, self._links, self.lexicon)
+
+    # ---- words
+
+    def cues(self, vectors: Float32, texts: Sequence[str] | None, rows: Int64) -> Cues:
+        """Questions as sources read them: vectors (Q, dim) of unit length, words, and the rows of stored ones."""
+        words: list[WordList] = [[]] * len(vectors) if texts is None else [self.lexicon.terms(t) for t in texts]
+        return Cues(vectors, words, self.positions(rows))
+
+    def take(self, at: Int64) -> Cues:
+        """Stored memories at positions (m,) as questions."""
+        rows = self.rows[at]
+        contents = self._view.documents.memories.contents(rows)
+        return self.cues(self[at], [contents[row][1] or "" for row in rows.tolist()], rows)
+
+    def counts(self, word: str) -> tuple[Int64, Float32]:
+        """The positions of the memories whose text holds a word, and how often."""
+        found = self._counts.get(word)
+        if found is None:
+            posting = self.lexicon.posting(word)
+            found = self._counts[word] = self.positions(posting.rows), posting.counts.astype(np.float32)
+        return found
+
+    @cached_property
+    def lengths(self) -> Float32:
+        """(n,) the length of each text, in words."""
+        lengths = self.lexicon.lengths
+        known = self.rows < len(lengths)
+        found = np.where(known, lengths[np.where(known, self.rows, 0)], 0) / np.float32(CHARACTERS_A_WORD)
+        return found.astype(np.float32)
+
+    @property
+    def names(self) -> WordIndex:
+        """The words of the memories' names: metadata, or the first line of a text that has several."""
+        if self._names is None:
+            names = WordIndex(len(self))
+            for start in range(0, len(self), AT_ONCE):
+                rows = self.rows[start : start + AT_ONCE]
+                contents = self._view.documents.memories.contents(rows)
+                for at, row in enumerate(rows.tolist(), start=start):
+                    name = _name_of(*contents[row])
+                    if name:
+                        names.add(at, self.lexicon.terms(name))
+            self._names = names
+        return self._names
+
+
+def _name_of(id: str, text: str | None, metadata: str) -> str:
+    if any(f'"{key}"' in metadata for key in NAMES):
+        stored = from_json(metadata, f"The metadata of {id!r}")
+        called = [stored[key] for key in NAMES if isinstance(stored.get(key), str)]
+        if called:
+            return " ".join(called)
+    first, _, rest = (text or "").partition("\n")
+    return first if rest and len(first) <= LONGEST_NAME else ""

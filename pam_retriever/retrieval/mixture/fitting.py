@@ -1,0 +1,204 @@
+"""Fit the mixture on held-out experience, near to priors from other data, and say what it is worth there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pam_retriever.evaluation import Validation, Worth
+from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
+from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
+from pam_retriever.retrieval.mixture.holdout import Asked, EvidenceOf, History, ask_held_out
+from pam_retriever.retrieval.mixture.logit import Choices
+from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors
+from pam_retriever.retrieval.mixture.report import mean_interval
+from pam_retriever.types import Float32, Int64
+
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # times the variance of a feature
+HARDEST, OTHERS = 32, 32  # candidates of a question that the fit sees besides those used
+FEWEST = 20  # questions of a kind; with fewer the priors stay
+CALIBRATED = 20  # hits of a question
+Float64 = np.ndarray
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """Weights, and what they were worth where they were not fitted."""
+
+    mixture: Mixture
+    validation: Validation
+
+
+def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed: int = 0) -> MixtureFit:
+    """Fits the weights for each kind of question that held-out experience asks.
+
+    Args:
+        history: all past requests.
+        evidence_of: makes the evidence that a bank with only the given requests would have.
+        priors: weights from other data, kept where there is little to learn from.
+        seed: of what is held out, and of intervals.
+    """
+    evidence = evidence_of(history.log())
+    start = priors.at(evidence.features, len(history))
+    weights, calibrations, worths = [], [], []
+    for kind, asked, prior in zip(KINDS, ask_held_out(history, evidence_of, seed), start, strict=True):
+        if asked is None or int(asked.natural.sum()) < FEWEST or len(np.unique(asked.part)) < 2:
+            weights.append(prior.astype(float))
+            calibrations.append(Calibration())
+            continue
+        fitted = _fit_kind(asked, prior.astype(float))
+        weights.append(fitted.weights)
+        calibrations.append(fitted.calibration)
+        worths += _worths(kind, asked, fitted, evidence, history.timed, seed)
+    mixture = Mixture(evidence.features, np.array(weights, np.float32), tuple(calibrations))
+    return MixtureFit(mixture, Validation(tuple(worths)))
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    weights: Float64
+    calibration: Calibration
+    ridge: float
+    scores: Float32  # (P,) by weights that were fitted on the other parts
+    choices: Choices  # the hardest candidates of every question
+    part: Int64
+
+
+def _fit_kind(asked: Asked, prior: Float64) -> _Fitted:
+    choices = sample(asked.choices, prior)
+    scale = choices.features.var(axis=0).astype(float) + 1e-3
+    ids = np.unique(asked.part)
+    scores = np.zeros(len(asked.row), np.float32)
+    pair_part = asked.part[asked.choices.question]
+    for part in ids.tolist():
+        others = np.flatnonzero(asked.part != part)
+        within = choices.take(others)
+        ridge = _best_ridge(within, asked.part[others], prior, scale)
+        held = pair_part == part
+        scores[held] = asked.choices.features[held] @ logit.fit(within, prior, ridge * scale).astype(np.float32)
+    ridge = _best_ridge(choices, asked.part, prior, scale)
+    weights = logit.fit(choices, prior, ridge * scale)
+    calibration = Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
+    return _Fitted(weights, calibration, ridge, scores, choices, asked.part)
+
+
+def _best_ridge(choices: Choices, part: Int64, prior: Float64, scale: Float64) -> float:
+    """The strongest ridge that is no worse than the best, as far as parts tell that no weight was fitted on.
+
+    "No worse" allows one standard error of the difference (Breiman et al. 1984): where there is little to learn from,
+    the prior stays.
+    """
+    ids = np.unique(part)
+    if len(ids) < 2:
+        ids, part = np.arange(2), np.arange(len(part)) * 2 // len(part)
+    losses = np.zeros((len(RIDGES), len(part)))
+    for one in ids.tolist():
+        held = part == one
+        within, judged = choices.take(np.flatnonzero(~held)), choices.take(np.flatnonzero(held))
+        weights = prior
+        for at in reversed(range(len(RIDGES))):  # from near the prior outwards: each fit starts where the last ended
+            weights = logit.fit(within, prior, RIDGES[at] * scale, weights)
+            losses[at, held] = logit.log_loss(weights, judged)
+    share = choices.weight / choices.weight.sum()
+    best = int(np.argmin(losses @ share))
+    for at in reversed(range(len(RIDGES))):
+        worse = losses[at] - losses[best]
+        mean = float(share @ worse)
+        if mean <= float(np.sqrt((share**2) @ (worse - mean) ** 2)):
+            return RIDGES[at]
+    return RIDGES[best]
+
+
+def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
+    """Each question with what was used, the candidates that score best, and some of the others.
+
+    The others are drawn at random, and each stands for as many as there are: without them, what was used and scores
+    badly would have no rivals that score badly too.
+    """
+    question = choices.question
+    scores = choices.scores(weights)
+    rank = _rank(scores, question, choices.starts)
+    used, hard = choices.target > 0, rank <= HARDEST
+    lot = np.where(used | hard, np.inf, np.random.default_rng(seed).random(len(rank)))
+    drawn = _rank(-lot, question, choices.starts) <= OTHERS
+    drawn &= np.isfinite(lot)
+    rest = np.bincount(question, ~(used | hard), len(choices.starts))
+    stands_for = rest / np.maximum(np.bincount(question, drawn, len(choices.starts)), 1)
+    offset = choices.offset + np.where(drawn, np.log(np.maximum(stands_for, 1))[question], 0).astype(np.float32)
+    kept = used | hard | drawn
+    starts = np.concatenate([[0], np.cumsum(np.bincount(question[kept], minlength=len(choices.starts)))[:-1]])
+    return Choices(choices.features[kept], starts.astype(np.int64), choices.target[kept], choices.weight, offset[kept])
+
+
+def _rank(scores: Float32, question: Int64, starts: Int64) -> Int64:
+    """(P,) rank of each pair in its question, from 1."""
+    order = np.lexsort((-scores, question))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - starts[question[order]] + 1
+    return rank
+
+
+def _events(asked: Asked, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
+    """Share, rank and whether it was used, of the best hits of some questions."""
+    mine = asked.take(questions)
+    at = np.flatnonzero(np.isin(asked.choices.question, questions))
+    share = logit.softmax(scores[at], mine.choices.starts)
+    rank = _rank(scores[at], mine.choices.question, mine.choices.starts)
+    best = rank <= CALIBRATED
+    return share[best], rank[best], mine.choices.target[best] > 0
+
+
+def recall_at(scores: Float32, asked: Asked, k: int) -> Float64:
+    """(Q,) share of the used memories that are among the first ``k``, of as many as can be there."""
+    found = (_rank(scores, asked.choices.question, asked.choices.starts) <= k) & asked.reached
+    share = np.bincount(asked.choices.question, asked.choices.target * found, len(asked))
+    recall: Float64 = np.minimum(share * asked.uses / np.minimum(k, asked.uses), 1.0)
+    return recall
+
+
+def _worths(kind: str, asked: Asked, fitted: _Fitted, evidence: Evidence, timed: bool, seed: int) -> list[Worth]:
+    """What each source alone and the mixture find, where their weights were not fitted.
+
+    By time, that is the last part only: the others were held out of less experience than there is.
+    """
+    last = asked.part == asked.part.max() if timed else np.ones(len(asked), bool)
+    judged = np.flatnonzero(last & asked.natural)
+    mine = asked.take(judged)
+    pairs = np.isin(asked.choices.question, judged)
+    rows = []
+    column = 0
+    for source in evidence.sources:
+        columns = np.arange(column, column + len(source.features))
+        column += len(source.features)
+        rows.append((source.name, _alone(asked, fitted, columns)[pairs]))
+    rows.append(("mixture", fitted.scores[pairs]))
+    share, rank, used = _events(asked, fitted.scores, judged)
+    confidence = fitted.calibration(share, rank)
+    calibration = expected_calibration_error(confidence, used), event_loss(confidence, used)
+    return [
+        Worth(
+            kind,
+            name,
+            len(judged),
+            mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight),
+            *(calibration if name == "mixture" else (None, None)),
+        )
+        for name, scores in rows
+    ]
+
+
+def _alone(asked: Asked, fitted: _Fitted, columns: Int64) -> Float32:
+    """(P,) scores by these features alone, with weights fitted on the other parts."""
+    features = asked.choices.features[:, columns]
+    if len(columns) == 1:
+        return features[:, 0]
+    scores = np.zeros(len(features), np.float32)
+    pair_part = asked.part[asked.choices.question]
+    only = replace(fitted.choices, features=fitted.choices.features[:, columns])
+    for part in np.unique(asked.part).tolist():
+        within = only.take(np.flatnonzero(asked.part != part))
+        weights = logit.fit(within, np.full(len(columns), 0.1), np.full(len(columns), 1e-2))
+        scores[pair_part == part] = features[pair_part == part] @ weights.astype(np.float32)
+    return scores

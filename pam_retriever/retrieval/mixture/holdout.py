@@ -1,0 +1,262 @@
+"""Held-out experience as questions: what is asked, of which evidence, and what would have been right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture.logit import Choices
+from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, kinds
+from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
+from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
+from pam_retriever.types import Bools, Float32, Int64
+
+PARTS, SHARE = 3, 0.2  # parts that are held out in turn, and how much of experience each is
+QUESTIONS, STORED_CUES = 600, 200  # of a part, at most
+HIDDEN = 0.2  # of the used memories, hidden from a copy of every second question
+FULL_BELOW = 512  # memories; above, candidates are what the sources propose
+PROPOSALS = 50  # of each source
+BATCH = 64  # questions whose features are in memory at once
+
+
+class StoredCues(Protocol):
+    """The memories as questions, by position."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, at: Int64) -> Cues:
+        """Those at positions (m,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class History:
+    """All past requests, and the memories as cues.
+
+    Attributes:
+        vectors: (n, dim) float32, unit length.
+        words: n lists of words.
+        uses: what each request used.
+        stored: every memory as a cue; its length is the size of the bank.
+        timed: whether the order of the requests is that of time.
+    """
+
+    vectors: Float32
+    words: Sequence[WordList]
+    uses: Uses
+    stored: StoredCues
+    timed: bool = True
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def log(self, at: Int64 | None = None) -> RequestLog:
+        """The requests at these positions, or all, as a source reads them."""
+        at = np.arange(len(self)) if at is None else at
+        return RequestLog(self.vectors[at], [self.words[n] for n in at.tolist()], self.uses.take(at), len(self.stored))
+
+    def cues(self, at: Int64) -> Cues:
+        """Requests as questions."""
+        return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], np.full(len(at), -1))
+
+
+Float64 = np.ndarray
+EvidenceOf = Callable[[RequestLog], Evidence]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Held-out questions of one kind, with the features of their candidates.
+
+    Attributes:
+        choices: what was chosen from; the pairs of a question are together.
+        row: (P,) the memory of each pair.
+        reached: (P,) False for a used memory that no source proposed.
+        uses: (Q,) how many memories each question used, newcomers counted as ``Newcomers`` says.
+        part: (Q,) the part of experience that it was held out with.
+        natural: (Q,) False for a copy in which memories are hidden.
+    """
+
+    choices: Choices
+    row: Int64
+    reached: Bools
+    uses: Float64
+    part: Int64
+    natural: Bools
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def take(self, questions: Int64) -> Asked:
+        """The chosen questions."""
+        lengths = np.diff(np.append(self.choices.starts, len(self.row)))[questions]
+        ends = np.cumsum(lengths)
+        pairs = np.repeat(self.choices.starts[questions] - (ends - lengths), lengths) + np.arange(lengths.sum())
+        return Asked(
+            self.choices.take(questions),
+            self.row[pairs],
+            self.reached[pairs],
+            self.uses[questions],
+            self.part[questions],
+            self.natural[questions],
+        )
+
+
+@dataclass(frozen=True)
+class Newcomers:
+    """Memories that were first used in the held-out part.
+
+    Many of them were not there before, while the memories that are unused today are there. So they are no candidates
+    but where they were used, and count less there: as often as a use of a memory never used before is to be
+    expected, by the share of memories that were used once (Good 1953).
+
+    Memories that nothing ever used are candidates as far as such uses are to be expected: that they were not used
+    says little where they came last, as new tools and new files do.
+
+    Attributes:
+        rows: (N,) which memories they are.
+        factor: what a use of one counts.
+        absent: (N,) memories that nothing used, and that are no candidates.
+    """
+
+    rows: Bools
+    factor: float
+    absent: Bools
+
+    @classmethod
+    def of(cls, history: History, known: Bools, held: Int64, random: np.random.Generator) -> Newcomers:
+        """Of the part ``held``, where ``known`` memories (N,) were used before."""
+        times = np.bincount(history.uses.rows, minlength=len(history.stored))
+        rows = (times > 0) & ~known
+        expected = float((times == 1).sum() / max(times.sum(), 1))
+        found = float(rows[history.uses.expand(held)[1]].mean())
+        odds = expected * (1 - found) / max(found * (1 - expected), 1e-9)
+        never = times == 0
+        absent = never & (random.random(len(never)) >= expected / max(float(never.mean()), 1e-9))
+        return cls(rows, min(1.0, odds), absent)
+
+
+def parts(n: int, timed: bool, seed: int) -> Iterator[tuple[Int64, Int64]]:
+    """What is known and what is held out, for each part; the last one is the end of experience.
+
+    With times, each part is known what came before it. Without, parts are drawn at random, and the rest is known.
+    """
+    if timed:
+        for part in range(PARTS):
+            start, end = (round(n * (1 - SHARE * (PARTS - at))) for at in (part, part + 1))
+            yield np.arange(start), np.arange(start, end)
+        return
+    order = np.random.default_rng(seed).permutation(n)
+    size = round(n * SHARE)
+    for part in range(PARTS):
+        held = order[part * size : (part + 1) * size]
+        yield np.setdiff1d(np.arange(n), held), np.sort(held)
+
+
+def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[Asked | None]:
+    """For each kind of question what the held-out parts ask; None where they ask nothing."""
+    random = np.random.default_rng(seed)
+    asked: list[list[Asked]] = [[] for _ in KINDS]
+    for part, (known, held) in enumerate(parts(len(history), history.timed, seed)):
+        if not len(known) or not len(held):
+            continue
+        evidence = evidence_of(history.log(known))
+        newcomers = Newcomers.of(history, evidence.used, held, random)
+        for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
+            asked[kind].append(_ask(evidence, cues, wanted, hidden, part, newcomers))
+    return [_join(found) if found else None for found in asked]
+
+
+def _questions(
+    history: History, evidence: Evidence, held: Int64, random: np.random.Generator
+) -> Iterator[tuple[int, Cues, Uses, Bools | None]]:
+    """Kind, cues, what they used, and (N,) memories to hide."""
+    some = np.sort(random.permutation(held)[:QUESTIONS])
+    some = some[np.diff(history.uses.starts)[some] > 0]
+    used = evidence.used
+    if len(some):
+        wanted = history.uses.take(some)
+        yield 0, history.cues(some), wanted, None
+        half = np.sort(random.permutation(len(some))[: (len(some) + 1) // 2])
+        hidden = used & (random.random(len(used)) < HIDDEN)
+        yield 0, history.cues(some[half]), wanted.take(half), hidden
+    cues, company = _stored_cues(history, held, random)
+    if len(cues):
+        kind = kinds(history.stored.take(cues), used)
+        for at in (1, 2):
+            mine = np.flatnonzero(kind == at)
+            if len(mine):
+                yield at, history.stored.take(cues[mine]), company.take(mine), None
+
+
+def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> tuple[Int64, Uses]:
+    """One memory of each of some held-out requests that used several, and the others."""
+    several = held[np.diff(history.uses.starts)[held] > 1]
+    cues, company = [], []
+    for at in random.permutation(several)[:STORED_CUES].tolist():
+        rows = history.uses.rows[history.uses.starts[at] : history.uses.starts[at + 1]]
+        cue = int(random.choice(rows))
+        others = sorted(set(rows.tolist()) - {cue})
+        if others:
+            cues.append(cue)
+            company.append(others)
+    return np.array(cues, np.int64), Uses.of(company)
+
+
+def _ask(evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, newcomers: Newcomers) -> Asked:
+    batches = [np.arange(start, min(start + BATCH, len(cues))) for start in range(0, len(cues), BATCH)]
+    return _join([_ask_batch(evidence, cues.take(at), wanted.take(at), hidden, part, newcomers) for at in batches])
+
+
+def _ask_batch(
+    evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, newcomers: Newcomers
+) -> Asked:
+    size = len(evidence.used)
+    question, row, weight = wanted.expand(np.arange(len(cues)))
+    proposed = evidence.pools(cues, FULL_BELOW, PROPOSALS)
+    pools, reached = proposed, np.ones(len(proposed), bool)
+    if not proposed.is_full:
+        ends = [*proposed.starts[1:].tolist(), len(proposed)]
+        pools = Pools.of(
+            [
+                np.concatenate([proposed.row[start:end], row[question == at]])
+                for at, (start, end) in enumerate(zip(proposed.starts.tolist(), ends, strict=True))
+            ],
+            size,
+        )
+        reached = np.isin(pools.keys, proposed.keys)
+    if hidden is not None:
+        pools = replace(pools, hidden=hidden[pools.row])
+    counts = np.where(newcomers.rows[row], newcomers.factor, 1.0)
+    whole = np.bincount(question, weight, len(cues))
+    target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
+    features = evidence.score(cues, pools)
+    gone = newcomers.rows | newcomers.absent
+    kept = (pools.row != cues.rows[pools.cue]) & ~(gone[pools.row] & (target == 0))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(pools.cue[kept], minlength=len(cues)))[:-1]])
+    share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
+    target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
+    choices = Choices(
+        features[kept], starts.astype(np.int64), target[kept], share, np.zeros(int(kept.sum()), np.float32)
+    )
+    uses = np.bincount(question, counts, len(cues))
+    natural = np.full(len(cues), hidden is None)
+    asked = Asked(choices, pools.row[kept], reached[kept], uses, np.full(len(cues), part), natural)
+    return asked.take(np.flatnonzero(share > 0))
+
+
+def _join(found: Sequence[Asked]) -> Asked:
+    sizes = np.cumsum([0, *(len(one.row) for one in found[:-1])])
+    choices = Choices(
+        np.concatenate([one.choices.features for one in found]),
+        np.concatenate([one.choices.starts + size for one, size in zip(found, sizes, strict=True)]),
+        np.concatenate([one.choices.target for one in found]),
+        np.concatenate([one.choices.weight for one in found]),
+        np.concatenate([one.choices.offset for one in found]),
+    )
+    row, reached = np.concatenate([one.row for one in found]), np.concatenate([one.reached for one in found])
+    uses, part = np.concatenate([one.uses for one in found]), np.concatenate([one.part for one in found])
+    return Asked(choices, row, reached, uses, part, np.concatenate([one.natural for one in found]))

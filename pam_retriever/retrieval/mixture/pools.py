@@ -1,0 +1,124 @@
+"""What is asked, and the candidates that are scored for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pam_retriever.types import Bools, Float32, Int64
+
+WordList = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Cues:
+    """A batch of questions.
+
+    Attributes:
+        vectors: (Q, dim) float32, unit length.
+        words: Q lists of words; empty lists for questions without.
+        rows: (Q,) the stored memory that a question is, -1 for a question of its own.
+    """
+
+    vectors: Float32
+    words: Sequence[WordList]
+    rows: Int64
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, at: Int64) -> Cues:
+        """The questions at these positions."""
+        return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], self.rows[at])
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Candidates for each cue, as pairs of cue and row.
+
+    Attributes:
+        cue: (P,) the position of the cue, rising.
+        row: (P,) the memory, rising within a cue.
+        starts: (Q,) the first pair of each cue.
+        size: the number of memories in the bank.
+        hidden: (P,) pairs whose past use must not be seen; None for no such pair. A source that reads use gives
+            them what it gives a memory that was never used.
+    """
+
+    cue: Int64
+    row: Int64
+    starts: Int64
+    size: int
+    hidden: Bools | None = field(default=None)
+
+    @classmethod
+    def full(cls, cues: int, size: int) -> Pools:
+        """Every memory for every cue."""
+        row = np.tile(np.arange(size), cues)
+        return cls(np.repeat(np.arange(cues), size), row, np.arange(cues) * size, size)
+
+    @classmethod
+    def of(cls, candidates: Sequence[Int64], size: int) -> Pools:
+        """Chosen memories for each cue; each list is made sorted and distinct. No list may be empty."""
+        distinct = [np.unique(rows) for rows in candidates]
+        lengths = np.array([len(rows) for rows in distinct])
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+        return cls(np.repeat(np.arange(len(distinct)), lengths), np.concatenate(distinct), starts, size)
+
+    def __len__(self) -> int:
+        return len(self.cue)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every cue has every memory."""
+        return len(self.row) == len(self.starts) * self.size
+
+    @cached_property
+    def keys(self) -> Int64:
+        """(P,) rising numbers, one for each pair."""
+        keys: Int64 = self.cue * self.size + self.row
+        return keys
+
+    @cached_property
+    def visible(self) -> Float32:
+        """(P,) 0 for hidden pairs, else 1."""
+        if self.hidden is None:
+            return np.ones(len(self), np.float32)
+        return (~self.hidden).astype(np.float32)
+
+    def add_up(self, cue: Int64, row: Int64, value: Float32) -> Float32:
+        """(P,) the sum of the values of each pair; values of memories that are no candidates are dropped."""
+        wanted = cue * self.size + row
+        if self.is_full:
+            return np.bincount(wanted, value, len(self)).astype(np.float32)
+        place = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
+        there = self.keys[place] == wanted
+        return np.bincount(place[there], value[there], len(self)).astype(np.float32)
+
+    def spread(self, values: Float32) -> Float32:
+        """(P,) the value of each pair's memory, from one value a memory (size,)."""
+        spread: Float32 = values[self.row]
+        return spread
+
+    def grid(self, values: Float32) -> Float32:
+        """(P,) the value of each pair, from (Q, size)."""
+        return values.reshape(-1) if self.is_full else values[self.cue, self.row]
+
+    def dot(self, cues: Float32, memories: Float32) -> Float32:
+        """(P,) inner products of cues (Q, dim) and memories (size, dim)."""
+        if self.is_full or len(self.starts) > 1:
+            return self.grid(cues @ memories.T) if self.is_full else _pairwise(cues, memories, self)
+        product: Float32 = memories[self.row] @ cues[0]
+        return product
+
+
+def _pairwise(cues: Float32, memories: Float32, pools: Pools) -> Float32:
+    ends = [*pools.starts[1:].tolist(), len(pools)]
+    parts = [
+        memories[pools.row[start:end]] @ cues[at]
+        for at, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True))
+    ]
+    return np.concatenate(parts)

@@ -1,0 +1,192 @@
+"""Recall by the mixture of all evidence: a scorer, and the evidence that is kept between questions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.experience.feedback import PastRequests
+from pam_retriever.mentions.source import Mentioned
+from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mentioned import BEST, Mentioning, added_by
+from pam_retriever.retrieval.mixture import pools as asked
+from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, History
+from pam_retriever.retrieval.mixture.logit import softmax
+from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.pools import Pools
+from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
+from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT, Plain, Similarity, Words
+from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Popularity, Profile, UsedTogether
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Int64
+
+# of the weight of recall without feedback; chosen on the first halves of three sets (benchmarks/real/documents.py)
+MENTIONS = 2.0
+
+
+def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
+    """All sources over the memories of a bank."""
+    sources = (
+        Similarity(bank),
+        Words("words", bank),
+        Words("names", bank.names),
+        Plain(bank.plain),
+        Popularity(log),
+        PastUse(log),
+        Profile(log),
+        ExpandedWords(bank, bank.names, log),
+        UsedTogether(log, bank),
+    )
+    return Evidence(sources, log)
+
+
+def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests) -> History:
+    """Past requests as the fit of a mixture reads them."""
+    place = bank.positions(past.rows)
+    order = np.argsort(past.request, kind="stable")
+    starts = np.searchsorted(past.request[order], np.arange(len(past) + 1)).astype(np.int64)
+    uses = Uses(starts, place[order], past.weights[order])
+    lengths = np.linalg.norm(past.vectors, axis=1, keepdims=True)
+    vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    timed = len(past) > 1
+    return History(vectors, [lexicon.terms(text) if text else [] for text in past.texts], uses, bank, timed)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What default recall knows from use, at one moment of the index.
+
+    Attributes:
+        bank: the memories.
+        evidence: of the requests whose metadata ``feedback_where`` allows.
+        mixture: how to weigh it.
+        turn: who asks: sources remember what they derived from the log.
+    """
+
+    bank: Bank
+    evidence: Evidence
+    mixture: Mixture
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, view: View, lexicon: Lexicon, past: PastRequests, fitted: Mapping[str, Any] | None) -> Knowledge:
+        """Reads the memories and the requests of a view.
+
+        Args:
+            view: of the index.
+            lexicon: its words.
+            past: requests, and what they used.
+            fitted: the mixture that ``fit`` stored; None for the priors.
+        """
+        bank = Bank(view, lexicon)
+        log = history_of(bank, lexicon, past).log()
+        evidence = evidence_of(bank, log)
+        mixture = None if fitted is None else Mixture.from_dict(fitted)
+        if mixture is None or mixture.features != evidence.features:  # of an earlier version
+            mixture = Mixture(evidence.features, Priors.read().at(evidence.features, len(past)))
+        return cls(bank, evidence, mixture)
+
+
+class MixtureScorer:
+    """Scores are probabilities among the candidates; confidence is the probability that a hit is used.
+
+    Args:
+        view: of the index.
+        knowledge: what use says.
+        min_score: smallest probability.
+    """
+
+    def __init__(self, view: View, knowledge: Knowledge, min_score: float | None = None) -> None:
+        self._view, self._knowledge, self._min_score = view, knowledge, min_score
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``."""
+        with self._knowledge.turn:
+            return self._score(cues, k, allowed)
+
+    def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        bank, evidence, mixture = self._knowledge.bank, self._knowledge.evidence, self._knowledge.mixture
+        questions = bank.cues(cues.looks, cues.texts, cues.own)
+        found = self._candidates(questions, cues, allowed, max(PROPOSALS, k or 0))
+        mentioned = self._mentioned(cues, allowed)
+        found = [self._and(some, of_one) for some, of_one in zip(found, mentioned, strict=True)]
+        if not all(len(some) for some in found):  # a pool may not be empty
+            if len(cues) == 1:
+                return [_nothing()]
+            return [one for at in range(len(cues)) for one in self._score(cues.only(at), k, allowed)]
+        pools = Pools.of(found, len(bank))
+        kind = kinds(questions, evidence.used)
+        scores = mixture.score(evidence.score(questions, pools), pools, kind)
+        scores += self._by_mentions(mentioned, pools, kind)
+        share, confidence = softmax(scores, pools.starts), mixture.confidence(scores, pools, kind)
+        rank = rank_in_pool(scores, pools)
+        order = np.lexsort((rank, pools.cue))
+        if k is not None:
+            order = order[rank[order] <= k]
+        if self._min_score is not None:
+            order = order[share[order] >= self._min_score]
+        rows = bank.rows[pools.row[order]]
+        similarity = np.einsum("pd,pd->p", cues.looks[pools.cue[order]], self._view.similar.keys(rows))
+        cuts = np.searchsorted(pools.cue[order], np.arange(1, len(cues)))
+        columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order]
+        return [
+            Candidates(rows, score, likeness, score, hops, sure)
+            for rows, score, likeness, hops, sure in zip(*(np.split(column, cuts) for column in columns), strict=True)
+        ]
+
+    def _mentioned(self, cues: Cues, allowed: Rows | None) -> list[Mentioned | None]:
+        """What mentions say about each question in words; None where there are none."""
+        mentioning = Mentioning.of(self._view, self._knowledge.bank.lexicon)
+        if mentioning is None or cues.texts is None:
+            return [None] * len(cues)
+        near = self._view.similar.search(cues.looks, BEST, allowed)[1]
+        return [
+            mentioning.from_question(looks, text, rows[rows >= 0], allowed)
+            for looks, text, rows in zip(cues.looks, cues.texts, near, strict=True)
+        ]
+
+    def _and(self, candidates: Int64, mentioned: Mentioned | None) -> Int64:
+        """Positions of candidates, and of those that are named."""
+        if mentioned is None:
+            return candidates
+        return np.union1d(candidates, self._knowledge.bank.positions(mentioned.rows))
+
+    def _by_mentions(self, mentioned: list[Mentioned | None], pools: Pools, kind: Int64) -> Float32:
+        """(P,) what mentions add: on the scale of recall without feedback, and weigh as it does."""
+        added = np.zeros(len(pools), np.float32)
+        mixture = self._knowledge.mixture
+        weights = PLAIN_UNIT * mixture.weights[:, mixture.features.index("plain")]
+        for at, one in enumerate(mentioned):
+            if one is not None:
+                inside = pools.cue == at
+                rows = self._knowledge.bank.rows[pools.row[inside]]
+                added[inside] = MENTIONS * max(float(weights[kind[at]]), 0) * added_by(one, rows)[0]
+        return added
+
+    def _candidates(self, questions: asked.Cues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
+        """The positions that a filter allows for each cue, itself left out."""
+        bank, evidence = self._knowledge.bank, self._knowledge.evidence
+        if allowed is None:
+            found = evidence.propose(questions, n) if len(bank) > FULL_BELOW else [np.arange(len(bank))] * len(cues)
+        else:
+            inside = bank.positions(np.asarray(allowed))
+            if len(inside) <= FULL_BELOW:
+                found = [inside] * len(cues)
+            else:
+                near, proposed = bank.nearest(cues.looks, n, allowed), evidence.propose(questions, n)
+                found = [np.union1d(a, np.intersect1d(b, inside)) for a, b in zip(near, proposed, strict=True)]
+        own = bank.positions(cues.own).tolist()
+        return [some[some != itself] for some, itself in zip(found, own, strict=True)]
+
+
+def _nothing() -> Candidates:
+    empty: Float32 = np.empty(0, np.float32)
+    return Candidates(np.empty(0, np.int64), empty, empty, empty, np.empty(0, np.int64), empty)

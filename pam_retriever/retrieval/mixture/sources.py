@@ -1,0 +1,172 @@
+"""Evidence sources: each scores candidates for cues, by features of which 0 means that it knows nothing.
+
+The sources here read what a memory is: how it looks, what it says, and what stands next to it. Those of use are in
+``use.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
+from pam_retriever.retrieval.mixture.words import K1, B
+from pam_retriever.types import Float32, Int64
+
+BM25_UNIT = 10.0  # brings BM25 to the order of 1
+PLAIN_UNIT = 10.0  # and a mean of cosines and the like
+
+
+class Source(Protocol):
+    """One kind of evidence."""
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        ...
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the columns that ``score`` returns."""
+        ...
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        """(P, F) one row a pair of cue and candidate; 0 where it knows nothing."""
+        ...
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        """For each cue about ``n`` memories that this source would put first; fewer where it knows fewer."""
+        ...
+
+
+class Looks(Protocol):
+    """The vectors of the memories, by position."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, at: Int64) -> Float32:
+        """(m, dim) at positions (m,), of unit length."""
+        ...
+
+    def nearest(self, vectors: Float32, n: int) -> list[Int64]:
+        """For each vector (Q, dim) the positions of the ``n`` memories that look most like it."""
+        ...
+
+
+class Field(Protocol):
+    """The words of a field of the memories: their texts, or their names."""
+
+    @property
+    def lengths(self) -> Float32:
+        """(n,) how many words each has."""
+        ...
+
+    def counts(self, word: str) -> tuple[Int64, Float32]:
+        """The positions of the memories that hold a word, each once, and how often."""
+        ...
+
+
+class Similarity:
+    """Cosine of cue and memory.
+
+    Args:
+        looks: of the memories.
+    """
+
+    name, features = "similarity", ("similarity",)
+
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        return _cosines(cues, pools, self._looks)[:, None]
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        return self._looks.nearest(cues.vectors, n)
+
+
+class Words:
+    """BM25 of a cue's words in a field of the memories.
+
+    Args:
+        name: of the source, and of its feature.
+        field: whose words.
+    """
+
+    def __init__(self, name: str, field: Field) -> None:
+        self.name, self.features = name, (name,)
+        self._field = field
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        scores = np.stack([bm25([(self._field, 1.0)], words) for words in cues.words])
+        return pools.grid(scores)[:, None] / np.float32(BM25_UNIT)
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        return [best(bm25([(self._field, 1.0)], words), n) for words in cues.words]
+
+
+class Plain:
+    """What recall without feedback says: vector, words and neighbours in one score.
+
+    A turn of a conversation seldom says what it is about; its neighbours do.
+
+    Args:
+        scores: of one question's vector and words, for sorted positions (m,).
+    """
+
+    name, features = "words and neighbours", ("plain",)
+
+    def __init__(self, scores: Callable[[Float32, WordList, Int64], Float32]) -> None:
+        self._scores = scores
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        ends = [*pools.starts[1:].tolist(), len(pools)]
+        parts = [
+            self._scores(cues.vectors[at], cues.words[at], pools.row[start:end])
+            for at, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True))
+        ]
+        return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        del n  # similarity and words propose the same
+        return [np.empty(0, np.int64)] * len(cues)
+
+
+def bm25(fields: Sequence[tuple[Field, float]], words: Sequence[str], b: float = B) -> Float32:
+    """(n,) BM25 of every memory for a query, over fields whose words count so many times; at least 0."""
+    lengths: Float32 = np.stack([np.float32(weight) * field.lengths for field, weight in fields]).sum(axis=0)
+    scores = np.zeros(len(lengths), np.float32)
+    if not len(lengths):
+        return scores
+    norm = 1 - b + b * lengths / max(float(lengths.mean()), 1.0)
+    for word in set(words):
+        found = [(field.counts(word), weight) for field, weight in fields]
+        rows = np.concatenate([rows for (rows, _), _ in found])
+        if not len(rows):
+            continue
+        rows, at = np.unique(rows, return_inverse=True)
+        counts = np.concatenate([counts * np.float32(weight) for (_, counts), weight in found])
+        count = np.bincount(at, counts, len(rows)).astype(np.float32)
+        idf = np.log1p((len(scores) - len(rows) + 0.5) / (len(rows) + 0.5))
+        scores[rows] += np.float32(idf) * count * (K1 + 1) / (count + K1 * norm[rows])
+    return scores
+
+
+def _cosines(cues: Cues, pools: Pools, looks: Looks) -> Float32:
+    """(P,) cosine of each pair."""
+    if pools.is_full:
+        cosines: Float32 = (cues.vectors @ looks[np.arange(pools.size)].T).reshape(-1)
+        return cosines
+    rows, place = np.unique(pools.row, return_inverse=True)
+    return (cues.vectors @ looks[rows].T)[pools.cue, place]
+
+
+def best(values: Float32, n: int, positive: bool = True) -> Int64:
+    """The ``n`` places with the largest values, in no order; only those above 0, unless told otherwise."""
+    n = min(n, len(values))
+    if not n:
+        return np.empty(0, np.int64)
+    found = np.argpartition(-values, n - 1)[:n].astype(np.int64)
+    return found[values[found] > 0] if positive else found

@@ -1,0 +1,260 @@
+"""Multi-hop recall (pam.tex 3.7), as a beam over paths of memories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.ann import AnnIndex
+from pam_retriever.ann.selection import Rows
+from pam_retriever.arrays import concatenated
+from pam_retriever.experience.weighting import rarity
+from pam_retriever.model.keys import Channels, query_vectors, totals
+from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.cues import Cues, plain_cues, stored_cues
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Int64
+
+FAN_OUT, BEAM = 20, 20
+NEARLY = 0.8
+SURELY = 0.99  # from here on a cue is a view of some memory
+
+
+@dataclass(frozen=True)
+class Hops:
+    """How far to go, and how much of it to keep.
+
+    Attributes:
+        count: how many hops, at least 1.
+        fan_out: hits that each memory on a path leads to.
+        beam: paths of a query that are followed further; a hop costs at most so many look-ups.
+        snap: a hop ends at stored memories, and the next starts there. Without, the next starts at the
+            predicted point itself: one path a query, in the continuum.
+    """
+
+    count: int = 1
+    fan_out: int = FAN_OUT
+    beam: int = BEAM
+    snap: bool = True
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Paths of one length, in any order.
+
+    Attributes:
+        query: (P,) which query each begins at.
+        rows: (P, 1 + length) the memory that the query was recognised as, and those that it goes through; the
+            last is where it ends. -1 for what is no memory.
+        scores: (P,) product over its hops of score and unfamiliarity, negative scores counted as zero; at
+            the end, its geometric mean.
+    """
+
+    query: Int64
+    rows: Int64
+    scores: Float32
+
+    @property
+    def ends(self) -> Int64:
+        """(P,) the last memory of each."""
+        return self.rows[:, -1]
+
+    def at(self, places: Int64) -> Paths:
+        """Some of them."""
+        return Paths(self.query[places], self.rows[places], self.scores[places])
+
+
+class MultihopScorer:
+    """Multi-hop recall: the best memories at the end of any path.
+
+    A path scores the geometric mean of its hops' scores, negative ones counted as zero: a product, normalised
+    for its length as in beam search, so that two sure steps are not worth less than one unlikely one. A hop
+    also counts by how unfamiliar the memory is that it leaves from (3.8): what is met everywhere links anything
+    with anything. A memory scores by its best path, and is reported with the shortest that is nearly as good. No
+    path comes to the same memory twice, or back to the cue.
+
+    Args:
+        step: what scores one hop.
+        view: of a fitted index.
+        channels: their weights.
+        hops: how far, how wide.
+        recognise: a cue that may be one of several memories begins a path at each, by how alike they are.
+    """
+
+    def __init__(
+        self,
+        step: Scorer,
+        view: View,
+        channels: Channels,
+        hops: Hops,
+        recognise: bool = True,
+    ) -> None:
+        assert view.associative is not None
+        self._step, self._view, self._index, self._channels = step, view, view.associative, channels
+        self._hops, self._recognise = hops, recognise
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``; each answer with its path."""
+        assert k is not None, "several hops need a k"
+        hops = self._hops
+        start, begun = _begin(cues, self._index, self._recognise and hops.snap)
+        reached = [_one_hop(begun, self._step.score(start, max(k, hops.fan_out), allowed))]
+        if hops.snap:
+            for _ in range(hops.count - 1):
+                onward = best_ends(reached[-1], hops.beam)
+                reached.append(self._extend(onward, cues, allowed))
+        else:
+            reached += self._through_the_continuum(cues, reached[0], k, allowed)
+        # from here on without the beginning, and padded on the left so that the end stays the last
+        padded = [
+            np.pad(paths.rows[:, 1:], ((0, 0), (hops.count - hop, 0)), constant_values=-1)
+            for hop, paths in enumerate(reached, start=1)
+        ]
+        lengths = np.concatenate([np.full(len(paths.scores), hop) for hop, paths in enumerate(reached, start=1)])
+        scores = np.concatenate([paths.scores ** (1 / hop) for hop, paths in enumerate(reached, start=1)])
+        together = Paths(
+            np.concatenate([paths.query for paths in reached]), np.concatenate(padded), scores.astype(np.float32)
+        )
+        places, shortest = _rank(together, k, lengths), _shortest(together, lengths)
+        best = replace(together.at(places), rows=together.rows[shortest[places]])
+        return _describe(cues, self._channels, self._index, best, lengths[shortest[places]])
+
+    def _extend(self, paths: Paths, cues: Cues, allowed: Rows | None) -> Paths:
+        """Each path by one hop; one look-up for all memories where a path ends."""
+        if not len(paths.scores):
+            return Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores)
+        starts, which = np.unique(paths.ends, return_inverse=True)
+        stored = stored_cues(self._index.keys(starts), starts, cues.looks.shape[1])
+        stored = replace(stored, among=cues.visible, visible=cues.visible)  # a path goes on from what may be seen
+        onward = _one_hop(_at(starts), self._step.score(stored, self._hops.fan_out, allowed))
+        count = np.bincount(onward.query, minlength=len(starts))
+        first = np.cumsum(count) - count
+        parent = np.repeat(np.arange(len(which)), count[which])
+        entry = concatenated(first[which], count[which])
+        before, ends = paths.rows[parent], onward.ends[entry]
+        query = paths.query[parent]
+        scores = paths.scores[parent] * onward.scores[entry] * unfamiliar(self._view, starts)[which[parent]]
+        fresh = (scores > 0) & (before != ends[:, None]).all(axis=1)
+        return Paths(query[fresh], np.column_stack([before, ends])[fresh], scores[fresh])
+
+    def _through_the_continuum(self, cues: Cues, first: Paths, k: int, allowed: Rows | None) -> list[Paths]:
+        """The later hops, each from the point that the one before predicted.
+
+        A point is no memory and has no score of its own: it counts by the best memory near it.
+        """
+        hops, predict = self._hops, self._view.predict
+        reached, before, support = [], first.scores, np.ones(len(cues), np.float32)
+        query, point = first.query, cues.predicted
+        dim = cues.looks.shape[1]
+        for hop in range(1, hops.count):
+            best = np.zeros(len(cues), np.float32)
+            np.maximum.at(best, query, before)
+            support = support * best
+            ahead = predict(point[:, :dim])
+            there = plain_cues(point[:, :dim], ahead)
+            there = replace(there, own=cues.own, among=cues.visible, visible=cues.visible)
+            found = _one_hop(_at(cues.own), self._step.score(there, max(k, hops.fan_out), allowed))
+            query, before, point = found.query, found.scores, ahead
+            rows = np.insert(found.rows, [1] * hop, -1, axis=1)
+            reached.append(Paths(query, rows, before * support[query]))
+        return reached
+
+
+def unfamiliar(view: View, rows: Int64) -> Float32:
+    """(n,) how rarely each memory was experienced, from 1 (at most once) to 0 (pam.tex 3.8)."""
+    counts, steps = view.documents.trajectories.experienced_often(rows)
+    return rarity(counts, steps, view.window)
+
+
+def best_ends(paths: Paths, limit: int) -> Paths:
+    """The best path to each memory, and at most ``limit`` of those for a query."""
+    return paths.at(_rank(paths, limit, np.zeros(len(paths.scores), np.int64)))
+
+
+def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
+    """Places of the best path to each memory, by query and falling score, at most ``limit`` a query.
+
+    Of equal scores the shorter path comes first: two steps can be as sure as one.
+    """
+    order = np.lexsort((lengths, -paths.scores, paths.ends, paths.query))
+    kept = order[_first_of_each(paths, order)]
+    kept = kept[np.lexsort((lengths[kept], -paths.scores[kept], paths.query[kept]))]
+    query = paths.query[kept]
+    place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # within its query
+    return kept[place < limit]
+
+
+def _first_of_each(paths: Paths, order: Int64) -> npt.NDArray[np.bool_]:
+    """(P,) where in ``order``, sorted by query and end, the paths to another memory begin."""
+    query, ends = paths.query[order], paths.ends[order]
+    first = np.ones(len(order), bool)
+    first[1:] = (query[1:] != query[:-1]) | (ends[1:] != ends[:-1])
+    return first
+
+
+def _shortest(paths: Paths, lengths: Int64) -> Int64:
+    """(P,) for each path, the place of the shortest to the same memory that is nearly as good as the best."""
+    order = np.lexsort((-paths.scores, paths.ends, paths.query))
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(_first_of_each(paths, order)) - 1
+    best = np.zeros(len(order), np.float32)
+    np.maximum.at(best, group, paths.scores)
+    good = np.flatnonzero(paths.scores >= NEARLY * best[group])
+    good = good[np.lexsort((-paths.scores[good], lengths[good], group[good]))]
+    return good[np.searchsorted(group[good], group)]
+
+
+def _begin(cues: Cues, index: AnnIndex, recognise: bool) -> tuple[Cues, Paths]:
+    """A path of no hops for each memory that a cue may be, and one for a cue that may be none; and these as cues.
+
+    A path is worth how likely its beginning is, against the likeliest memory: at it, what was experienced is sure.
+    """
+    if not recognise:
+        return cues, _at(cues.own)
+    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
+    rows = np.concatenate(cues.rows)
+    best = np.array([weights.max(initial=0) for weights in cues.weights], np.float32)
+    weights = np.concatenate(cues.weights) / best[query] * cues.one_of[query]
+    stored = stored_cues(index.keys(rows), rows, cues.looks.shape[1])
+    recognised = replace(
+        stored, looks=cues.looks[query], unaided=cues.unaided[query], among=cues.among, visible=cues.visible
+    )
+    none = np.flatnonzero(cues.one_of < SURELY)
+    new = plain_cues(cues.looks[none], cues.unaided[none])
+    begun = Paths(
+        np.concatenate([query, none]),
+        np.concatenate([rows, new.own])[:, None],
+        np.concatenate([weights, 1 - cues.one_of[none]]),
+    )
+    return recognised.followed_by(new), begun
+
+
+def _at(rows: Int64) -> Paths:
+    """A path of no hops at each of ``rows``."""
+    return Paths(np.arange(len(rows)), rows[:, None], np.ones(len(rows), np.float32))
+
+
+def _one_hop(begun: Paths, found: list[Candidates]) -> Paths:
+    """Each path of ``begun`` on to what was found from it."""
+    parent = np.repeat(np.arange(len(found)), [len(answer.rows) for answer in found])
+    ends = np.concatenate([answer.rows for answer in found])
+    scores = np.maximum(np.concatenate([answer.scores for answer in found]), 0)
+    return Paths(begun.query[parent], np.column_stack([begun.rows[parent], ends]), begun.scores[parent] * scores)
+
+
+def _describe(cues: Cues, channels: Channels, index: AnnIndex, paths: Paths, lengths: Int64) -> list[Candidates]:
+    """Ranked paths as answers, with the scores of their ends from the cue itself."""
+    dim = cues.looks.shape[1]
+    keys = index.keys(paths.ends)  # (P, 2d + code)
+    queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
+    direct = np.einsum("pk,pk->p", queries[paths.query], keys)
+    similarity = np.einsum("pd,pd->p", cues.looks[paths.query], keys[:, :dim])
+    total = totals(channels, cues.predicted, dim)[paths.query, 0]
+    association = (direct * total - channels.similarity * similarity) / np.maximum(total - channels.similarity, 1e-12)
+    cuts = np.searchsorted(paths.query, np.arange(1, len(cues)))
+    through = np.split(paths.rows[:, :-1], cuts)
+    columns = (paths.ends, paths.scores, similarity, association.astype(np.float32), lengths)
+    answers = zip(*(np.split(column, cuts) for column in columns), strict=True)
+    return [replace(Candidates(*parts), paths=rows) for parts, rows in zip(answers, through, strict=True)]

@@ -1,0 +1,165 @@
+"""The arguments of a ``recall``, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from pam_retriever.errors import InvalidInput, NotFitted
+from pam_retriever.limits import MAX_HOPS, MAX_PATHS
+from pam_retriever.model.keys import MODES, Channels, Mode
+from pam_retriever.retrieval.hybrid import FUSED
+from pam_retriever.retrieval.multihop import Hops
+from pam_retriever.retrieval.timeline import Interval
+from pam_retriever.types import Float32, Time
+from pam_retriever.validation import check_count, check_finite, check_positive, read_timestamp
+
+
+@dataclass(frozen=True)
+class RecallSettings:
+    """How to answer; see ``PredictiveAssociativeIndex.recall`` for what each setting means.
+
+    Attributes:
+        k: None for all that score at least ``min_score``.
+        mode: one of ``MODES``; None follows from whether there is a text.
+        channels: weights of the caller's; None for those of the mode.
+        hops: how many, and how.
+        min_score: smallest score.
+        where: metadata filter.
+        decay: half-life of scores; None for no fading.
+        now: the time from which ages are counted, None for the newest timestamp in the index; and what words of time
+            count from, None for the clock.
+        faithful: only what was experienced with the cue.
+        explain: fill ``Hit.evidence``.
+        feedback_where: metadata filter of the feedback that counts.
+        cue_where: filter of the memories that a query may be, or be taken for; None for ``where``, {} for all.
+        default: no mode was asked for: all evidence that there is counts.
+        when: only memories of that time.
+    """
+
+    k: int | None = 10
+    mode: Mode | None = None
+    channels: Channels | None = None
+    hops: Hops = field(default_factory=Hops)
+    min_score: float | None = None
+    where: Mapping[str, Any] | None = None
+    decay: float | None = None
+    now: Time | None = None
+    faithful: bool = False
+    explain: bool = False
+    feedback_where: Mapping[str, Any] | None = None
+    cue_where: Mapping[str, Any] | None = None
+    default: bool = False
+    when: Interval | None = None
+
+    def checked(self, words: bool) -> RecallSettings:
+        """The same, checked, and with a mode: for a question with ``words`` or without.
+
+        Raises:
+            InvalidInput: of the settings.
+        """
+        mode = self.mode or ("hybrid" if words else "association")
+        if mode not in MODES:
+            raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
+        if self.k is None and self.min_score is None:
+            raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
+        self._check_now(words and mode == "hybrid")
+        count, fan_out, beam = self.hops.count, self.hops.fan_out, self.hops.beam
+        hops = Hops(
+            check_count("hops", count, MAX_HOPS),
+            check_count("fan_out", fan_out, MAX_PATHS),
+            check_count("beam", beam, MAX_PATHS),
+            self.hops.snap,
+        )
+        return replace(
+            self,
+            k=None if self.k is None else check_count("k", self.k),
+            mode=mode,
+            hops=hops,
+            min_score=None if self.min_score is None else check_finite("min_score", self.min_score),
+            decay=None if self.decay is None else check_positive("decay", self.decay),
+            default=self.mode is None and self.channels is None,
+        )
+
+    def of_time_alone(self) -> RecallSettings:
+        """The same, checked, for ``when`` without a query.
+
+        Raises:
+            InvalidInput: of a setting that means nothing without a query.
+        """
+        k = None if self.k is None else check_count("k", self.k)
+        if self.now is not None:
+            read_timestamp(self.now)
+        plain = RecallSettings(k, where=self.where, now=self.now, explain=self.explain, when=self.when)
+        if replace(self, k=k) != plain:
+            raise InvalidInput(
+                "Got when= without a query, beside an argument that needs one.",
+                "k, where, now and explain alone",
+                "Pass a query or text=..., or leave the argument out.",
+            )
+        return replace(plain, mode="similarity")
+
+    def _check_now(self, words: bool) -> None:
+        """Refuses a ``now`` that is no time, or that nothing would ask for."""
+        if self.now is None:
+            return
+        read_timestamp(self.now)
+        if self.decay is None and not (isinstance(self.now, date) and (words or self.when is not None)):
+            raise InvalidInput(
+                f"Got now={self.now!r} without decay.",
+                "both, or a date or datetime beside when= or a question in words",
+                "Pass decay=..., a half-life.",
+            )
+
+    def weights(self, words: bool, fitted: bool) -> Channels:
+        """The weights of the channels, for a question with ``words`` that count for themselves or without.
+
+        Raises:
+            NotFitted: association is asked of an index that has no predictor.
+            InvalidInput: what cannot be done in several hops, or with words.
+        """
+        if words and self.channels is None:
+            weights = FUSED if fitted else Channels(similarity=1)
+        else:
+            weights = self.channels or MODES[self.mode or "hybrid"]
+        if weights.association and not fitted:
+            raise NotFitted(
+                "Association was asked of an index that was never fitted.",
+                "a fitted index",
+                "Call fit(trajectories) first; search() works without.",
+            )
+        self._check_hops(weights, words)
+        return weights
+
+    def _check_hops(self, weights: Channels, words: bool) -> None:
+        if words and (self.k is None or self.hops.count > 1):
+            raise InvalidInput(
+                f"Got k={self.k} and hops={self.hops.count} with a text in mode 'hybrid'.",
+                "a k, and hops=1",
+                "Use another mode.",
+            )
+        if self.hops.count == 1:
+            return
+        if self.k is None:
+            raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
+        if not weights.association:
+            raise InvalidInput(f"Got hops={self.hops.count} without association.", "hops=1", "Use mode='association'.")
+        if self.faithful and not self.hops.snap:
+            raise InvalidInput("Got faithful=True with snap=False.", "one of them", "A predicted point met nobody.")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked.
+
+    Attributes:
+        asked: the queries, each an id or a row of (Q, d).
+        texts: the queries in words, where the words count for themselves.
+        batch: whether several were asked.
+    """
+
+    asked: list[str] | Float32
+    texts: list[str] | None
+    batch: bool

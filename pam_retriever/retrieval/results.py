@@ -1,0 +1,93 @@
+"""From candidates to hits: contents, paths and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.mentioned import mentions_of
+from pam_retriever.store.columns import from_json
+from pam_retriever.store.view import View
+from pam_retriever.types import Evidence, Float32, Hit, Hits, Int64, NamedTime
+
+Proofs = Sequence[tuple[Evidence, ...] | None]
+
+
+def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> list[Hits]:
+    """The candidates of each cue with their contents and, to explain them, their evidence."""
+    rows = [one.rows for one in found] + [one.paths[one.paths >= 0] for one in found if one.paths is not None]
+    contents = view.documents.memories.contents(np.concatenate(rows))
+    texts: Sequence[str | None] = cues.texts or [None] * len(cues)
+    hits = []
+    for at, one in enumerate(found):
+        count = len(one.rows)
+        paths = [[row for row in path if row >= 0] for path in _lists(one.paths, count)]
+        proofs: Proofs = _evidence(view, cues.rows[at], one.rows.tolist(), paths) if explain else [None] * count
+        columns = zip(
+            (contents[row] for row in one.rows.tolist()),
+            one.scores.tolist(),
+            one.similarity.tolist(),
+            _column(one.association, count),
+            one.hops.tolist(),
+            proofs,
+            _column(one.confidence, count),
+            _column(one.lexical, count),
+            (tuple(contents[row][0] for row in path) for path in paths),
+            [None] * count,  # times: see ``with_times``
+            mentions_of(view, one, texts[at]) if explain and one.mentions is not None else [None] * count,
+            strict=True,
+        )
+        # metadata are parsed for each hit, so that a caller who changes one changes no other
+        hits.append(
+            Hits(
+                Hit(id, score, text, from_json(metadata, f"The metadata of {id!r}"), *rest)
+                for (id, text, metadata), score, *rest in columns
+            )
+        )
+    return hits
+
+
+def listed(view: View, rows: Int64) -> Hits:
+    """Memories as hits without a query: each scores 1."""
+    contents = view.documents.memories.contents(rows)
+    found = (contents[row] for row in rows.tolist())
+    return Hits(Hit(id, 1.0, text, from_json(meta, f"The metadata of {id!r}"), 0.0) for id, text, meta in found)
+
+
+def with_times(hits: Hits, times: Sequence[tuple[NamedTime, ...]]) -> Hits:
+    """The hits, each with the times that speak for it."""
+    return Hits(replace(hit, times=named) for hit, named in zip(hits, times, strict=True))
+
+
+def _column(values: Float32 | None, count: int) -> list[float | None]:
+    return [None] * count if values is None else values.tolist()
+
+
+def _lists(paths: Int64 | None, count: int) -> list[list[int]]:
+    return [[]] * count if paths is None else paths.tolist()
+
+
+def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> Proofs:
+    """For each hit, where the two ends of each step of its path were experienced together."""
+    trajectories, window = view.documents.trajectories, view.window
+    direct = trajectories.meetings(cue, window)
+    # one look-up for each memory that some path goes through
+    onward = {
+        row: trajectories.meetings(np.array([row]), window) for row in sorted({r for path in paths for r in path})
+    }
+    proofs = []
+    for end, path in zip(ends, paths, strict=True):
+        steps = [direct, *(onward[row] for row in path)]
+        targets = [*path, end]
+        proofs.append(
+            tuple(
+                replace(meeting, hop=hop)
+                for hop, (meetings, target) in enumerate(zip(steps, targets, strict=True), start=1)
+                for meeting in meetings.get(target, ())
+            )
+        )
+    return proofs

@@ -1,0 +1,168 @@
+"""From a query to hits: which scorer answers, from which memories, and what its hits hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.model.keys import MODES, Channels
+from pam_retriever.retrieval.association import AssociationScorer
+from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.channels import ChannelScorer
+from pam_retriever.retrieval.cues import Cues, read_cues, read_filters
+from pam_retriever.retrieval.decay import Decay, DecayScorer, read_now
+from pam_retriever.retrieval.hybrid import HybridScorer
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mentioned import MentionScorer
+from pam_retriever.retrieval.mixture.scorer import Knowledge, MixtureScorer
+from pam_retriever.retrieval.multihop import MultihopScorer
+from pam_retriever.retrieval.query import Query, RecallSettings
+from pam_retriever.retrieval.results import listed, to_hits, with_times
+from pam_retriever.retrieval.timeline import QuestionTimes, Timeline, read_clock
+from pam_retriever.store.view import View
+from pam_retriever.types import Hits, Int64, Times
+
+
+class Retriever:
+    """Answers queries on one view of an index.
+
+    Args:
+        view: what is asked.
+        lexicon: its words.
+        settings: how, checked.
+        words: whether the queries have words that count for themselves.
+        knowledge: what use says; None without feedback.
+        timeline: the dates of the memories; None does not count them.
+        stored: whether the queries are stored memories.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        lexicon: Lexicon,
+        settings: RecallSettings,
+        words: bool = False,
+        knowledge: Knowledge | None = None,
+        timeline: Timeline | None = None,
+        stored: bool = False,
+    ) -> None:
+        self._view, self._settings = view, settings
+        self._times = None if timeline is None else QuestionTimes(timeline, read_clock(settings.now))
+        self._hears = False  # whether the times in a question count
+        if knowledge is not None and _asks_use(settings, words, view.predictor is not None):
+            self._channels = Channels(similarity=1)  # what use says needs no more of the keys
+            self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score))
+            return
+        if stored and _asks_mentions(settings, view):
+            self._channels = Channels(similarity=1)
+            self._scorer = self._around(MentionScorer(view, lexicon, settings.min_score))
+            return
+        self._channels = settings.weights(words, view.predictor is not None)
+        calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
+        step = self._around(self._one_hop(lexicon, words, calibrated))
+        if settings.hops.count > 1:
+            # a calibrated step has the probabilities of recall, and the path that of plain channels
+            channels = MODES["association"] if calibrated else self._channels
+            step = MultihopScorer(step, view, channels, settings.hops, settings.mode != "hybrid")
+        self._scorer = step
+
+    def _around(self, scorer: Scorer) -> Scorer:
+        """The scorer, within what ``decay`` and ``faithful`` ask for."""
+        view, settings = self._view, self._settings
+        if settings.decay is not None:
+            decay = Decay(settings.decay, read_now(view.documents, settings.now))
+            scorer = DecayScorer(scorer, view.documents, decay, settings.min_score)
+        return FaithfulScorer(scorer, view.links, view.window) if settings.faithful else scorer
+
+    def _one_hop(self, lexicon: Lexicon, words: bool, calibrated: bool) -> Scorer:
+        view, settings = self._view, self._settings
+        if calibrated:
+            return AssociationScorer(view, settings.min_score, by_confidence=settings.hops.count > 1)
+        if words:
+            self._hears = True
+            return HybridScorer(view, lexicon, self._channels, settings.min_score, self._times)
+        index = view.index_of(self._channels)
+        return ChannelScorer(index, self._channels, settings.min_score, intersect=settings.mode == "specific")
+
+    def hits(self, query: Query) -> list[Hits]:
+        """The hits of each query.
+
+        Raises:
+            InvalidInput, UnknownId: of what is asked of this view.
+        """
+        view, settings = self._view, self._settings
+        if not len(view.similar):
+            return [Hits() for _ in query.asked]
+        index = view.index_of(self._channels)
+        allowed, among = read_filters(view, settings.where, settings.cue_where)
+        cues = read_cues(view, index, query.asked, settings.mode != "hybrid", query.texts, among)
+        allowed = self._within_when(allowed)
+        found = self._scorer.score(replace(cues, visible=allowed), settings.k, allowed)
+        hits = to_hits(view, cues, found, settings.explain)
+        if not settings.explain or self._times is None:
+            return hits
+        texts = query.texts if query.texts is not None and self._hears else [None] * len(hits)
+        named = (self._times.named_times(one.rows, text, allowed) for one, text in zip(found, texts, strict=True))
+        return [with_times(some, times) for some, times in zip(hits, named, strict=True)]
+
+    def recent(self) -> Hits:
+        """The memories of ``when``, the newest first, without a query."""
+        view, settings = self._view, self._settings
+        rows, _ = self._rows_when()
+        if settings.where is not None:
+            rows = rows[holds(view.documents.memories.rows_where(settings.where), rows)]
+        rows = rows[: settings.k]
+        hits = listed(view, rows)
+        return with_times(hits, self._times.named_times(rows, None, None)) if settings.explain and self._times else hits
+
+    def _within_when(self, allowed: Rows | None) -> Rows | None:
+        """Those of the allowed memories that were at the time of ``when``."""
+        if self._settings.when is None:
+            return allowed
+        rows = np.sort(self._rows_when()[0])
+        return rows if allowed is None else rows[holds(allowed, rows)]
+
+    def _rows_when(self) -> tuple[Int64, Times]:
+        assert self._times is not None
+        assert self._settings.when is not None
+        return self._times.timeline.rows_when(self._settings.when, self._times.now)
+
+
+def _asks_use(settings: RecallSettings, words: bool, fitted: bool) -> bool:
+    """Whether past requests answer: by default where there are words, and where nothing else was learnt."""
+    if settings.hops.count > 1 or settings.channels is not None:
+        return False
+    return (settings.default and (words or not fitted)) or (settings.mode == "association" and not fitted)
+
+
+def _asks_mentions(settings: RecallSettings, view: View) -> bool:
+    """Whether what memories name stands for association: before ``fit``, where they have names."""
+    mentions = view.documents.mentions
+    plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
+    return plain and view.predictor is None and mentions is not None and mentions.known
+
+
+class FaithfulScorer:
+    """Answers each cue from its own associates only.
+
+    Args:
+        scorer: of all memories.
+        links: who was experienced with whom.
+        window: tau.
+    """
+
+    def __init__(self, scorer: Scorer, links: CooccurrenceGraph, window: int) -> None:
+        self._scorer, self._links, self._window = scorer, links, window
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``."""
+        found: list[Candidates] = []
+        for at in range(len(cues)):
+            _, known, _ = self._links.of(cues.rows[at], self._window)
+            known = np.unique(known)
+            own = known if allowed is None else known[holds(allowed, known)]
+            found += self._scorer.score(cues.only(at), k, own)
+        return found

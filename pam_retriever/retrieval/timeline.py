@@ -1,0 +1,294 @@
+"""When memories were, when what they tell of was, and what a question's words of time say about them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone
+from typing import Literal
+
+import numpy as np
+
+from pam_retriever.ann import chunks
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.store.database import Database
+from pam_retriever.store.times import StoredTimes
+from pam_retriever.timewords import (
+    OPEN_END,
+    OPEN_START,
+    Period,
+    TextPeriods,
+    When,
+    read_question,
+    read_text,
+    read_when,
+    time_scores,
+)
+from pam_retriever.types import Bools, Float32, Int64, NamedTime, Time, Times
+from pam_retriever.validation import check_finite
+
+log = logging.getLogger(__name__)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+Interval = When | tuple[float | None, float | None]  # of dates, or of numbers
+NOTICED = 0.01  # a smaller score of a memory is no evidence
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the times in a question say.
+
+    Attributes:
+        rows: (n,) the memories that have dates, sorted.
+        scores: (n,) of each, at least 0; see ``time_scores``.
+    """
+
+    rows: Int64
+    scores: Times
+
+    def at(self, rows: Int64) -> Float32:
+        """(m,) the scores of some memories; 0 for one without a date."""
+        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        found: Float32 = np.where(self.rows[place] == rows, self.scores[place], 0).astype(np.float32)
+        return found
+
+    def best(self) -> Int64:
+        """The memories that score at least half of the most."""
+        found: Int64 = self.rows[self.scores >= self.scores.max() / 2]
+        return found
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known at one version of the index.
+
+    Attributes:
+        version: of memories and times.
+        stored: the memories that have dates.
+        read: those whose texts were read.
+        named: the periods that these texts name, by row.
+    """
+
+    version: tuple[int, int]
+    stored: StoredTimes
+    read: StoredTimes
+    named: TextPeriods
+
+
+class Timeline:
+    """The dates of an index. Texts are read when a question first names a time, and after that as they change.
+
+    Args:
+        documents: the database.
+    """
+
+    def __init__(self, documents: Database) -> None:
+        self._documents = documents
+        self._building = threading.Lock()
+        self._known: Known | None = None  # replaced as a whole: another thread may be reading it
+        self._missed = False
+
+    def periods(self, text: str, now: datetime | None) -> list[Period]:
+        """The periods that a question names; none where no memory has a date."""
+        known = self._now()
+        if known is None or not len(known.stored.rows):
+            return []
+        return self._read(lambda: read_question(text, now))
+
+    def hear(self, periods: Sequence[Period], visible: Rows | None = None) -> Heard | None:
+        """What periods say about the memories; None for nothing.
+
+        Args:
+            periods: of a question.
+            visible: sorted rows of the memories that count; None for all.
+        """
+        known = self._now() if periods else None
+        if known is None or not len(known.stored.rows):
+            return None
+        if known.read is not known.stored:
+            with self._building:
+                known = self._known or known
+                if known.read is not known.stored:
+                    self._known = known = self._with_texts(known)
+        rows, times, named = known.stored.rows, known.stored.times, known.named
+        if visible is not None:
+            seen, told = holds(visible, rows), holds(visible, named.row)
+            rows, times = rows[seen], times[seen]
+            named = TextPeriods(named.row[told], named.start[told], named.end[told])
+        place = np.searchsorted(rows, named.row).astype(np.int64)
+        scores = time_scores(periods, times, TextPeriods(place, named.start, named.end))
+        return Heard(rows, scores) if scores.any() else None
+
+    def rows_when(self, when: Interval, now: datetime | None) -> tuple[Int64, Times]:
+        """The memories of an interval, the newest first, and when they were.
+
+        Raises:
+            InvalidInput: of ``when``, or no memory has a time.
+            MissingExtra: the words need the extra ``times``.
+        """
+        table = self._documents.times
+        kind = None if table is None else table.kind()
+        if table is None or kind is None:
+            raise InvalidInput(
+                f"Got when={when!r} for an index whose memories have no times.",
+                "memories with timestamps",
+                "Pass add(..., timestamps=...), or Trajectory(timestamps=...) with dates.",
+            )
+        if kind == "numbers":
+            return table.between(*_numbers(when))
+        start, end = read_when(when, now)  # type: ignore[arg-type]  # numbers are refused there
+        return table.between(start.timestamp(), end.timestamp())
+
+    def named_times(self, rows: Int64, periods: Sequence[Period], visible: Rows | None) -> list[tuple[NamedTime, ...]]:
+        """For each of ``rows``: the question's periods that speak for it, and those that its text names."""
+        table = self._documents.times
+        if table is None or table.kind() != "dates":
+            return [()] * len(rows)
+        stored = table.of(rows)
+        said = {row: _local(time, zone) for row, time, zone in _columns(stored)}
+        asked = [(period, heard.at(rows)) for period in periods if (heard := self.hear([period], visible)) is not None]
+        texts = self._documents.memories.contents(rows)
+        found = []
+        for at, row in enumerate(rows.tolist()):
+            when, text = said.get(row), texts[row][1]
+            named = [_named(period, "question", when) for period, scores in asked if scores[at] > NOTICED]
+            if when is not None and text:
+                named += [_named(period, "text", when) for period in self._read_text(text, when)]
+            found.append(tuple(named))
+        return found
+
+    def _now(self) -> Known | None:
+        """What is stored now; nobody writes while a thread asks. None where no times are stored."""
+        table = self._documents.times
+        if table is None:
+            return None
+        version = (self._documents.memories.words_version, table.version)
+        known = self._known
+        if known is None or known.version != version:
+            with self._building:
+                stored = table.all() if table.kind() == "dates" else _nothing()
+                known = Known(
+                    version, stored, *((known.read, known.named) if known else (_nothing(), TextPeriods.of([])))
+                )
+                self._known = known
+        return known
+
+    def _with_texts(self, known: Known) -> Known:
+        """The same, with the texts read that are new or have changed."""
+        stored = known.stored
+        same = _same(known.read, stored)
+        kept = np.isin(known.named.row, stored.rows[same])
+        old = TextPeriods(known.named.row[kept], known.named.start[kept], known.named.end[kept])
+        parts = [old, *(self._named_in(stored, np.flatnonzero(~same)[chunk]) for chunk in chunks(int((~same).sum())))]
+        named = TextPeriods(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "start", "end"))
+        )
+        return replace(known, read=stored, named=named)
+
+    def _named_in(self, stored: StoredTimes, places: Int64) -> TextPeriods:
+        """The periods in the texts of some memories, by row."""
+        rows = stored.rows[places]
+        texts = self._documents.memories.contents(rows)
+        named: list[list[Period]] = []
+        for row, time, zone in zip(rows.tolist(), stored.times[places], stored.zones[places], strict=True):
+            text, when = texts[row][1], _local(float(time), int(zone))
+            named.append(self._read_text(text, when) if text and when is not None else [])
+        found = TextPeriods.of(named)
+        return TextPeriods(rows[found.row], found.start, found.end)
+
+    def _read_text(self, text: str, when: datetime) -> list[Period]:
+        return self._read(lambda: read_text(text, when))
+
+    def _read(self, read: Callable[[], list[Period]]) -> list[Period]:
+        """What is read; nothing where that needs an extra which is not installed."""
+        try:
+            return read()
+        except MissingExtra as error:
+            if not self._missed:
+                self._missed = True
+                log.warning("Some times in questions and texts are not read: %s", error)
+            return []
+
+
+@dataclass(frozen=True)
+class QuestionTimes:
+    """Reads the times in questions, and says what they tell.
+
+    Attributes:
+        timeline: of the index.
+        now: what "yesterday" counts from; None for the clock.
+    """
+
+    timeline: Timeline
+    now: datetime | None
+
+    def hear(self, text: str, visible: Rows | None) -> Heard | None:
+        """What the times in a question say, among the visible memories; None for nothing."""
+        return self.timeline.hear(self.timeline.periods(text, self.now), visible)
+
+    def named_times(self, rows: Int64, text: str | None, visible: Rows | None) -> list[tuple[NamedTime, ...]]:
+        """As ``Timeline.named_times``, for a question in words or without."""
+        periods = [] if text is None else self.timeline.periods(text, self.now)
+        return self.timeline.named_times(rows, periods, visible)
+
+
+def read_clock(now: Time | None) -> datetime | None:
+    """What words of time count from: a date counts as its midnight; None for the clock, also for a plain number."""
+    if isinstance(now, datetime):
+        return now
+    return datetime(now.year, now.month, now.day, tzinfo=timezone.utc) if isinstance(now, date) else None
+
+
+def _numbers(when: object) -> tuple[float, float]:
+    """An interval in a unit of the caller's."""
+    if not isinstance(when, tuple) or len(when) != 2 or when == (None, None):
+        raise InvalidInput(
+            f"Got when={when!r} for an index whose timestamps are numbers.",
+            "a pair (start, end) of numbers, None for an open one",
+            "Words of time need timestamps that are dates.",
+        )
+    start, end = when
+    first = -np.inf if start is None else check_finite("when[0]", start)
+    last = np.inf if end is None else check_finite("when[1]", end)
+    if first >= last:
+        raise InvalidInput(f"Got when={when!r}.", "a start before the end", "Exchange them, or widen it.")
+    return float(first), float(last)
+
+
+def _local(time: float, zone: int) -> datetime | None:
+    """A stored date; None outside the years 1 to 9999."""
+    try:
+        return (EPOCH + timedelta(seconds=time)).astimezone(timezone(timedelta(seconds=zone)))
+    except (OverflowError, ValueError):
+        return None
+
+
+def _columns(stored: StoredTimes) -> list[tuple[int, float, int]]:
+    return list(zip(stored.rows.tolist(), stored.times.tolist(), stored.zones.tolist(), strict=True))
+
+
+def _named(period: Period, source: Literal["question", "text"], said_at: datetime | None) -> NamedTime:
+    start = None if period.start <= OPEN_START else period.start
+    end = None if period.end >= OPEN_END else period.end
+    return NamedTime(period.expression, start, end, period.meaning, source, said_at)
+
+
+def _nothing() -> StoredTimes:
+    empty: Int64 = np.empty(0, np.int64)
+    return StoredTimes(empty, np.empty(0), empty, empty)
+
+
+def _same(old: StoredTimes, new: StoredTimes) -> Bools:
+    """(n,) which of the new are there with the same contents and time."""
+    if not len(old.rows):
+        return np.zeros(len(new.rows), bool)
+    at = np.minimum(np.searchsorted(old.rows, new.rows), len(old.rows) - 1)
+    same: Bools = (
+        (old.rows[at] == new.rows)
+        & (old.times[at] == new.times)
+        & (old.zones[at] == new.zones)
+        & (old.versions[at] == new.versions)
+    )
+    return same

@@ -1,0 +1,176 @@
+"""New and changed memories: given as vectors, as texts for the embedder, or as observations for the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.embedding import Embedder, embed_texts
+from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.filters import to_json
+from pam_retriever.store.appending import NewStep
+from pam_retriever.store.base import Store
+from pam_retriever.store.space import is_observed, no_encoder
+from pam_retriever.store.times import NewTimes, no_times
+from pam_retriever.types import Metadata, Time
+from pam_retriever.validation import check_ids, check_metadatas, check_texts, check_vectors
+
+Ids = Sequence[str] | None
+Texts = Sequence[str | None] | None
+Metadatas = Sequence[Metadata | None] | None
+Timestamps = Sequence[Time | None] | None
+
+
+class NotGiven:
+    """Of an argument that was left out, where None says something else."""
+
+    def __repr__(self) -> str:
+        return "<as it is>"
+
+
+NOT_GIVEN: Final = NotGiven()
+
+
+def add(
+    store: Store,
+    embedder: Embedder | None,
+    given: object,
+    ids: Ids,
+    texts: Texts,
+    metadatas: Metadatas,
+    timestamps: Timestamps = None,
+) -> list[str]:
+    """Checks and stores memories; see ``PredictiveAssociativeIndex.add``."""
+    if timestamps is not None and store.documents.times is None:
+        raise no_times(store.backend, "add(timestamps=...)")
+    if is_observed(given):
+        return _add_observed(store, given, ids, texts, metadatas, timestamps)
+    if given is None:
+        vectors = embed_texts(embedder, texts, store.dim, lambda: _embedder_of(store))
+    else:
+        vectors = check_vectors(cast("npt.ArrayLike", given), store.dim, "add")
+    names = check_ids(ids, len(vectors))
+    contents = check_texts(texts, len(vectors)), check_metadatas(metadatas, len(vectors))
+    times = NewTimes.of(timestamps, len(vectors))
+    with store.lock:
+        used = store.embedder if given is None else None
+        if given is None and embedder is not None:
+            embedder.check(used)  # another process may have filled it since it was opened
+        store.add(names, *contents, vectors, times=times)
+        if given is None and embedder is not None and used is None:
+            store.set_embedder(embedder.name)
+        store.keep_within_capacity()
+    return names
+
+
+def _add_observed(
+    store: Store, given: object, ids: Ids, texts: Texts, metadatas: Metadatas, timestamps: Timestamps
+) -> list[str]:
+    space = store.space
+    if space is None:
+        raise no_encoder("add")
+    observed = space.encoder.read(given, "add")
+    names = check_ids(ids, len(observed))
+    contents = check_texts(texts, len(observed)), check_metadatas(metadatas, len(observed))
+    times = NewTimes.of(timestamps, len(observed))
+    vectors = space.encoder.encode(observed)
+    with store.lock:
+        if store.space is not space and store.space is not None:  # it moved meanwhile
+            vectors = store.space.encoder.encode(observed)
+        store.add(names, *contents, check_vectors(vectors, store.dim, "the encoder's states"), observed.pack(), times)
+        store.keep_within_capacity()
+    return names
+
+
+def append(store: Store, embedder: Embedder | None, given: object, metadata: Metadata | None, step: NewStep) -> int:
+    """Checks and stores a step, and a memory if one is given; returns its position.
+
+    See ``PredictiveAssociativeIndex.append``.
+    """
+    if given is None and step.text is None:
+        if metadata is not None:
+            raise InvalidInput(
+                f"Got metadata with neither a vector nor a text for {step.id!r}.",
+                "a memory to store, or the id of a stored one alone",
+                "Pass vector=... or text=..., or call update().",
+            )
+        with store.lock:
+            return store.append(step)
+    step = replace(step, metadata=check_metadatas([metadata], 1)[0], text=check_texts([step.text], 1)[0])
+    if is_observed([given]):
+        space = store.space
+        if space is None:
+            raise no_encoder("append")
+        observed = space.encoder.read([given], "append")
+        with store.lock:
+            states = (store.space or space).encoder.encode(observed)
+            return _append(
+                store, replace(step, vectors=check_vectors(states, store.dim, "append"), observed=observed.pack())
+            )
+    if given is not None:
+        vectors = check_vectors(np.asarray(given, np.float32)[None], store.dim, "append")
+        with store.lock:
+            return _append(store, replace(step, vectors=vectors))
+    vectors = embed_texts(embedder, [step.text], store.dim, lambda: _embedder_of(store))
+    assert embedder is not None
+    with store.lock:
+        used = store.embedder
+        embedder.check(used)
+        return _append(store, replace(step, vectors=vectors, embedder=embedder.name if used is None else None))
+
+
+def _append(store: Store, step: NewStep) -> int:
+    at = store.append(step)
+    store.keep_within_capacity()
+    return at
+
+
+def update(
+    store: Store,
+    embedder: Embedder | None,
+    id: str,
+    text: str | NotGiven | None,
+    metadata: Metadata | NotGiven | None,
+    vector: object,
+) -> None:
+    """Changes parts of a stored memory; see ``PredictiveAssociativeIndex.update``."""
+    if text is NOT_GIVEN and metadata is NOT_GIVEN and vector is None:
+        raise InvalidInput(f"Got nothing to change of {id!r}.", "text, metadata or vector", "Pass one of them.")
+    new_text = NOT_GIVEN if isinstance(text, NotGiven) else check_texts([text], 1)[0]
+    new_metadata = None if isinstance(metadata, NotGiven) else check_metadatas([metadata], 1)[0]
+    vectors = None if vector is None else check_vectors(np.asarray(vector, np.float32)[None], store.dim, "update")
+    embedded = (
+        vectors is None and isinstance(new_text, str) and (embedder is not None or _embedder_of(store) is not None)
+    )
+    if embedded:
+        vectors = embed_texts(embedder, [cast("str", new_text)], store.dim, lambda: _embedder_of(store))
+    with store.lock:
+        record = store.documents.memories.records([id]).get(id)
+        if record is None:
+            raise UnknownId(f"Got the unknown id {id!r}.", "the id of a stored memory", "add() it first.")
+        if embedded and embedder is not None:
+            embedder.check(store.embedder)
+        row = store.documents.memories.rows_of([id])[id]
+        seen = None if store.observed is None else store.observed.observations(np.array([row])).get(row)
+        if seen is not None and vectors is not None:
+            raise InvalidInput(
+                f"Got another vector for {id!r}, which an encoder made of an observation.",
+                "text or metadata of it",
+                "add() the new observation under the same id.",
+            )
+        store.add(
+            [id],
+            [record.text if isinstance(new_text, NotGiven) else new_text],
+            [to_json(record.metadata) if new_metadata is None else new_metadata],
+            record.vector[None] if vectors is None else vectors,
+            None if seen is None else [seen],
+        )
+
+
+def _embedder_of(store: Store) -> str | None:
+    with store.lock.shared():
+        return store.embedder

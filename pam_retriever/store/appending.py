@@ -1,0 +1,91 @@
+"""One more step of a trajectory: what is checked, and what is written inside the transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.store.database import Database, End
+from pam_retriever.store.times import NewTimes
+from pam_retriever.types import Float32, Int64
+
+NO_TIME = NewTimes.of(None, 1)
+
+
+@dataclass(frozen=True)
+class NewStep:
+    """A checked step.
+
+    Attributes:
+        session: id of the trajectory.
+        id: of the memory.
+        vectors: (1, dim) of a memory to store; None links the one that has the id.
+        text: of it.
+        metadata: of it, as JSON.
+        observed: what an encoder made the vector of; None for a vector.
+        timestamp: of the step.
+        embedder: to be stored as the one that made the vectors of texts, or None.
+        times: of the memory: the timestamp, if it is a date.
+    """
+
+    session: str
+    id: str
+    vectors: Float32 | None
+    text: str | None = None
+    metadata: str = "{}"
+    observed: list[bytes] | None = None
+    timestamp: float | None = None
+    embedder: str | None = None
+    times: NewTimes = NO_TIME
+
+    def follow(self, documents: Database) -> End | None:
+        """Where the trajectory ends so far; None if this is its first step.
+
+        Raises:
+            InvalidInput: the step is earlier than the one before.
+        """
+        end = documents.trajectories.end(self.session)
+        if end is not None and None not in (end.timestamp, self.timestamp) and self.timestamp < end.timestamp:  # type: ignore[operator]
+            raise InvalidInput(
+                f"The timestamp {self.timestamp} is earlier than {end.timestamp}, the latest of {self.session!r}.",
+                "times that never fall",
+                "Append in the order of time, or store the whole trajectory with observe().",
+            )
+        return end
+
+    def put_memory(self, documents: Database, associations: Float32 | None) -> Int64:
+        """Stores the memory; returns its row (1,).
+
+        Raises:
+            UnknownId: there is nothing to store, and no memory of that id.
+        """
+        if self.vectors is not None:
+            rows = documents.memories.upsert(
+                [self.id], [self.text], [self.metadata], self.vectors, associations, self.observed
+            )
+            if documents.times is not None:
+                documents.times.put(rows, self.times)
+            if documents.mentions is not None:
+                documents.mentions.follow(rows, [self.metadata])
+            return rows
+        known = documents.memories.rows_of([self.id])
+        if self.id not in known:
+            raise UnknownId(
+                f"Got the unknown id {self.id!r} with neither a vector nor a text.",
+                "the id of a stored memory, or what to store",
+                "Pass vector=..., or text=... with an embedder.",
+            )
+        rows = np.array([known[self.id]], np.int64)
+        if documents.times is not None and self.times.kind == "dates" and self.timestamp is not None:
+            documents.times.hand_down(rows, [self.timestamp])
+        return rows
+
+
+def number_of(documents: Database, session: str, end: End | None) -> int:
+    """The number of the trajectory, which is made if this is its first step."""
+    if end is not None:
+        return end.number
+    number, _ = documents.trajectories.put(session, [])
+    return number

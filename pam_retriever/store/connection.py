@@ -1,0 +1,302 @@
+"""One SQLite connection: durable, shared by threads, with errors that say what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
+from pam_retriever.store import handles, words
+from pam_retriever.store.faults import explained
+
+Mode = Literal["create", "write", "read"]
+URI_MODES = {"create": "rwc", "write": "rw", "read": "ro"}
+JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own default
+MOST_VERSIONS = 2**31 - 1  # after which they begin again: SQLite keeps 32 bits
+SCHEMA_OF = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
+
+
+class Connection:
+    """A database of the given schema, in memory or in a file.
+
+    A file in mode "read" is seen as it was when it was opened, whatever its writer does, until ``close``.
+
+    Args:
+        path: the file, None for one in memory.
+        schema: SQL statements that make it. Another schema in the file is refused: it is what a
+            stranger's file could smuggle triggers in with.
+        older: schemas of earlier versions, each the beginning of ``schema``. A file that has one gets what is
+            missing: in the file, or, in mode "read", in empty tables beside it.
+        mode: "create" makes the file, "write" needs it to be there, "read" leaves it as it is.
+
+    Raises:
+        IndexFormatError: the file is damaged, or not such a database.
+        StorageError: the disk or its permissions are in the way.
+    """
+
+    def __init__(
+        self, path: Path | None, schema: Sequence[str], mode: Mode = "create", older: Sequence[Sequence[str]] = ()
+    ) -> None:
+        self.path, self._schema, self._mode, self.read_only = path, schema, mode, mode == "read"
+        self._older = older
+        # Python shares prepared statements between threads, so a statement runs to its end before the next
+        self._mutex = threading.RLock()
+        self._inode: tuple[int, int] | None = None
+        self._closed, self._changes = False, 0
+        target = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode={URI_MODES[mode]}"
+        with explained(path):
+            self._sqlite = sqlite3.connect(
+                target, isolation_level=None, check_same_thread=False, timeout=LOCK_SECONDS, uri=path is not None
+            )
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        self.fetch("PRAGMA trusted_schema = OFF")  # a file's own triggers and views run nothing
+        self.fetch("PRAGMA cell_size_check = ON")
+        self.fetch("PRAGMA foreign_keys = ON")
+        if self.path is not None:
+            with explained(self.path):
+                self._inode = _inode(self.path)
+                handles.connected(self._inode)
+            if self.read_only:
+                self._begin_snapshot()
+            else:
+                self.fetch("PRAGMA secure_delete = ON")  # what is deleted is overwritten, whatever SQLite was built for
+                self.fetch("PRAGMA journal_mode = WAL")
+                self.fetch("PRAGMA synchronous = FULL")  # a commit is on disk before the call returns
+                self.fetch("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
+        if self._mode == "create":
+            with self.transaction():
+                for statement in self._schema:
+                    self.fetch(statement)
+        self.check_schema()
+        self.fetch("PRAGMA trusted_schema = ON")  # they are our own triggers: SQLite lets no other write to FTS5
+
+    def check_schema(self) -> None:
+        """Refuses a database with other tables, or anything beside them; brings an older one up to date.
+
+        Raises:
+            IndexFormatError: it has.
+        """
+        there = _plain(self.fetch(SCHEMA_OF))
+        if there == _schema_of(self._schema):
+            return
+        older = next((schema for schema in self._older if there == _schema_of(schema)), None)
+        if older is None:
+            raise IndexFormatError(
+                f"{self.path or 'The database'} has other tables than an index.",
+                "a database that this version of the library wrote",
+                "Restore it from a copy.",
+            )
+        missing = self._schema[len(older) :]
+        if self.read_only:
+            for statement in missing:
+                if statement.lstrip().startswith("CREATE TABLE"):
+                    self.fetch(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+            return
+        with self.transaction():
+            for statement in missing:
+                self.fetch(statement)
+
+    def check_structure(self) -> None:
+        """Reads every page.
+
+        Raises:
+            IndexFormatError: SQLite finds damage in the file.
+        """
+        found = [row[0] for row in self.fetch("PRAGMA integrity_check(1)") if row[0] != "ok"]
+        found += [f"a step or vector without its memory in {row[0]}" for row in self.fetch("PRAGMA foreign_key_check")]
+        if found:
+            raise IndexFormatError(
+                f"{self.path or 'The database'} is damaged ({found[0]}).",
+                "the database that was written",
+                "Restore the folder from a copy, or run pam-retriever repair on it.",
+            )
+
+    # ---- statements
+
+    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Runs one statement; returns all of its rows."""
+        with self._mutex, explained(self.path):
+            return self._sqlite.execute(sql, parameters).fetchall()
+
+    def insert(self, sql: str, parameters: Sequence[Any]) -> int:
+        """Runs one INSERT; returns the number of its row."""
+        with self._mutex, explained(self.path):
+            return int(self._sqlite.execute(sql, parameters).lastrowid or 0)
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Runs one statement for each row of parameters."""
+        with self._mutex, explained(self.path):
+            self._sqlite.executemany(sql, rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is committed together, or not at all.
+
+        Raises:
+            ReadOnlyIndex: the database was opened to read.
+            StorageError: the disk is full, or the file is gone.
+        """
+        self.check_writable()
+        with self._mutex:
+            self.check_there()
+            self.fetch("BEGIN IMMEDIATE")
+            try:
+                self.fetch(f"PRAGMA user_version = {self.version % MOST_VERSIONS + 1}")
+                yield
+                self.check_there()
+                self.fetch("COMMIT")
+            except BaseException:
+                if self._sqlite.in_transaction:
+                    self.fetch("ROLLBACK")
+                raise
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """No other thread reads or writes meanwhile. Gives whether this one is inside a transaction that it writes."""
+        with self._mutex:
+            yield self._sqlite.in_transaction and not self.read_only
+
+    @property
+    def version(self) -> int:
+        """How many transactions were committed, in the file itself: what was read before may be stale since."""
+        return int(self.fetch("PRAGMA user_version")[0][0])
+
+    def check_writable(self) -> None:
+        """Raises ReadOnlyIndex for a database that was opened to read."""
+        if self.read_only:
+            raise ReadOnlyIndex(
+                f"The index at {self.path and self.path.parent} was opened with read_only=True.",
+                "an index that may be changed",
+                "open() it without read_only, or load() a copy into memory.",
+            )
+
+    def forbid_writing(self) -> None:
+        """From now on every change is refused, as in mode "read"."""
+        self.read_only = True
+
+    def check_there(self) -> None:
+        """A file that was removed or replaced still takes writes, and loses them.
+
+        Raises:
+            StorageError: that happened.
+        """
+        if self.path is None:
+            return
+        try:
+            same = _inode(self.path) == self._inode
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise StorageError(
+                f"{self.path} was removed, moved or replaced while it was open.",
+                "the file that was opened",
+                "Restore it and open the index again, or save() this one to another folder.",
+            )
+
+    # ---- snapshots and copies
+
+    def _begin_snapshot(self) -> None:
+        self.fetch("BEGIN")
+        self.fetch("SELECT count(*) FROM sqlite_master")  # from here on the file is seen as it is now
+
+    def copy_to(self, path: Path) -> None:
+        """Writes a compact copy to a file that is not there yet."""
+        with explained(path):
+            self.fetch("VACUUM INTO ?", [str(path)])
+
+    def copy_from(self, path: Path, settled: bool) -> None:
+        """Replaces everything by the contents of a file, which is left as it is.
+
+        Args:
+            path: the file.
+            settled: nobody writes to it, and it has no journal.
+
+        Raises:
+            IndexFormatError: the file is damaged, or not such a database.
+        """
+        with explained(path):
+            uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if settled else ''}"
+            source = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)
+            try:
+                source.backup(self._sqlite)
+            finally:
+                source.close()
+        self.check_schema()
+
+    def settle(self) -> bool:
+        """Moves all that was committed into the file itself; False if a reader still needs the journal."""
+        self.fetch("PRAGMA busy_timeout = 0")  # readers may stay as long as they like
+        return self.path is not None and self.fetch("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written through this connection."""
+        return (self._changes if self._closed else self._sqlite.total_changes) != 0
+
+    def keep_file_still(self, still: bool) -> None:
+        """Has what is committed stay in the journal, so that the file itself does not change; or no longer."""
+        if not self.read_only:
+            self.fetch(f"PRAGMA wal_autocheckpoint = {0 if still else JOURNAL_PAGES}")
+
+    def close(self) -> None:
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed, self._changes = True, self._sqlite.total_changes
+            self._sqlite.close()
+            if self._inode is not None:
+                handles.disconnected(self._inode)
+
+
+def _schema_of(statements: Sequence[str]) -> list[tuple[Any, ...]]:
+    """What a database with these statements says of itself."""
+    database = sqlite3.connect(":memory:")
+    try:
+        for statement in statements:
+            database.execute(statement)
+        return _plain(database.execute(SCHEMA_OF).fetchall())
+    finally:
+        database.close()
+
+
+def takes_no_journal(path: Path) -> bool:
+    """Whether a file can only be read as it stands: its folder takes no journal, and holds none."""
+    wal = path.with_name(f"{path.name}-wal")
+    return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
+
+
+def finish_copy(path: Path) -> None:
+    """Makes a new copy such that readers of it never keep a later writer out, and equal copies equal in every byte."""
+    with explained(path):
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            if words.erase_removed(lambda *statement: connection.execute(*statement).fetchall()):
+                connection.execute("VACUUM")
+            connection.execute("PRAGMA schema_version = 1")  # a counter of how often it was copied before
+            connection.execute("PRAGMA user_version = 0")  # and of what was committed before
+            connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+
+
+def _plain(schema: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """A schema without the comments in its statements, which may change from version to version."""
+    return [(*names, sql and " ".join(re.sub(r"--[^\n]*", "", str(sql)).split())) for *names, sql in schema]
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino

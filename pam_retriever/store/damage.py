@@ -1,0 +1,59 @@
+"""Damage: what a database holds that was never stored so."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.store.columns import checksum
+from pam_retriever.store.connection import Connection
+from pam_retriever.store.schema import WRONG
+
+
+def check_types(database: Connection) -> None:
+    """Refuses what SQLite would store but this library never writes: a cheap scan, without the contents.
+
+    Raises:
+        IndexFormatError: a column holds values of another type.
+    """
+    for table, wrong in WRONG.items():
+        if database.fetch(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1"):
+            raise IndexFormatError(
+                f"The table {table} holds a wrong type or a row without its other half.",
+                "what add() stored",
+                "Restore it from a copy.",
+            )
+
+
+def damaged(database: Connection) -> Iterator[tuple[int, str]]:
+    """The memories that do not hold what was stored: the row of each, and what is wrong with it."""
+    last = 0
+    while found := database.fetch(
+        "SELECT row, id, text, metadata, memories.checksum, vector, observed, observations.checksum FROM memories "
+        "LEFT JOIN vectors USING (row) LEFT JOIN observations USING (row) WHERE row > ? ORDER BY row LIMIT 1000",
+        [last],
+    ):
+        for row, id, text, metadata, expected, vector, observed, sum_observed in found:
+            if vector is None:
+                yield row, f"memory {id!r} has no vector"
+            elif checksum(id, text, metadata, vector) != expected:
+                yield row, f"memory {id!r} is not what was stored: its checksum differs"
+            if observed is not None and zlib.crc32(observed) != sum_observed:
+                yield row, f"the observation of memory {id!r} is not what was stored: its checksum differs"
+        last = found[-1][0]
+
+
+def check_everything(database: Connection) -> None:
+    """Reads every page, and compares every memory with its checksum.
+
+    Raises:
+        IndexFormatError: the file is damaged; names the first memory that differs.
+    """
+    database.check_structure()
+    for _, wrong in damaged(database):
+        raise IndexFormatError(
+            f"{database.path or 'The database'}: {wrong}.",
+            "what add() stored",
+            "Restore the folder from a copy, or run pam-retriever repair on it.",
+        )

@@ -1,0 +1,87 @@
+"""What the disk and SQLite report, as errors of this library."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pam_retriever.errors import IndexClosed, IndexFormatError, IndexLocked, PAMError, StorageError
+
+ADVICE = {
+    errno.ENOSPC: "Make room on the disk and call again.",
+    errno.EDQUOT: "Make room within the quota and call again.",
+    errno.EROFS: "Make the folder writable, or open it with read_only=True.",
+    errno.EACCES: "Check who may write there, or open it with read_only=True.",
+    errno.EPERM: "Check who may write there, or open it with read_only=True.",
+    errno.ENOENT: "Restore the folder, or save() the index to a new one.",
+    errno.ENOTEMPTY: "Another process made it just now: call again.",
+    errno.EFBIG: "Raise the limit on the size of files and call again.",
+}
+# SQLite's own words (the codes are only in Python 3.11 and later)
+SQLITE_ADVICE = {
+    "full": ADVICE[errno.ENOSPC],
+    "readonly": ADVICE[errno.EROFS],
+    "disk I/O error": "Check the disk: its health, its room, and that the folder is still there.",
+    "unable to open": ADVICE[errno.EACCES],
+}
+DAMAGE = ("malformed", "decode", "file format")
+
+
+@contextmanager
+def explained(path: Path | None) -> Iterator[None]:
+    """Turns errors of the disk and of SQLite into errors that say what to do.
+
+    Args:
+        path: the file or folder that is worked on, None for one in memory.
+
+    Raises:
+        StorageError: the disk is full or read-only, a file is gone, or may not be written.
+        IndexFormatError: SQLite finds the file damaged.
+        IndexLocked: another process keeps the database locked.
+    """
+    try:
+        yield
+    except PAMError:
+        raise
+    except sqlite3.DatabaseError as error:
+        told = _of_sqlite(error, path)
+        if told is None:
+            raise
+        raise told from error
+    except UnicodeDecodeError as error:
+        raise _damaged(path, str(error)) from error
+    except OSError as error:
+        advice = ADVICE.get(error.errno or 0, "Check the disk.")
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise StorageError(
+            f"{error.filename or path}: {reason}.", "a disk that takes it; the index is as it was", advice
+        ) from error
+
+
+def _of_sqlite(error: sqlite3.DatabaseError, path: Path | None) -> PAMError | None:
+    words, where = str(error), path or "The database in memory"
+    if "locked" in words:
+        return IndexLocked(f"{where} is locked by another process.", "one writer at a time", "Close it there.")
+    for symptom, advice in SQLITE_ADVICE.items():
+        if symptom in words:
+            return StorageError(f"{where}: {words}.", "a disk that takes it; the index is as it was", advice)
+    if type(error) is sqlite3.DatabaseError or any(symptom in words for symptom in DAMAGE):
+        return _damaged(path, words)
+    return None
+
+
+def _damaged(path: Path | None, words: str) -> IndexFormatError:
+    return IndexFormatError(
+        f"{path or 'The database in memory'} is damaged ({words}).",
+        "an index's SQLite file",
+        "Run pam-retriever check on the folder, and restore it from a copy or repair it.",
+    )
+
+
+def closed_error() -> IndexClosed:
+    """For whoever asks a store that was closed."""
+    return IndexClosed("The index is closed.", "an open index", "open() or load() it again.")

@@ -1,0 +1,135 @@
+"""Requests, and which memories served them, in SQLite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pam_retriever.experience.feedback import Feedback, NewFeedback, PastRequests
+from pam_retriever.filters import read_filter
+from pam_retriever.store.columns import checksum, from_blobs, from_json, to_blobs
+from pam_retriever.store.connection import Connection
+from pam_retriever.store.metadata_index import Segment
+from pam_retriever.types import Float32
+
+
+class SQLiteFeedback:
+    """The feedback of one index.
+
+    Args:
+        connection: where it is.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __len__(self) -> int:
+        count: int = self._connection.fetch("SELECT count(*) FROM feedback")[0][0]
+        return count
+
+    def state(self) -> tuple[int, int]:
+        """How many requests there are, and the highest number of any: it changes with them."""
+        count, last = self._connection.fetch("SELECT count(*), coalesce(max(number), 0) FROM feedback")[0]
+        return int(count), int(last)
+
+    def put(self, new: NewFeedback, vectors: Float32, rows: Mapping[str, int]) -> None:
+        """Stores requests, replacing those whose id is there.
+
+        Args:
+            new: n requests.
+            vectors: (n, dim) of them.
+            rows: of every memory that they name.
+        """
+        connection, blobs = self._connection, to_blobs(vectors)
+        connection.fetch("DELETE FROM feedback WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(new.ids)])
+        first = 1 + int(
+            connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'feedback'")[0][0]
+        )
+        numbers = range(first, first + len(new.ids))
+        sums = map(checksum, new.ids, new.texts, new.metadatas, blobs)
+        connection.run_many(
+            "INSERT INTO feedback (number, id, text, metadata, vector, timestamp, checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            zip(numbers, new.ids, new.texts, new.metadatas, blobs, new.timestamps, sums, strict=True),
+        )
+        connection.run_many(
+            "INSERT INTO uses (feedback, row, weight) VALUES (?, ?, ?)",
+            (
+                (number, rows[id], weight)
+                for number, weights in zip(numbers, new.weights, strict=True)
+                for id, weight in weights.items()
+            ),
+        )
+
+    def requests(self, dim: int, where: Mapping[str, object] | None = None) -> PastRequests:
+        """All requests whose metadata satisfy a filter, in the order of time, or of arrival where there is none."""
+        condition, parameters = self._asked(where or {})
+        found = self._connection.fetch(
+            f"SELECT number, vector, text, timestamp FROM feedback WHERE {condition} "
+            "ORDER BY timestamp IS NOT NULL, timestamp, number",
+            parameters,
+        )
+        numbers = np.array([number for number, *_ in found], np.int64)
+        place = {number: at for at, number in enumerate(numbers.tolist())}
+        used = self._connection.fetch("SELECT feedback, row, weight FROM uses ORDER BY feedback, row")
+        kept = [(place[number], row, weight) for number, row, weight in used if number in place]
+        request, rows, weights = zip(*kept, strict=True) if kept else ((), (), ())
+        order = np.argsort(np.array(request, np.int64), kind="stable")
+        return PastRequests(
+            from_blobs([vector for _, vector, _, _ in found], dim) if found else np.empty((0, dim), np.float32),
+            [text or "" for _, _, text, _ in found],
+            np.array([time for *_, time in found], np.float64),
+            np.array(request, np.int64)[order],
+            np.array(rows, np.int64)[order],
+            np.array(weights, np.float32)[order],
+        )
+
+    def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Feedback]:
+        """Requests whose metadata satisfy a filter, in the order of arrival."""
+        condition, parameters = self._asked(where)
+        found = self._connection.fetch(
+            f"SELECT number, id, vector, text, metadata, timestamp FROM feedback WHERE {condition} "
+            "ORDER BY number LIMIT ? OFFSET ?",
+            [*parameters, -1 if limit is None else limit, offset],
+        )
+        used: dict[int, dict[str, float]] = {number: {} for number, *_ in found}
+        for number, id, weight in self._connection.fetch(
+            "SELECT feedback, memories.id, weight FROM uses JOIN memories USING (row) "
+            "WHERE feedback IN (SELECT value FROM json_each(?)) ORDER BY feedback, row",
+            [json.dumps(list(used))],
+        ):
+            used[number][id] = weight
+        return [
+            Feedback(id, np.frombuffer(vector, "<f4").copy(), text, used[number], _metadata(metadata, id), timestamp)
+            for number, id, vector, text, metadata, timestamp in found
+        ]
+
+    def ids_of(self, where: Mapping[str, object]) -> list[str]:
+        """The ids of the requests whose metadata satisfy a filter."""
+        condition, parameters = self._asked(where)
+        return [id for (id,) in self._connection.fetch(f"SELECT id FROM feedback WHERE {condition}", parameters)]
+
+    def _asked(self, where: Mapping[str, object]) -> tuple[str, list[str]]:
+        """SQL for the requests whose metadata satisfy a filter, and its parameters."""
+        if not where:
+            return "1", []
+        found = self._connection.fetch("SELECT number, metadata FROM feedback ORDER BY number")
+        numbers = np.array([number for number, _ in found], np.int64)
+        segment = Segment.of(numbers, [metadata for _, metadata in found])
+        matching = segment.matching(read_filter(where))
+        return "number IN (SELECT value FROM json_each(?))", [json.dumps(matching.tolist())]
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Removes requests; returns how many were there."""
+        before = len(self)
+        self._connection.fetch(
+            "DELETE FROM feedback WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))]
+        )
+        return before - len(self)
+
+
+def _metadata(stored: str, id: str) -> dict[str, object]:
+    metadata: dict[str, object] = from_json(stored, f"The metadata of feedback {id!r}")
+    return metadata

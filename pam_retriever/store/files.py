@@ -1,0 +1,102 @@
+"""Files that are there whole or not at all, and their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.store import handles
+from pam_retriever.store.faults import explained
+
+BLOCK = 1 << 22  # bytes that are read at once
+
+
+def write_atomically(path: Path, contents: bytes) -> None:
+    """The file has its old contents or the new ones, never a part; on the disk on return.
+
+    Raises:
+        StorageError: it could not be written; the old contents are there.
+    """
+    written = path.with_name(f"{path.name}.new")
+    with explained(path):
+        try:
+            written.write_bytes(contents)
+            sync(written)
+            written.replace(path)
+            sync(path.parent)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
+
+
+def check_file(path: Path, sha256: str | None) -> None:
+    """Refuses a file that is not what was saved.
+
+    Raises:
+        IndexFormatError: it is missing, leads out of the folder, or its checksum differs.
+        StorageError: it cannot be read.
+    """
+    if path.is_symlink() or not path.is_file():
+        what = "is a link" if path.is_symlink() else "is missing"
+        raise IndexFormatError(f"{path} {what}.", "the file that the index names", "Restore it from a copy.")
+    if sha256 is not None and checksum_of(path) != sha256:
+        raise IndexFormatError(
+            f"{path} is damaged: its checksum differs.",
+            f"sha256 {sha256}",
+            "Restore it from a copy, or run pam-retriever repair on the folder.",
+        )
+
+
+def checksum_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with explained(path):
+        return sha256_of(blocks(path))
+
+
+def sha256_of(contents: Iterable[bytes]) -> str:
+    """SHA-256 of what comes block by block."""
+    digest = hashlib.sha256()
+    for block in contents:
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def crc32_of(contents: Iterable[bytes]) -> int:
+    """CRC-32 of what comes block by block."""
+    found = 0
+    for block in contents:
+        found = zlib.crc32(block, found)
+    return found
+
+
+def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
+    """A file, or its first ``size`` bytes, block by block."""
+    file = path.open("rb")
+    try:
+        left = os.fstat(file.fileno()).st_size if size is None else size
+        while left and (block := file.read(min(BLOCK, left))):
+            left -= len(block)
+            yield block
+    finally:
+        handles.close(file)
+
+
+def sync(path: Path) -> None:
+    """Flushes a file, or the entries of a folder, to the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot open folders; it keeps their entries itself
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if sys.platform == "darwin":
+            import fcntl
+
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # fsync alone leaves it in the drive's cache
+        else:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

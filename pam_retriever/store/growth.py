@@ -1,0 +1,75 @@
+"""Which steps the predictor has learnt: whole trajectories by their number, and those that grew by their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pam_retriever.store.database import Database, Settings
+from pam_retriever.types import Bools, Int64
+
+GREW = "grew:"  # a setting for each trajectory that grew since it was learnt, or before: its first step that is new
+
+
+@dataclass(frozen=True)
+class LearntTo:
+    """How far experience was learnt.
+
+    Attributes:
+        number: trajectories above it are new.
+        grew: number -> the first position that is new, of trajectories that had more steps appended.
+        ends: number -> the position after the last that a training sees, of the same.
+    """
+
+    number: int = 0
+    grew: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+    def fresh(self, trajectory: Int64, position: Int64) -> Bools:
+        """(S,) which steps are new."""
+        found: Bools = trajectory > self.number
+        if self.grew:
+            numbers, first = np.array(sorted(self.grew.items()), np.int64).T
+            place = np.minimum(np.searchsorted(numbers, trajectory), len(numbers) - 1)
+            found = found | ((numbers[place] == trajectory) & (position >= first[place]))
+        return found
+
+    def old(self, numbers: Int64) -> Bools:
+        """Which trajectories have nothing new."""
+        found: Bools = (numbers <= self.number) & ~np.isin(numbers, list(self.grew))
+        return found
+
+    def with_growth(self, grew: Mapping[int, int], ends: Mapping[int, int]) -> LearntTo:
+        """The same, with trajectories that are about to grow; what was new of them before is new still."""
+        first = {number: min(at, self.grew.get(number, at)) for number, at in grew.items()}
+        return replace(self, grew={**self.grew, **first}, ends={**self.ends, **ends})
+
+
+def read_learnt_to(documents: Database, number: int) -> LearntTo:
+    """What is new beyond the trajectories up to ``number``."""
+    grew = _grew(documents.settings)
+    return LearntTo(number, grew, {one: documents.trajectories.end_of(one) for one in grew})
+
+
+def mark_grown(settings: Settings, number: int, first: int) -> None:
+    """Inside a transaction: a trajectory has more steps, from position ``first`` on."""
+    if settings.get(f"{GREW}{number}") is None:
+        settings.set(f"{GREW}{number}", first)
+
+
+def settle_growth(documents: Database, ends: Mapping[int, int]) -> None:
+    """Inside a transaction: what grew is learnt, up to these positions. What came later is new still."""
+    for number in _grew(documents.settings):
+        if number not in ends:
+            continue
+        if documents.trajectories.end_of(number) > ends[number]:
+            documents.settings.set(f"{GREW}{number}", ends[number])
+        else:
+            documents.settings.remove(f"{GREW}{number}")
+
+
+def _grew(settings: Settings) -> dict[int, int]:
+    found = {key.removeprefix(GREW): value for key, value in settings.all().items() if key.startswith(GREW)}
+    return {int(number): at for number, at in found.items() if isinstance(at, int)}

@@ -1,0 +1,55 @@
+"""Kinds of stores: one that holds observations, and one that lives in an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.store.space import Space
+from pam_retriever.types import Float32, Int64
+
+if TYPE_CHECKING:
+    from pam_retriever.store.base import Store
+
+
+class ObservedStore(Protocol):
+    """A store that holds observations beside the vectors that an encoder made of them."""
+
+    def observations(self, rows: Int64) -> dict[int, bytes]:
+        """row -> what its vector was encoded from, for the rows that have it."""
+
+    def unobserved(self) -> list[tuple[int, str]]:
+        """(row, id) of the memories that were added as vectors."""
+
+    def move(
+        self, space: Space, predictor: PredictorWeights | None, window: int, rows: Int64, vectors: Float32
+    ) -> None:
+        """Takes over another encoder with all vectors that it made, and f of them: all or none.
+
+        Args:
+            space: the encoder.
+            predictor: f of them; None before ``fit``.
+            window: tau of f.
+            rows: (n,) all rows.
+            vectors: (n, d).
+        """
+
+
+class Engine(Protocol):
+    """A database server, or a file of one, that holds a whole index.
+
+    Attributes:
+        name: of the engine.
+    """
+
+    name: str
+
+    def open_store(self, dim: int | None) -> Store:
+        """Opens the index, and makes it if it is not there.
+
+        Args:
+            dim: of the index; None for that of one that is there.
+
+        Raises:
+            EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
+        """

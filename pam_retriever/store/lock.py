@@ -1,0 +1,98 @@
+"""One writer a folder: a lock that the system frees when its process ends, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pam_retriever.errors import IndexLocked
+from pam_retriever.store.faults import explained
+
+NAME = "writer.lock"
+NOTE_LIMIT = 1_000  # bytes; who holds the lock
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # past the note, which stays readable
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class WriterLock:
+    """Held by the one index that may write to a folder, until ``release`` or the end of the process.
+
+    Raises:
+        IndexLocked: another index has it; the message names its process and host.
+        StorageError: the folder cannot be written to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        while True:
+            self._descriptor = self._take(folder)
+            # the holder before removes the file; one that was opened before that is nobody's lock
+            if self._is_there():
+                break
+            os.close(self._descriptor)
+        note = {
+            "pid": os.getpid(),
+            "host": platform.node(),
+            "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+        try:
+            with explained(self._path):
+                os.ftruncate(self._descriptor, 0)
+                os.lseek(self._descriptor, 0, os.SEEK_SET)
+                os.write(self._descriptor, json.dumps(note).encode())
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, folder: Path) -> int:
+        with explained(folder):
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            _lock(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise IndexLocked(
+                f"The index at {folder} is open for writing in {holder(folder)}.",
+                "one writer at a time",
+                "Close it there, or open this one with read_only=True.",
+            ) from error
+        return descriptor
+
+    def release(self) -> None:
+        """Lets the next writer in. Releasing twice is harmless."""
+        if self._descriptor >= 0:
+            if sys.platform != "win32" and self._is_there():  # Windows does not remove open files
+                self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _is_there(self) -> bool:
+        """Whether the file of that name is the one that was opened."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), self._path.stat())
+        except OSError:
+            return False
+
+
+def holder(folder: Path) -> str:
+    """Who has a folder open for writing, in words."""
+    try:
+        with (folder / NAME).open("rb") as file:
+            note = json.loads(file.read(NOTE_LIMIT))
+        return f"process {int(note['pid'])} on {str(note['host'])!r} since {note['since']}"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "another process"

@@ -1,0 +1,119 @@
+"""The manifest of an index: format version, dimension, backend, which database, its checksum."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from pathlib import Path
+from typing import Any, TypedDict, cast
+
+from pam_retriever import __about__
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.limits import MAX_DIM, MAX_MANIFEST_BYTES
+from pam_retriever.store.faults import explained
+from pam_retriever.store.files import write_atomically
+
+FORMAT = "pam-retriever-index"
+FORMAT_VERSION = 2  # 2 added feedback
+MANIFEST = "manifest.json"
+DATABASE = re.compile(r"memories-[0-9a-f]{8,64}\.sqlite")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Manifest(TypedDict):
+    """What ``manifest.json`` says; see ``docs/reliability.md``."""
+
+    format: str
+    format_version: int
+    library_version: str
+    dim: int
+    metric: str
+    backend: str
+    database: str
+    database_sha256: str | None  # None for a database that somebody writes to
+
+
+def new_manifest(dim: int, backend: str) -> Manifest:
+    """The manifest of an index that has no database yet."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "library_version": __about__.__version__,
+        "dim": dim,
+        "metric": "cosine",
+        "backend": backend,
+        "database": f"memories-{uuid.uuid4().hex[:12]}.sqlite",
+        "database_sha256": None,  # only for a database that nobody is writing to
+    }
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Reads and checks a manifest.
+
+    Raises:
+        IndexFormatError: there is none, it is not ours, or its format is newer.
+        StorageError: it cannot be read.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():  # nor a pipe or a device, which could be read for ever
+        raise IndexFormatError(f"{folder} holds no {MANIFEST}.", "the folder of an index", "Check the path.")
+    with explained(path), path.open("rb") as file:
+        contents = file.read(MAX_MANIFEST_BYTES + 1)
+    return parse_manifest(contents, path)
+
+
+def parse_manifest(contents: bytes, path: Path) -> Manifest:
+    """Checks the contents of a manifest.
+
+    Args:
+        contents: of the file.
+        path: of the file, for messages.
+
+    Raises:
+        IndexFormatError: it is not ours, or its format is newer.
+    """
+    try:
+        if len(contents) > MAX_MANIFEST_BYTES:
+            raise ValueError(f"more than {MAX_MANIFEST_BYTES:,} bytes")
+        manifest = json.loads(contents.decode("utf-8"))
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise ValueError(f"no {FORMAT!r} in it")
+    except (ValueError, RecursionError) as error:
+        raise IndexFormatError(
+            f"{path} is not a manifest ({error}).",
+            "the manifest of an index",
+            "Restore it from a copy, or run pam-retriever repair on the folder.",
+        ) from error
+    version = manifest.get("format_version")
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise IndexFormatError(
+            f"{path.parent} has format version {version!r}, written by version "
+            f"{manifest.get('library_version')!r} of this library.",
+            f"format version 1 to {FORMAT_VERSION}",
+            "Upgrade pam-retriever to read it.",
+        )
+    for key, right in _expected(manifest).items():
+        if not right:
+            raise IndexFormatError(
+                f"{path} has {str(manifest.get(key))[:100]!r} as {key!r}.",
+                "a database in the same folder, its SHA-256 or null, a dimension and a backend",
+                "Restore it from a copy, or run pam-retriever repair on the folder.",
+            )
+    return cast("Manifest", manifest)
+
+
+def _expected(manifest: dict[str, Any]) -> dict[str, bool]:
+    """Which entries are what they should be."""
+    dim, sha256 = manifest.get("dim"), manifest.get("database_sha256", "missing")
+    return {
+        "dim": type(dim) is int and 1 <= dim <= MAX_DIM,
+        "backend": isinstance(manifest.get("backend"), str),
+        "database": DATABASE.fullmatch(str(manifest.get("database"))) is not None,
+        "database_sha256": sha256 is None or SHA256.fullmatch(str(sha256)) is not None,
+    }
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replaces the manifest atomically."""
+    write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())

@@ -1,0 +1,282 @@
+"""The memories: id, text, metadata, vector, association vector, and what an encoder made the vector of."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.store import words
+from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
+from pam_retriever.store.connection import Connection
+from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
+from pam_retriever.types import Float32, Int64, Record
+
+ROWS_AT_ONCE = 1_000_000  # as Python's own numbers
+
+
+class SQLiteMemories:
+    """The memories of one index.
+
+    Args:
+        connection: to the database.
+
+    Attributes:
+        words_version: counted up by every write, also one that is rolled back: what was read before may be stale.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.words_version = 0
+        self._metadata: MetadataIndex | None = None  # made when a filter first asks
+        self._changed: set[int] = set()  # rows that were written since it was made, or were to be
+
+    def __len__(self) -> int:
+        count: int = self._connection.fetch("SELECT count(*) FROM memories")[0][0]
+        return count
+
+    def rows(self) -> Int64:
+        """All rows, sorted."""
+        blocks, last = [np.empty(0, np.int64)], -1
+        while found := self._connection.fetch(
+            "SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, ROWS_AT_ONCE]
+        ):
+            blocks.append(np.array(found, np.int64)[:, 0])
+            last = found[-1][0]
+        return np.concatenate(blocks)
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those ids that are stored."""
+        found = self._connection.fetch(
+            "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [_listed(ids)]
+        )
+        return dict(found)
+
+    def upsert(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str | None],
+        metadatas: Sequence[str],
+        vectors: Float32,
+        associations: Float32 | None,
+        observed: Sequence[bytes] | None = None,
+    ) -> Int64:
+        """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        self.words_version += 1
+        known = self.rows_of(ids)
+        last = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
+        rows, _ = number_rows(ids, known, last)
+        if known:
+            words.note_removed(self._connection.fetch)
+        listed, stored = rows.tolist(), to_blobs(vectors)
+        self._note_changed(listed)
+        self._connection.run_many(
+            "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT (row) "
+            "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
+            zip(listed, ids, texts, metadatas, map(checksum, ids, texts, metadatas, stored), strict=True),
+        )
+        blobs = [None] * len(ids) if associations is None else to_blobs(associations)
+        self._connection.run_many(
+            "INSERT OR REPLACE INTO vectors (row, vector, association) VALUES (?, ?, ?)",
+            zip(listed, stored, blobs, strict=True),
+        )
+        self._connection.run_many("DELETE FROM observations WHERE row = ?", ((row,) for row in known.values()))
+        if observed is not None:
+            self._connection.run_many(
+                "INSERT INTO observations VALUES (?, ?, ?)",
+                zip(listed, observed, map(zlib.crc32, observed), strict=True),
+            )
+        return rows
+
+    def remove(self, rows: Int64) -> None:
+        """Removes memories by row, their steps, and trajectories of which no step is left."""
+        self.words_version += 1
+        self._note_changed(rows.tolist())
+        if len(rows):
+            words.note_removed(self._connection.fetch)
+        listed = json.dumps(rows.tolist())
+        experienced = self._connection.fetch(
+            "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?))", [listed]
+        )
+        self._connection.run_many("DELETE FROM memories WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._connection.run_many(
+            "DELETE FROM trajectories WHERE trajectory = ?1 AND NOT EXISTS (SELECT 1 FROM steps WHERE trajectory = ?1)",
+            experienced,
+        )
+
+    def records(self, ids: Sequence[str]) -> dict[str, Record]:
+        found = self._connection.fetch(
+            "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
+            "WHERE id IN (SELECT value FROM json_each(?))",
+            [_listed(ids)],
+        )
+        return {columns[0]: _record(*columns) for columns in found}
+
+    def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
+        """Records whose metadata satisfy a filter, in the order of adding."""
+        rows = json.dumps(self.rows_where(where).tolist()) if where else None
+        found = self._connection.fetch(
+            "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
+            f"WHERE {'1' if rows is None else 'row IN (SELECT value FROM json_each(?))'} "
+            "ORDER BY row LIMIT ? OFFSET ?",
+            [*([] if rows is None else [rows]), -1 if limit is None else limit, offset],
+        )
+        return [_record(*columns) for columns in found]
+
+    def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
+        """row -> (id, text, metadata as JSON), for the rows that are stored."""
+        found = self._connection.fetch(
+            "SELECT row, id, text, metadata FROM memories WHERE row IN (SELECT value FROM json_each(?))",
+            [json.dumps(sorted(set(rows.tolist())))],
+        )
+        return {row: (id, text, metadata) for row, id, text, metadata in found}
+
+    def rows_where(self, where: Mapping[str, object]) -> Int64:
+        """The rows whose metadata satisfy a filter, sorted."""
+        return self.metadata().matching(where)
+
+    def metadata(self) -> MetadataIndex:
+        """The metadata of what is stored now.
+
+        Raises:
+            IndexFormatError: they are damaged.
+        """
+        with self._connection.alone() as uncommitted:
+            index, changed = self._metadata, np.array(sorted(self._changed), np.int64)
+            if index is None:
+                index = MetadataIndex.of(self._metadatas())
+            elif len(changed):
+                found = self._connection.fetch(
+                    "SELECT row, metadata FROM memories WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+                    [json.dumps(changed.tolist())],
+                )
+                rows = np.array([row for row, _ in found], np.int64)
+                index = index.written(changed, rows, [metadata for _, metadata in found])
+            if not uncommitted:  # what may still be rolled back is read again
+                self._metadata = index
+                self._changed.clear()
+        return index
+
+    def _metadatas(self) -> Iterator[tuple[Int64, list[str]]]:
+        """All rows, sorted, and their metadata, some at a time."""
+        last = -1
+        while found := self._connection.fetch(
+            "SELECT row, metadata FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, SEGMENT]
+        ):
+            yield np.array([row for row, _ in found], np.int64), [metadata for _, metadata in found]
+            last = found[-1][0]
+
+    def _note_changed(self, rows: list[int]) -> None:
+        """Has the metadata of some rows be read again; to be called inside a transaction, whatever becomes of it."""
+        if self._metadata is not None:
+            self._changed.update(rows)
+
+    # ---- vectors
+
+    def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
+        """Every row, and its vector."""
+        found = self._connection.fetch("SELECT row, vector FROM vectors ORDER BY row")
+        return np.array([row for row, _ in found], np.int64), from_blobs([vector for _, vector in found], dim)
+
+    @property
+    def associated(self) -> bool:
+        """Whether there are association vectors."""
+        found = self._connection.fetch("SELECT EXISTS (SELECT 1 FROM vectors WHERE association IS NOT NULL)")
+        return bool(found[0][0])
+
+    def stored(self, rows: Int64, dim: int, width: int) -> tuple[Float32, Float32 | None]:
+        """The vectors (n, dim) of sorted ``rows``, and their association vectors (n, width); None for a width of 0.
+
+        Raises:
+            IndexFormatError: one of them is missing.
+        """
+        found = self._connection.fetch(
+            "SELECT vector, association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+            [json.dumps(rows.tolist())],
+        )
+        if len(found) != len(rows):
+            raise IndexFormatError(
+                f"The database holds {len(rows)} memories, but {len(found)} vectors of them.",
+                "a vector of each",
+                "Restore the folder from a copy, or run pam-retriever repair on it.",
+            )
+        vectors = from_blobs([vector for vector, _ in found], dim)
+        return vectors, from_blobs([association for _, association in found], width) if width else None
+
+    def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
+        """Those of ``rows`` that are stored, sorted, and their vectors."""
+        found = self._connection.fetch(
+            "SELECT row, vector FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([row for row, _ in found], np.int64), from_blobs([vector for _, vector in found], dim)
+
+    def set_associations(self, rows: Int64, associations: Float32) -> None:
+        self._connection.run_many(
+            "UPDATE vectors SET association = ? WHERE row = ?",
+            zip(to_blobs(associations), rows.tolist(), strict=True),
+        )
+
+    def association_blobs(self, rows: Int64) -> list[bytes | None]:
+        """Association vectors of sorted, stored ``rows`` as they are, whatever their length."""
+        found = self._connection.fetch(
+            "SELECT association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+            [json.dumps(rows.tolist())],
+        )
+        return [blob for (blob,) in found]
+
+    def clear_associations(self) -> None:
+        """Takes all association vectors away, as before ``fit``."""
+        self._connection.fetch("UPDATE vectors SET association = NULL")
+
+    def set_vectors(self, rows: Int64, vectors: Float32) -> None:
+        """Replaces the vectors (n, d) of stored memories."""
+        listed, stored, contents = rows.tolist(), to_blobs(vectors), self.contents(rows)
+        self._connection.run_many("UPDATE vectors SET vector = ? WHERE row = ?", zip(stored, listed, strict=True))
+        self._connection.run_many(
+            "UPDATE memories SET checksum = ? WHERE row = ?",
+            ((checksum(*contents[row], vector), row) for row, vector in zip(listed, stored, strict=True)),
+        )
+
+    def observations(self, rows: Int64) -> dict[int, bytes]:
+        """row -> what its vector was encoded from, for the rows that have it."""
+        found = self._connection.fetch(
+            "SELECT row, observed FROM observations WHERE row IN (SELECT value FROM json_each(?))",
+            [json.dumps(rows.tolist())],
+        )
+        return dict(found)
+
+    def rows_without_observations(self) -> list[tuple[int, str]]:
+        """(row, id) of the memories that were added as vectors."""
+        return self._connection.fetch(
+            "SELECT row, id FROM memories WHERE row NOT IN (SELECT row FROM observations) ORDER BY row"
+        )
+
+    # ---- words
+
+    @property
+    def last_row(self) -> int:
+        """The largest row that is stored, 0 if there is none."""
+        last: int = self._connection.fetch("SELECT coalesce(max(row), 0) FROM memories")[0][0]
+        return last
+
+    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+        """The rows whose "text" or "labels" hold a term, and how often; see ``words``."""
+        return words.places(self._connection.fetch, term, column, most)
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """The rows that have a text, and its length in characters."""
+        return words.lengths(self._connection.fetch)
+
+
+def _listed(ids: Sequence[str]) -> str:
+    """Ids for ``json_each``, which reads one up to its NUL and would name another memory; none is stored with one."""
+    return json.dumps([id for id in ids if "\x00" not in id])
+
+
+def _record(id: str, vector: bytes, text: str | None, metadata: str) -> Record:
+    found = from_json(metadata, f"The metadata of {id!r}")
+    return Record(id, np.frombuffer(vector, "<f4").copy(), text, found)

@@ -1,0 +1,345 @@
+"""Metadata by column: for each key the distinct values in order, and the places of the memories that have each.
+
+An inverted list answers equality by one look-up, a range by one slice, and a filter pays for what it leaves.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.filters import Kind, as_number, to_json
+from pam_retriever.types import Int64
+
+Int32 = npt.NDArray[np.int32]
+Number = int | float
+
+EXACT = 2**53  # whole numbers up to here are themselves as doubles
+TABLE_FROM = 16  # texts that are looked up at once: so many are worth a table of hashes
+NO_PLACES: Int32 = np.empty(0, np.int32)
+
+
+class Numbers:
+    """Distinct numbers in order.
+
+    Args:
+        values: (m,) float64, or Python's own as objects, where one is a whole number that is no double.
+    """
+
+    def __init__(self, values: npt.NDArray[Any]) -> None:
+        self._values = values
+        # Python compares whole numbers with doubles exactly, NumPy does not
+        self._doubles = values.dtype == np.float64
+        self._own: Callable[[Any], Number] = float if self._doubles else _itself
+
+    @classmethod
+    def index(cls, values: Sequence[Number]) -> tuple[Numbers, Int64]:
+        """The distinct of ``values`` (n,), and which of them each is (n,)."""
+        distinct, code = np.unique(_as_array(values), return_inverse=True)
+        return cls(distinct), code
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def nbytes(self) -> int:
+        """What they take in memory."""
+        return self._values.nbytes * (1 if self._doubles else 5)
+
+    def listed(self) -> list[Number]:
+        """All of them."""
+        listed: list[Number] = self._values.tolist()
+        return listed
+
+    def below(self, value: Number) -> int:
+        """How many are smaller."""
+        return bisect_left(self._values, value, key=self._own)
+
+    def up_to(self, value: Number) -> int:
+        """How many are smaller, or equal."""
+        return bisect_right(self._values, value, key=self._own)
+
+    def find(self, values: Sequence[Number]) -> Int64:
+        """Where those of ``values`` are that are among them, each once."""
+        asked = _as_array(values)
+        if not len(self):
+            return np.empty(0, np.int64)
+        if self._doubles and asked.dtype == np.float64:
+            at = np.searchsorted(self._values, asked)
+            return np.unique(at[np.take(self._values, at, mode="clip") == asked])
+        first = [self.below(value) for value in values]
+        return np.unique([at for at, value in zip(first, values, strict=True) if self.up_to(value) > at]).astype(int)
+
+
+class Texts:
+    """Distinct texts in order, as one string of bytes: UTF-8 sorts as Python's strings do.
+
+    Args:
+        values: in order.
+    """
+
+    def __init__(self, values: Sequence[str]) -> None:
+        encoded = [value.encode() for value in values]
+        self._joined = b"\0".join([*encoded, b""])
+        ends = np.cumsum([len(one) + 1 for one in encoded], dtype=np.int64)
+        self._starts = np.concatenate([np.zeros(1, np.int64), ends])
+
+    @classmethod
+    def index(cls, values: Sequence[str]) -> tuple[Texts, Int64]:
+        """The distinct of ``values`` (n,), and which of them each is (n,)."""
+        distinct = sorted(set(values))
+        code = dict(zip(distinct, range(len(distinct)), strict=True))
+        return cls(distinct), np.fromiter(map(code.__getitem__, values), np.int64, len(values))
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, at: int) -> bytes:
+        value: bytes = self._joined[self._starts[at] : self._starts[at + 1] - 1]
+        return value
+
+    @property
+    def nbytes(self) -> int:
+        """What they take in memory."""
+        table = sum(part.nbytes for part in self.__dict__.get("_table", ()))
+        return len(self._joined) + int(self._starts.nbytes + table)
+
+    def listed(self) -> list[str]:
+        """All of them."""
+        bounds = self._starts.tolist()
+        return [self._joined[start : end - 1].decode() for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def below(self, value: str) -> int:
+        """How many are smaller."""
+        return bisect_left(self, value.encode())
+
+    def up_to(self, value: str) -> int:
+        """How many are smaller, or equal."""
+        return bisect_right(self, value.encode())
+
+    def find(self, values: Sequence[str]) -> Int64:
+        """Where those of ``values`` are that are among them, each once."""
+        asked = list({value.encode() for value in values})
+        if len(asked) < TABLE_FROM:
+            ranks = [bisect_left(self, one) for one in asked]
+            there = [at for at, one in zip(ranks, asked, strict=True) if at < len(self) and self[at] == one]
+            return np.array(there, np.int64)
+        hashes, owners = self._table
+        wanted = np.fromiter(map(hash, asked), np.int64, len(asked))
+        found: list[Int64] = []
+        first, last = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
+        left = np.flatnonzero(first < last)
+        while len(left):  # more than once only where two share a hash
+            at = owners[first[left]]
+            ends = self._starts[at + 1] - 1
+            parts = zip(self._starts[at].tolist(), ends.tolist(), left.tolist(), strict=True)
+            found.append(at[[self._joined[start:end] == asked[one] for start, end, one in parts]])
+            first[left] += 1
+            left = left[first[left] < last[left]]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    @cached_property
+    def _table(self) -> tuple[Int64, Int64]:
+        """Hashes in order, and whose they are."""
+        hashes = np.fromiter((hash(self[at]) for at in range(len(self))), np.int64, len(self))
+        order = np.argsort(hashes)
+        return hashes[order], order
+
+    def with_part(self, part: str) -> Int64:
+        """Which of them hold a part."""
+        if not part:
+            return np.arange(len(self))
+        offsets = [found.start() for found in re.finditer(re.escape(part.encode()), self._joined)]
+        return np.unique(np.searchsorted(self._starts, offsets, side="right") - 1)
+
+
+V = TypeVar("V", Numbers, Texts)
+
+
+class Lists(Generic[V]):
+    """Places by value.
+
+    Args:
+        values: m distinct ones.
+        starts: (m + 1,) where the places of each value begin in ``places``.
+        places: (e,) of memories.
+    """
+
+    def __init__(self, values: V, starts: Int32, places: Int32) -> None:
+        self.values: V = values
+        self._starts, self.places = starts, places
+
+    @classmethod
+    def of(cls, values: V, code: Int64, places: Int32) -> Lists[V]:
+        """Of entries, each with its value by ``code`` (e,), and its place (e,)."""
+        starts = np.zeros(len(values) + 1, np.int32)
+        np.cumsum(np.bincount(code, minlength=len(values)), out=starts[1:])
+        return cls(values, starts, places[np.argsort(code, kind="stable")])
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return int(self.values.nbytes + self._starts.nbytes + self.places.nbytes)
+
+    def between(self, first: int, last: int) -> Int32:
+        """The places of the values number ``first`` to ``last``, the last not included."""
+        places: Int32 = self.places[self._starts[first] : self._starts[max(first, last)]]
+        return places
+
+    def at(self, values: Int64) -> Int32:
+        """The places of some values, by their numbers."""
+        if len(values) == 1:
+            return self.between(int(values[0]), int(values[0]) + 1)
+        starts = self._starts[values]
+        counts = self._starts[values + 1] - starts
+        before = np.cumsum(counts) - counts
+        places: Int32 = self.places[np.repeat(starts - before, counts) + np.arange(counts.sum())]
+        return places
+
+    def entries(self) -> tuple[list[Any], Int64]:
+        """All values, and which of them each of ``places`` has (e,)."""
+        return self.values.listed(), np.repeat(np.arange(len(self.values)), np.diff(self._starts))
+
+
+NO_NUMBERS = Lists(Numbers(np.empty(0)), np.zeros(1, np.int32), NO_PLACES)
+NO_TEXTS = Lists(Texts([]), np.zeros(1, np.int32), NO_PLACES)
+
+
+@dataclass(frozen=True)
+class Column:
+    """The values of one key.
+
+    Attributes:
+        number: numbers, a bool as 0 or 1.
+        text: strings.
+        nested: lists and dicts, as JSON.
+        number_entry: numbers that are entries of lists.
+        text_entry: strings that are.
+        none: (e,) the places of None.
+    """
+
+    number: Lists[Numbers] = NO_NUMBERS
+    text: Lists[Texts] = NO_TEXTS
+    nested: Lists[Texts] = NO_TEXTS
+    number_entry: Lists[Numbers] = NO_NUMBERS
+    text_entry: Lists[Texts] = NO_TEXTS
+    none: Int32 = field(default_factory=lambda: NO_PLACES)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        parts = (getattr(self, part.name) for part in fields(self))
+        return sum(part.nbytes for part in parts if len(part.places if isinstance(part, Lists) else part))
+
+    def of(self, kind: Kind, entries: bool = False) -> Lists[Any]:
+        """The values of a kind, or the ``entries`` of lists that are."""
+        lists: Lists[Any] = getattr(self, f"{kind}_entry" if entries else kind)
+        return lists
+
+    @property
+    def places(self) -> Int32:
+        """Of all memories that have the key."""
+        return np.concatenate([self.number.places, self.text.places, self.nested.places, self.none])
+
+
+class ColumnBuilder:
+    """Collects the values of one key, and makes a column of them."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[list[Any], list[int]]] = {}
+        self._none: list[int] = []
+
+    def add(self, place: int, value: Any) -> None:
+        """One memory's value, as ``json.loads`` gives it."""
+        if isinstance(value, str):
+            self._put("text", value, place)
+        elif value is None:
+            self._none.append(place)
+        elif isinstance(value, list | dict):
+            self._put("nested", to_json(value), place)
+            for item in value if isinstance(value, list) else ():
+                if isinstance(item, str):
+                    self._put("text_entry", item, place)
+                elif isinstance(item, int | float):
+                    self._put("number_entry", as_number(item), place)
+        else:
+            self._put("number", as_number(value), place)
+
+    def _put(self, part: str, value: Any, place: int) -> None:
+        values, places = self._found.get(part) or self._found.setdefault(part, ([], []))
+        values.append(value)
+        places.append(place)
+
+    def column(self) -> Column:
+        """What was collected."""
+        parts = {
+            part: _index(part, values, np.array(places, np.int32)) for part, (values, places) in self._found.items()
+        }
+        return Column(**parts, none=np.array(self._none, np.int32) if self._none else NO_PLACES)
+
+
+def merged(columns: Sequence[tuple[Column, Int32]]) -> Column:
+    """One column of several.
+
+    Args:
+        columns: each with where its places are in the new one, -1 for those that are not to be in it.
+    """
+    parts: dict[str, Lists[Any]] = {}
+    for name in ("number", "text", "nested", "number_entry", "text_entry"):
+        values: list[Any] = []
+        codes, places = [], []
+        for column, moved in columns:
+            lists: Lists[Any] = getattr(column, name)
+            if len(lists.places):
+                own, code = lists.entries()
+                place = moved[lists.places]
+                codes.append(code[place >= 0] + len(values))
+                places.append(place[place >= 0])
+                values += own
+        if values:
+            parts[name] = _merge(name, values, np.concatenate(codes), np.concatenate(places))
+    none = np.concatenate([moved[column.none] for column, moved in columns])
+    return Column(**parts, none=none[none >= 0])
+
+
+def _merge(part: str, values: list[Any], code: Int64, places: Int32) -> Lists[Any]:
+    """Entries by ``code`` (e,) of values that may be there twice, or not be used any more."""
+    used, code = np.unique(code, return_inverse=True)
+    kept = [values[at] for at in used.tolist()]
+    if not kept:
+        return NO_NUMBERS if part.startswith("number") else NO_TEXTS
+    distinct, of_kept = Numbers.index(kept) if part.startswith("number") else Texts.index(kept)
+    return Lists.of(distinct, of_kept[code], places)
+
+
+def _index(part: str, values: list[Any], places: Int32) -> Lists[Any]:
+    distinct, code = Numbers.index(values) if part.startswith("number") else Texts.index(values)
+    return Lists.of(distinct, code, places)
+
+
+def entry_at(value: str, path: Sequence[str]) -> tuple[bool, Any]:
+    """Whether a dict, given as JSON, has something at the end of a path through dicts, and what."""
+    at: Any = json.loads(value)
+    for key in path:
+        if not isinstance(at, dict) or key not in at:
+            return False, None
+        at = at[key]
+    return True, at
+
+
+def _itself(value: Number) -> Number:
+    return value
+
+
+def _as_array(values: Sequence[Number]) -> npt.NDArray[Any]:
+    """Numbers as doubles, or as objects where one is a whole number that is no double."""
+    exact = all(type(value) is float or abs(value) <= EXACT for value in values)
+    return np.array(values, np.float64 if exact else object)

@@ -1,0 +1,259 @@
+"""Which memories satisfy a filter, answered from columns of metadata in memory.
+
+The columns are made of the database when a filter first asks, in segments of up to 100,000 memories. What is written
+after that is read again at the next filter, into a small segment; small ones are merged, so that there are few. A
+segment is never changed, so that a reader may go on with those that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.filters import (
+    All,
+    Among,
+    Compares,
+    Condition,
+    Has,
+    HasEntry,
+    HasPart,
+    IsNone,
+    Not,
+    Some,
+    Test,
+    key_path,
+    read_filter,
+)
+from pam_retriever.store.columns import from_json
+from pam_retriever.store.metadata_columns import Column, ColumnBuilder, Int32, entry_at, merged
+from pam_retriever.types import Bools, Int64
+
+SEGMENT = 100_000  # memories; the largest that is merged
+GROWTH = 4  # a segment is merged with those after it once they are more than a quarter of it
+FEW = 3  # small segments that wait until it is worth merging them
+DEAD_SHARE = 0.5  # of a segment, when it is made anew without them
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The metadata of some memories.
+
+    Attributes:
+        rows: (n,) sorted.
+        columns: by key, of top-level entries; their places are those in ``rows``.
+        alive: (n,) which of them are still so; None for all.
+    """
+
+    rows: Int64
+    columns: Mapping[str, Column]
+    alive: Bools | None = None
+    _paths: dict[str, Column] = field(default_factory=dict)  # of keys with dots, made when they are asked for
+
+    @classmethod
+    def of(cls, rows: Int64, metadatas: Sequence[str]) -> Segment:
+        """Of sorted ``rows`` (n,) and their metadata as JSON.
+
+        Raises:
+            IndexFormatError: they are damaged.
+        """
+        builders: dict[str, ColumnBuilder] = {}
+        for place, stored in enumerate(metadatas):
+            metadata = from_json(stored, "The metadata of a memory")
+            if not isinstance(metadata, dict):
+                raise IndexFormatError(
+                    f"The metadata of a memory are {stored[:50]!r}.", "a dict", "Run pam-retriever check on the folder."
+                )
+            for key, value in metadata.items():
+                builder = builders.get(key) or builders.setdefault(key, ColumnBuilder())
+                builder.add(place, value)
+        return cls(rows, {key: builder.column() for key, builder in builders.items()})
+
+    def __len__(self) -> int:
+        """How many are alive."""
+        return len(self.rows) if self.alive is None else int(self.alive.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        columns = (*self.columns.values(), *self._paths.values())
+        own = self.rows.nbytes + (0 if self.alive is None else self.alive.nbytes)
+        return own + sum(column.nbytes for column in columns)
+
+    def without(self, rows: Int64) -> Segment:
+        """The same, but for some ``rows`` (sorted)."""
+        at = np.searchsorted(self.rows, rows)
+        at = at[np.take(self.rows, at, mode="clip") == rows] if len(self.rows) else at[:0]
+        if not len(at):
+            return self
+        alive = np.ones(len(self.rows), bool) if self.alive is None else self.alive.copy()
+        alive[at] = False
+        return replace(self, alive=alive)
+
+    def matching(self, condition: Condition) -> Int64:
+        """The rows that satisfy a condition, sorted."""
+        mask = self._mask(condition)
+        if self.alive is not None:
+            mask &= self.alive
+        return self.rows[mask]
+
+    def _mask(self, condition: Condition) -> Bools:
+        if isinstance(condition, Not):
+            return ~self._mask(condition.part)
+        if isinstance(condition, Some):
+            mask = np.zeros(len(self.rows), bool)
+            for part in condition.parts:
+                mask |= self._mask(part)
+            return mask
+        if isinstance(condition, All):
+            return self._mask_of_all(condition.parts)
+        return self._mask_of(condition)
+
+    def _mask_of_all(self, parts: Sequence[Condition]) -> Bools:
+        """Which satisfy every part. The comparisons of one key are one range."""
+        mask, ranges = np.ones(len(self.rows), bool), dict[tuple[str, str], list[Compares]]()
+        for part in parts:
+            if isinstance(part, Compares):
+                ranges.setdefault((part.key, part.kind), []).append(part)
+            else:
+                mask &= self._mask(part)
+        for tests in ranges.values():
+            mask &= self._mask_of(*tests)
+        return mask
+
+    def _mask_of(self, test: Test, *more: Compares) -> Bools:
+        """Which satisfy a test; ``more`` of the same key and kind go with a comparison."""
+        mask = np.zeros(len(self.rows), bool)
+        column = self._column(test.key)
+        if column is not None:
+            mask[_range([test, *more], column) if isinstance(test, Compares) else _places(test, column)] = True
+        return mask
+
+    def _column(self, key: str) -> Column | None:
+        """The values of a key: of the entry spelt so and, where there is none, of what the path leads to."""
+        literal, path = self.columns.get(key), key_path(key)
+        if len(path) == 1 or path[0] not in self.columns:
+            return literal
+        if key not in self._paths:
+            self._paths[key] = self._follow(path, literal)
+        return self._paths[key]
+
+    def _follow(self, path: Sequence[str], literal: Column | None) -> Column:
+        values, code = self.columns[path[0]].nested.entries()
+        spelt = np.zeros(len(self.rows), bool)
+        if literal is not None:
+            spelt[literal.places] = True
+        found = [entry_at(value, path[1:]) for value in values]
+        builder = ColumnBuilder()
+        for place, at in zip(self.columns[path[0]].nested.places.tolist(), code.tolist(), strict=True):
+            there, value = found[at]
+            if there and not spelt[place]:
+                builder.add(place, value)
+        same: Int32 = np.arange(len(self.rows), dtype=np.int32)
+        column = builder.column()
+        return column if literal is None else merged([(literal, same), (column, same)])
+
+
+def _places(test: Has | IsNone | Among | HasEntry | HasPart, column: Column) -> Int32:
+    """The places in a column that satisfy a test."""
+    if isinstance(test, Has):
+        return column.places
+    if isinstance(test, IsNone):
+        return column.none
+    if isinstance(test, HasPart):
+        return column.text.at(column.text.values.with_part(test.value))
+    lists = column.of(test.kind, entries=isinstance(test, HasEntry))
+    return lists.at(lists.values.find(test.values if isinstance(test, Among) else [test.value]))
+
+
+def _range(tests: Sequence[Compares], column: Column) -> Int32:
+    """The places in a column of the values that every comparison lets through."""
+    lists = column.of(tests[0].kind)
+    first, last = 0, len(lists.values)
+    for test in tests:
+        bound = (lists.values.up_to if test.symbol in (">", "<=") else lists.values.below)(test.value)
+        first, last = (max(first, bound), last) if test.symbol in (">", ">=") else (first, min(last, bound))
+    return lists.between(first, last)
+
+
+class MetadataIndex:
+    """The metadata of all memories. It is never changed; ``written`` gives another.
+
+    Args:
+        segments: no row is alive in two of them.
+    """
+
+    def __init__(self, segments: Sequence[Segment] = ()) -> None:
+        self._segments = tuple(segments)
+
+    @classmethod
+    def of(cls, chunks: Iterable[tuple[Int64, Sequence[str]]]) -> MetadataIndex:
+        """Of sorted rows and their metadata as JSON, some at a time."""
+        return cls([Segment.of(rows, metadatas) for rows, metadatas in chunks])
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return sum(segment.nbytes for segment in self._segments)
+
+    def matching(self, where: Mapping[str, object]) -> Int64:
+        """The rows that satisfy a filter, sorted.
+
+        Raises:
+            InvalidInput: of the filter.
+        """
+        condition = read_filter(where)
+        found = [segment.matching(condition) for segment in self._segments]
+        rows = found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
+        if len(found) > 1 and (rows[1:] < rows[:-1]).any():
+            rows.sort(kind="stable")
+        return rows
+
+    def written(self, changed: Int64, rows: Int64, metadatas: Sequence[str]) -> MetadataIndex:
+        """The index after a change.
+
+        Args:
+            changed: sorted rows that were written or removed.
+            rows: those of them that are stored, sorted.
+            metadatas: of ``rows``, as JSON.
+        """
+        segments = [segment.without(changed) for segment in self._segments]
+        if len(rows):
+            segments.append(Segment.of(rows, metadatas))
+        return MetadataIndex(_compact([segment for segment in segments if len(segment)]))
+
+
+def _compact(segments: list[Segment]) -> list[Segment]:
+    """The same memories in few segments, none of which is mostly dead."""
+    first, waiting = len(segments), 0
+    while first and (not waiting or len(segments[first - 1]) <= min(GROWTH * waiting, SEGMENT - waiting)):
+        first -= 1
+        waiting += len(segments[first])
+    if len(segments) - first > FEW:
+        segments = [*segments[:first], _merge(segments[first:])]
+    return [_merge([one]) if len(one) < (1 - DEAD_SHARE) * len(one.rows) else one for one in segments]
+
+
+def _merge(segments: Sequence[Segment]) -> Segment:
+    """One segment of those that are alive."""
+    alive = [np.ones(len(one.rows), bool) if one.alive is None else one.alive for one in segments]
+    rows = np.concatenate([one.rows[some] for one, some in zip(segments, alive, strict=True)])
+    order = np.argsort(rows, kind="stable")
+    place = np.empty(len(rows), np.int32)
+    place[order] = np.arange(len(rows), dtype=np.int32)
+    moved, first = [], 0
+    for one, some in zip(segments, alive, strict=True):
+        to = np.full(len(one.rows), -1, np.int32)
+        count = int(some.sum())
+        to[some] = place[first : first + count]
+        moved.append(to)
+        first += count
+    keys = list(dict.fromkeys(key for one in segments for key in one.columns))
+    columns = {
+        key: merged([(one.columns[key], to) for one, to in zip(segments, moved, strict=True) if key in one.columns])
+        for key in keys
+    }
+    return Segment(rows[order], {key: column for key, column in columns.items() if len(column.places)})

@@ -1,0 +1,84 @@
+"""What ``fit`` leaves with an index: the setting "model", and the weights that it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.model.scoring import read_calibration, to_stored
+from pam_retriever.store.database import Settings
+from pam_retriever.store.rebuild import Learnt
+from pam_retriever.store.weights import ModelMetadata, PackedPredictor, read_predictor
+from pam_retriever.types import Calibration
+
+
+def read_model(settings: Settings) -> ModelMetadata | None:
+    """The setting "model"; None before ``fit``. What else is in it is checked by those who read it.
+
+    Raises:
+        IndexFormatError: it names no predictor.
+    """
+    model = settings.get("model")
+    if model is not None and not (isinstance(model, dict) and isinstance(model.get("sha256"), str)):
+        raise IndexFormatError(
+            f"The index describes its predictor wrongly ({model!r}).", "what fit stored", "Restore it."
+        )
+    return cast("ModelMetadata | None", model)
+
+
+def read_fitted(folder: Path, model: ModelMetadata, dim: int) -> tuple[PredictorWeights, int, Calibration | None]:
+    """The predictor, the window and the calibration that the setting ``model`` describes.
+
+    Raises:
+        IndexFormatError: they are damaged.
+    """
+    return read_predictor(folder, model, dim), *read_learnt(model)
+
+
+def read_learnt(model: ModelMetadata) -> tuple[int, Calibration | None]:
+    """The window and the calibration that the setting ``model`` describes.
+
+    Raises:
+        IndexFormatError: they are damaged.
+    """
+    try:
+        return int(model["window"]), read_calibration(model.get("trust"))
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise IndexFormatError(
+            f"The index describes its calibration wrongly ({error!r}).", "what fit stored", "Restore it."
+        ) from error
+
+
+def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, learnt_to: int) -> None:
+    """Writes the setting "model", inside a transaction.
+
+    Args:
+        settings: of the database.
+        packed: what ``pack_predictor`` says of the predictor.
+        learnt: what the training found.
+        learnt_to: the highest number of a trajectory that it learnt.
+    """
+    about = {
+        "window": learnt.window,
+        "trust": to_stored(learnt.calibration),
+        "learnt_to": learnt_to,
+        "recipe": None if learnt.recipe is None else dict(learnt.recipe),
+    }
+    settings.set("model", {**packed, **about})
+    settings.set("forgotten", False)
+
+
+def check_fitted(memories: int, weights: bool, associations: bool) -> None:
+    """Association vectors come with the weights that made them.
+
+    Raises:
+        IndexFormatError: one is there without the other.
+    """
+    if memories and weights != associations:
+        raise IndexFormatError(
+            f"The index has {'no ' * (not weights)}weights and {'no ' * (not associations)}association vectors.",
+            "both or neither",
+            "Restore the folder from a copy, or run pam-retriever repair on it.",
+        )

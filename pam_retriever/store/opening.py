@@ -1,0 +1,124 @@
+"""Stores: a new one in memory, one in a folder, one in an engine, and a copy of one in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pam_retriever.ann import make_backend
+from pam_retriever.embedding import Embedder
+from pam_retriever.errors import IndexFormatError, InvalidInput
+from pam_retriever.limits import MAX_DIM
+from pam_retriever.protocols import Encoder
+from pam_retriever.store import snapshot
+from pam_retriever.store.base import Store
+from pam_retriever.store.kinds import Engine
+from pam_retriever.store.manifest import Manifest, new_manifest, read_manifest
+from pam_retriever.store.space import Space
+from pam_retriever.store.sqlite import SQLiteStore
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.validation import check_count
+
+
+def new_store(dim: int | None, backend: str | Engine, embedder: Embedder | None, encoder: Encoder | None) -> Store:
+    """An empty store in memory, or the one that an engine has.
+
+    Raises:
+        InvalidInput: of the arguments.
+    """
+    if not isinstance(backend, str):
+        return _engine_store(dim, backend, embedder, encoder)
+    made = None if encoder is None else Space.of(encoder)
+    manifest = _new_manifest(_read_dim(dim, made, embedder), backend)
+    return SQLiteStore(SQLiteDatabase(), manifest, space=made)
+
+
+def _engine_store(dim: int | None, engine: Engine, embedder: Embedder | None, encoder: Encoder | None) -> Store:
+    if not callable(getattr(engine, "open_store", None)):
+        raise InvalidInput(f"Got backend={engine!r}.", "a name or an engine", "Use 'faiss' if in doubt.")
+    if encoder is not None:
+        raise InvalidInput(
+            f"Got an encoder with {engine!r}.",
+            "vectors in an engine, or a folder for observations",
+            "Encode them before add(), or leave backend out.",
+        )
+    if dim is None and embedder is not None:
+        dim = embedder.dim()
+    return engine.open_store(None if dim is None else check_count("dim", dim, MAX_DIM))
+
+
+def open_store(
+    folder: Path,
+    dim: int | None,
+    backend: str,
+    embedder: Embedder | None,
+    encoder: Encoder | None,
+    read_only: bool,
+) -> Store:
+    """The store that lives in a folder, which is made if it is not there; see ``PredictiveAssociativeIndex.open``."""
+    if not isinstance(backend, str):
+        raise InvalidInput(
+            f"Got backend={backend!r} for a folder.",
+            "the name of a backend",
+            "PredictiveAssociativeIndex(dim, backend=...) opens an index in an engine.",
+        )
+    made = None if encoder is None else Space.of(encoder)
+    if read_only or (folder.is_dir() and any(folder.iterdir())):
+        _check_dim(folder, dim)
+    else:
+        if dim is None and embedder is None and made is None:
+            raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
+        snapshot.create_folder(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
+    if read_only:
+        return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made))
+    home = snapshot.Home(folder)
+    with home.closed_on_error():
+        _check_backend(home.manifest)
+        return SQLiteStore(home.database, home.manifest, folder, source=folder, home=home, space=made)
+
+
+def load_store(folder: Path, encoder: Encoder | None) -> Store:
+    """A copy in memory of the store in a folder."""
+    made = None if encoder is None else Space.of(encoder)
+    return snapshot.load(folder, lambda database, manifest: _read(folder, database, manifest, made))
+
+
+def _read(folder: Path, database: SQLiteDatabase, manifest: Manifest, space: Space | None) -> Store:
+    _check_backend(manifest)
+    return SQLiteStore(database, manifest, source=folder, space=space)
+
+
+def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -> int:
+    """The dimension of a new index: as given, or that of its encoder or embedder."""
+    if space is not None:
+        if dim not in (None, space.encoder.dim):
+            raise InvalidInput(
+                f"Got dim={dim} with an encoder.", f"{space.encoder.dim}, its dimension", "Leave dim out."
+            )
+        return space.encoder.dim
+    if dim is not None:
+        return dim
+    if embedder is None:
+        raise InvalidInput("There is neither dim nor embedder.", "one of them", "Pass dim=...")
+    return embedder.dim()
+
+
+def _new_manifest(dim: int, backend: str) -> Manifest:
+    make_backend(backend, 1)  # refuses an unknown name
+    return new_manifest(check_count("dim", dim, MAX_DIM), backend)
+
+
+def _check_dim(folder: Path, dim: int | None) -> None:
+    manifest = read_manifest(folder)
+    if dim is not None and dim != manifest["dim"]:
+        raise InvalidInput(
+            f"Got dim={dim} for the index at {folder}.", f"{manifest['dim']}, its dimension", "Leave dim out."
+        )
+
+
+def _check_backend(manifest: Manifest) -> None:
+    try:
+        make_backend(str(manifest["backend"]), 1)
+    except InvalidInput as error:
+        raise IndexFormatError(
+            f"The manifest has backend={manifest['backend']!r}.", error.expected, "Restore it."
+        ) from error

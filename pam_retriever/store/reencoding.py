@@ -1,0 +1,157 @@
+"""A bank under a moving encoder: memories keep what was observed, and are encoded anew when the encoder has moved.
+
+Until all are, every cue and every new memory is encoded by the old one; then one commit switches over.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.limits import MAX_WINDOW
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.protocols import Encoder, Trainable
+from pam_retriever.store.bars import hidden
+from pam_retriever.store.base import Store
+from pam_retriever.store.kinds import ObservedStore
+from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.space import Space, no_encoder
+from pam_retriever.types import Float32, Int64
+from pam_retriever.validation import check_count, check_vectors
+
+if TYPE_CHECKING:
+    from pam_retriever.model.predictor import Predictor
+
+CHUNK = 512  # memories at a time, so that the lock is never held for long
+
+
+def reencode(
+    bank: Store,
+    lock: ReadWriteLock,
+    learning: threading.Lock,
+    encoder: Encoder,
+    predictor: Predictor | None,
+    outward: Trainable | None,
+    window: int | None,
+    background: bool,
+    progress: bool | None,
+) -> Future[int]:
+    """Checks the arguments, and encodes all memories anew; see ``PredictiveAssociativeIndex.reencode``."""
+    space = _read_space(bank, encoder, outward)
+    if predictor is not None and predictor.config.dim != bank.dim:
+        raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{bank.dim}", "Match the encoder.")
+    inward = None if predictor is None else predictor.weights()
+    tau = None if window is None else check_count("window", window, MAX_WINDOW)
+    done: Future[int] = Future()
+
+    def run() -> None:
+        with learning:
+            try:
+                kept = inward or bank.predictor
+                done.set_result(encode_anew(bank, lock, space, kept, tau or bank.window, progress))
+            except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
+                done.set_exception(error)
+
+    if background:
+        threading.Thread(target=run, name="reencode").start()
+    else:
+        run()
+        done.result()
+    return done
+
+
+def _read_space(bank: Store, encoder: Encoder, outward: Trainable | None) -> Space:
+    """A copy of the new encoder, which has to be built as the old one was."""
+    old = bank.space
+    if old is None:
+        raise no_encoder("reencode")
+    bank.documents.check_writable()
+    space = Space.of(encoder, outward or old.outward)
+    if encoder.dim != bank.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
+        raise InvalidInput(
+            f"Got an encoder of {list(encoder.modalities)} with dim={encoder.dim}.",
+            f"{list(old.encoder.modalities)}, as built for this index, with dim={bank.dim}",
+            "Train a copy of index.encoder.",
+        )
+    return space
+
+
+def encode_anew(
+    bank: Store,
+    lock: ReadWriteLock,
+    space: Space,
+    predictor: PredictorWeights | None,
+    window: int,
+    progress: bool | None,
+) -> int:
+    """Encodes all memories with another encoder, outside the lock, and switches over at the end.
+
+    Memories added, replaced or deleted meanwhile are so afterwards too.
+
+    Returns:
+        How many memories were encoded.
+
+    Raises:
+        InvalidInput: some memories were added as vectors, or the encoder makes NaN of one. Nothing was changed.
+    """
+    with lock.shared():
+        _check_observed(bank)
+        begun = bank.begin_rebuild(bank.learnt_to)
+    try:
+        rows = begun.rows
+        vectors = np.empty((len(rows), bank.dim), np.float32)
+        from tqdm.auto import tqdm
+
+        with tqdm(total=len(rows), desc="encode", unit="memory", disable=hidden(progress)) as bar:
+            for start in range(0, len(rows), CHUNK):
+                part = slice(start, start + CHUNK)
+                vectors[part] = _encode_rows(bank, lock, space.encoder, rows[part])
+                bar.update(len(rows[part]))
+        with lock:
+            _check_observed(bank)
+            now = bank.documents.memories.rows()
+            place = np.searchsorted(rows, now)
+            known = np.isin(now, rows) & ~np.isin(now, np.fromiter(begun.changed, np.int64))
+            switched = np.empty((len(now), bank.dim), np.float32)
+            switched[known] = vectors[place[known]]
+            if not known.all():
+                switched[~known] = _encode_rows(bank, lock, space.encoder, now[~known])
+            if len(now):
+                check_vectors(switched, bank.dim, "the encoder's states")
+            _observed(bank).move(space, predictor, window, now, switched)
+            return len(now)
+    finally:
+        with lock:
+            begun.end()
+
+
+def _encode_rows(bank: Store, lock: ReadWriteLock, encoder: Encoder, rows: Int64) -> Float32:
+    """(n, d); zeros for rows that were deleted meanwhile."""
+    with lock.shared():
+        blobs = _observed(bank).observations(rows)
+    vectors = np.zeros((len(rows), bank.dim), np.float32)
+    if blobs:
+        there = np.isin(rows, list(blobs))
+        vectors[there] = encoder.encode(encoder.unpack([blobs[row] for row in rows[there].tolist()]))
+    return vectors
+
+
+def _check_observed(bank: Store) -> None:
+    missing = _observed(bank).unobserved()
+    if missing:
+        raise InvalidInput(
+            f"{len(missing)} memories were added as vectors, the first of them {[id for _, id in missing[:5]]}.",
+            "memories that were added as observations, to encode them anew",
+            "Replace them: add() their observations under the same ids.",
+        )
+
+
+def _observed(bank: Store) -> ObservedStore:
+    observed = bank.observed
+    if observed is None:
+        raise no_encoder("reencode")
+    return observed

@@ -1,0 +1,252 @@
+"""What is wrong with the folder of an index, and what of it can be rebuilt."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from pam_retriever.ann import chunks, make_backend
+from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
+from pam_retriever.model.episode_embeddings import with_codes
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.store import ann_cache, snapshot
+from pam_retriever.store.damage import damaged
+from pam_retriever.store.files import check_file
+from pam_retriever.store.lock import WriterLock
+from pam_retriever.store.manifest import FORMAT_VERSION, Manifest, new_manifest, read_manifest
+from pam_retriever.store.model_metadata import read_model
+from pam_retriever.store.salvage import ENCODERS, salvage
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.weights import read_predictor
+from pam_retriever.types import Bools, Float32
+
+CLOSE = 1e-3  # float32 on another machine moves f(p), of unit length, by 1e-6
+NAMED = 20  # damaged memories that are named one by one
+
+
+def check(path: str | Path) -> list[str]:
+    """Reads everything in the folder of an index, and changes nothing.
+
+    Args:
+        path: the folder; it may be open for writing.
+
+    Returns:
+        A line for each thing that is wrong; none for a sound index.
+
+    Raises:
+        IndexFormatError: there is no index, it is of a newer format, or there is a journal or a link that SQLite
+            would obey or follow.
+    """
+    folder = Path(path)
+    refuse_others(folder)
+    snapshot.refuse_companions(folder)
+    return list(_findings(folder))
+
+
+def repair(path: str | Path) -> list[str]:
+    """Rebuilds what can be rebuilt, and leaves a sound index.
+
+    Memories whose checksum differs are left out and named; association vectors are computed anew from vectors
+    and weights, but for the episode codes, which are kept; where the weights are lost, the index has to be fitted
+    again. ANN indexes are built by ``open`` and ``load``; one that was kept in the folder is dropped. The damaged
+    database is kept as ``damaged-...``.
+
+    Returns:
+        A line for each thing that was done, lost or could not be rebuilt; none for a sound index.
+
+    Raises:
+        IndexFormatError: there is nothing to rebuild from, or there is a journal or a link that SQLite would obey
+            or follow; the folder is as it was.
+        IndexLocked: the index is open for writing.
+        StorageError: the disk does not take it; the folder is as it was.
+    """
+    folder = Path(path)
+    refuse_others(folder)
+    snapshot.refuse_companions(folder)
+    lock = WriterLock(folder)
+    try:
+        wrong = list(_findings(folder))
+        return [*wrong, *_rebuild(folder)] if wrong else []
+    finally:
+        lock.release()
+
+
+def refuse_others(folder: Path) -> None:
+    """Refuses a folder without an index, and one of a newer format, which is not damaged.
+
+    Raises:
+        IndexFormatError: it is one of them.
+    """
+    try:
+        read_manifest(folder)
+    except IndexFormatError as error:
+        newer = f"format version 1 to {FORMAT_VERSION}" in str(error)
+        if newer or not list(folder.glob("memories-*.sqlite")):
+            raise
+
+
+def _findings(folder: Path) -> Iterator[str]:
+    manifest = _manifest(folder)
+    if isinstance(manifest, str):
+        yield manifest
+        return
+    try:
+        make_backend(str(manifest["backend"]), 1)
+    except InvalidInput as error:
+        yield f"manifest.json: {error}"
+    path = folder / str(manifest["database"])
+    try:
+        check_file(path, manifest["database_sha256"])
+    except IndexFormatError as error:
+        yield str(error)
+        if not path.is_file():
+            return
+    try:
+        database = SQLiteDatabase.read_copy(path, settled=manifest["database_sha256"] is not None)
+    except PAMError as error:
+        yield str(error)
+        return
+    try:
+        yield from _contents(folder, manifest, database)
+        yield from ann_cache.damaged(database, folder)
+    except PAMError as error:
+        yield str(error)
+    finally:
+        database.close()
+
+
+def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Iterator[str]:
+    """What is wrong inside a database that can be opened."""
+    database.connection.check_structure()
+    wrong = [line for _, line in damaged(database.connection)]
+    yield from wrong[:NAMED]
+    if len(wrong) > NAMED:
+        yield f"and {len(wrong) - NAMED:,} more memories"
+    database.memories.find({}, None)  # metadata that are no JSON
+    for name in ENCODERS:
+        if database.settings.get(name) is not None and database.settings.weights(name) is None:
+            yield f"the weights of the {name} are missing"
+    dim, rows, associated = int(manifest["dim"]), database.memories.rows(), database.memories.associated
+    model = read_model(database.settings)
+    predictor = None if model is None else read_predictor(folder, model, dim)
+    if predictor is None and associated:
+        yield "there are association vectors, but no weights that made them"
+    if predictor is not None and len(rows) and not associated:
+        yield "there are weights, but no association vectors"
+    far: list[int] = []
+    for chunk in chunks(len(rows)):
+        width = predictor.config.width if predictor is not None and associated else 0
+        vectors, associations = database.memories.stored(rows[chunk], dim, width)
+        if predictor is not None and associations is not None:
+            distance = np.abs(predictor(vectors) - associations)[:, :dim].max(axis=1)
+            far += rows[chunk][(distance > CLOSE) | _no_code(associations[:, dim:])].tolist()
+    if far:
+        yield f"{len(far):,} association vectors are not f and a code of their memory, the first in row {far[0]}"
+
+
+def _manifest(folder: Path) -> Manifest | str:
+    """The manifest, or what is wrong with it."""
+    try:
+        return read_manifest(folder)
+    except IndexFormatError as error:
+        return str(error)
+
+
+def _rebuild(folder: Path) -> Iterator[str]:
+    """Writes the folder anew from what can be read; the caller holds the lock."""
+    manifest = _manifest(folder)
+    known = None if isinstance(manifest, str) else manifest
+    path = _database(folder, known)
+    try:
+        database, dim, lost = salvage(path, None if known is None else known["dim"])
+    except sqlite3.DatabaseError as error:
+        raise IndexFormatError(
+            f"Nothing can be read from {path} ({error}).", "a database", "Restore the folder from a copy."
+        ) from error
+    with database.closed_on_error():
+        if not dim:
+            raise IndexFormatError(f"No memory in {path} is whole.", "at least one", "Restore it from a copy.")
+        backend = _backend(known)
+        predictor, words = _refit(folder, database, dim)
+        kept = path.rename(path.with_name(f"damaged-{path.name}"))
+        try:
+            snapshot.write_files(folder, None, new_manifest(dim, backend), database, predictor)
+        except BaseException:
+            kept.rename(path)
+            raise
+        if len(database.trajectories):
+            yield "trajectories have no checksum of their own: compare them with a copy if there is one"
+        yield from (f"lost: {line}" for line in lost)
+        yield from words
+        yield f"kept {len(database.memories):,} memories and {len(database.trajectories):,} trajectories"
+        yield f"the damaged database is kept as {kept.name}"
+    database.close()
+
+
+def _refit(folder: Path, database: SQLiteDatabase, dim: int) -> tuple[PredictorWeights | None, list[str]]:
+    """f from vectors and weights; of the episode codes what is sound. Without weights the index is not fitted."""
+    model = read_model(database.settings)
+    if model is None:
+        with database.transaction():
+            database.memories.clear_associations()
+        return None, []
+    try:
+        predictor = read_predictor(folder, model, dim)
+    except PAMError as error:
+        with database.transaction():
+            database.settings.remove("model")
+            database.memories.clear_associations()
+        return None, [f"lost: the weights ({error.got}) They cannot be rebuilt: call fit() again."]
+    rows = database.memories.rows()
+    lost = 0
+    with database.transaction():
+        for chunk in chunks(len(rows)):
+            _, vectors = database.memories.vectors_of(rows[chunk], dim)
+            blobs = database.memories.association_blobs(rows[chunk])
+            codes = _sound_codes(blobs, dim, predictor.config.code)
+            lost += int(np.isnan(codes).any(axis=1).sum())
+            associations = with_codes(predictor(vectors), np.nan_to_num(codes))
+            database.memories.set_associations(rows[chunk], associations)
+    words = ["association vectors computed anew from vectors and weights"]
+    if lost:
+        words.append(f"lost: the episode codes of {lost:,} memories. They are learnt: call fit() again.")
+    return predictor, words
+
+
+def _sound_codes(blobs: list[bytes | None], dim: int, code: int) -> Float32:
+    """The codes in stored association vectors, (n, code); NaN for one that cannot be a code."""
+    codes = np.full((len(blobs), code), np.nan, np.float32)
+    for at, blob in enumerate(blobs):
+        if blob is not None and len(blob) == 4 * (dim + code):
+            codes[at] = np.frombuffer(blob, "<f4")[dim:]
+    codes[_no_code(codes)] = np.nan
+    return codes
+
+
+def _no_code(codes: Float32) -> Bools:
+    """(n,) which are neither of length 1 nor zeros."""
+    length = np.linalg.norm(codes, axis=1)
+    wrong: Bools = ~(np.minimum(length, np.abs(length - 1)) <= CLOSE)
+    return wrong
+
+
+def _database(folder: Path, manifest: Manifest | None) -> Path:
+    """The database that the manifest names; without a manifest, the one that was changed last."""
+    if manifest and (folder / str(manifest["database"])).is_file():
+        return folder / str(manifest["database"])
+    found = sorted(folder.glob("memories-*.sqlite"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise IndexFormatError(f"{folder} holds no database.", "memories-*.sqlite", "Restore it from a copy.")
+    return found[-1]
+
+
+def _backend(manifest: Manifest | None) -> str:
+    backend = "faiss" if manifest is None else manifest["backend"]
+    try:
+        make_backend(backend, 1)
+    except InvalidInput:
+        return "faiss"
+    return backend

@@ -1,0 +1,179 @@
+"""What can still be read of a damaged database, row by row."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pam_retriever.store.columns import checksum
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+
+MEMORIES = (
+    "SELECT row, id, text, metadata, checksum, vector, association FROM memories JOIN vectors USING (row) "
+    "WHERE row BETWEEN ? AND ? ORDER BY row"
+)
+STEPS = (
+    "SELECT trajectory, position, row, timestamp, salience FROM steps "
+    "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position"
+)
+TRAJECTORIES = "SELECT trajectory, id FROM trajectories WHERE trajectory BETWEEN ? AND ?"
+OBSERVATIONS = "SELECT row, observed, checksum FROM observations WHERE row BETWEEN ? AND ?"
+WEIGHTS = "SELECT name, safetensors, checksum FROM weights WHERE rowid BETWEEN ? AND ?"
+TIMES = "SELECT row, given, handed, zone FROM times WHERE row BETWEEN ? AND ?"
+ENCODERS = ("encoder", "outward")  # what has weights in the database
+CHUNK = 256
+GUESS = 1_000_000  # rows to look through where the file cannot say how many there are
+
+
+def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]]:
+    """A database in memory with the whole memories of a damaged file. Association vectors come as they are.
+
+    Args:
+        path: the file, which is left as it is.
+        dim: of the index; None takes that of the first memory.
+
+    Returns:
+        The database, the dimension (0 for none) and a line for each loss.
+
+    Raises:
+        sqlite3.DatabaseError: nothing at all can be read.
+    """
+    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    source.text_factory = bytes  # text that is no UTF-8 is damage of one row, not of the query
+    lost: list[str] = []
+    database = SQLiteDatabase()
+    try:
+        source.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        with database.transaction():
+            dim = _copy_memories(source, database, dim, lost)
+            _copy_trajectories(source, database, lost)
+            for key, value in _rows(source, "SELECT key, value FROM settings WHERE rowid BETWEEN ? AND ?", 1, lost):
+                _copy_setting(database, key, value, lost)
+            _copy_observations(source, database, lost)
+            _copy_times(source, database, lost)
+            _copy_weights(source, database, lost)
+            database.mentions.build()
+    finally:
+        source.close()
+    return database, dim or 0, lost
+
+
+def _copy_memories(
+    source: sqlite3.Connection, database: SQLiteDatabase, dim: int | None, lost: list[str]
+) -> int | None:
+    seen: set[str] = set()
+    for row, id, text, metadata, expected, vector, associated in _rows(
+        source, MEMORIES, _last(source, "memories"), lost
+    ):
+        try:
+            name, words = str(id, "utf-8"), None if text is None else str(text, "utf-8")
+            stored = str(metadata, "utf-8")
+            whole = checksum(name, words, stored, vector) == expected and name not in seen
+        except (TypeError, ValueError):
+            whole = False
+        if whole and (dim is None or len(vector) == 4 * dim):
+            dim = len(vector) // 4
+            seen.add(name)
+            values = [row, name, words, stored, expected]
+            database.connection.fetch(
+                "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)", values
+            )
+            blob = associated if isinstance(associated, bytes) else None
+            database.connection.fetch("INSERT INTO vectors VALUES (?, ?, ?)", [row, vector, blob])
+        else:
+            lost.append(f"memory {id!r} (row {row}): it is not what was stored")
+    return dim
+
+
+def _copy_trajectories(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
+    last = _last(source, "trajectories")
+    for number, id in _rows(source, TRAJECTORIES, last, lost):
+        try:
+            database.connection.fetch(
+                "INSERT INTO trajectories (trajectory, id) VALUES (?, ?)", [number, str(id, "utf-8")]
+            )
+        except (sqlite3.IntegrityError, TypeError, ValueError):
+            lost.append(f"trajectory {id!r}: it is not what was stored")
+    for step in _rows(source, STEPS, last, lost):
+        try:
+            database.connection.fetch("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", step)
+        except (sqlite3.IntegrityError, sqlite3.InterfaceError):
+            lost.append(f"step {step[1]} of trajectory number {step[0]}: its memory or trajectory is lost")
+
+
+def _copy_setting(database: SQLiteDatabase, key: Any, value: Any, lost: list[str]) -> None:
+    if key == SQLiteDatabase.DERIVED.encode():
+        return  # made of what may be lost now
+    try:
+        database.settings.set(str(key, "utf-8"), json.loads(value))
+    except (TypeError, ValueError, RecursionError):
+        lost.append(f"the setting {key!r}")
+
+
+def _copy_observations(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
+    for row, observed, expected in _rows(source, OBSERVATIONS, _last(source, "memories"), lost):
+        try:
+            whole = zlib.crc32(observed) == expected
+            if whole:
+                database.connection.fetch("INSERT INTO observations VALUES (?, ?, ?)", [row, observed, expected])
+        except (sqlite3.IntegrityError, TypeError):
+            whole = False
+        if not whole:
+            lost.append(f"the observation of row {row}: it is not what was stored, or its memory is lost")
+
+
+def _copy_times(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
+    """When memories were; format 1 has no such table."""
+    if not source.execute("SELECT 1 FROM sqlite_master WHERE name = 'times'").fetchall():
+        return
+    for row, given, handed, zone in _rows(source, TIMES, _last(source, "memories"), lost):
+        times = [time for time in (given, handed) if time is not None]
+        whole = bool(times) and all(isinstance(time, float) for time in times) and isinstance(zone, int)
+        try:
+            if whole:
+                database.connection.fetch("INSERT INTO times VALUES (?, ?, ?, ?)", [row, given, handed, zone])
+        except sqlite3.IntegrityError:
+            whole = False
+        if not whole:
+            lost.append(f"the time of row {row}: it is not what was stored, or its memory is lost")
+
+
+def _copy_weights(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
+    for name, packed, expected in _rows(source, WEIGHTS, 1, lost):
+        try:
+            if zlib.crc32(packed) == expected:
+                database.settings.set_weights(str(name, "utf-8"), packed)
+        except (TypeError, ValueError):
+            continue  # missed below
+    for name in ENCODERS:
+        if database.settings.get(name) is not None and database.settings.weights(name) is None:
+            database.settings.remove(name)
+            lost.append(f"the weights of the {name}: the index is now without")
+
+
+def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query between two numbers; where a range cannot be read, its numbers one by one."""
+    for start in range(0, last + 1, CHUNK):
+        try:
+            found = source.execute(sql, [start, start + CHUNK - 1]).fetchall()
+        except sqlite3.DatabaseError:
+            found = []
+            for number in range(start, min(start + CHUNK, last + 1)):
+                try:
+                    found += source.execute(sql, [number, number]).fetchall()
+                except sqlite3.DatabaseError as error:
+                    lost.append(f"number {number} of {sql.split(' FROM ')[1].split()[0]}: {error}")
+        yield from found
+
+
+def _last(source: sqlite3.Connection, table: str) -> int:
+    """The largest number that was handed out."""
+    try:
+        found = source.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [table]).fetchone()
+        return min(int(found[0]), 2**40) if found else 0
+    except (sqlite3.DatabaseError, TypeError, ValueError):
+        return GUESS

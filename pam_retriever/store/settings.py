@@ -1,0 +1,55 @@
+"""Settings, which are JSON, and the weights of the encoder and the outward predictor."""
+
+from __future__ import annotations
+
+import zlib
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.filters import to_json
+from pam_retriever.store.columns import from_json
+from pam_retriever.store.connection import Connection
+
+
+class SQLiteSettings:
+    """What is kept beside memories and trajectories.
+
+    Args:
+        connection: to the database.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, key: str) -> object:
+        found = self._connection.fetch("SELECT value FROM settings WHERE key = ?", [key])
+        return from_json(found[0][0], f"The setting {key!r}") if found else None
+
+    def set(self, key: str, value: object) -> None:
+        self._connection.fetch("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
+
+    def all(self) -> dict[str, object]:
+        """Every setting."""
+        found = self._connection.fetch("SELECT key, value FROM settings ORDER BY key")
+        return {key: from_json(value, f"The setting {key!r}") for key, value in found}
+
+    def remove(self, key: str) -> None:
+        self._connection.fetch("DELETE FROM settings WHERE key = ?", [key])
+
+    def weights(self, name: str) -> bytes | None:
+        """The weights of the encoder or the outward predictor.
+
+        Raises:
+            IndexFormatError: they are not what was stored.
+        """
+        found = self._connection.fetch("SELECT safetensors, checksum FROM weights WHERE name = ?", [name])
+        if found and zlib.crc32(found[0][0]) != found[0][1]:
+            raise IndexFormatError(
+                f"The weights of the {name} are not what was stored: their checksum differs.",
+                "what was stored",
+                "Restore the folder from a copy, or run pam-retriever repair on it.",
+            )
+        return found[0][0] if found else None
+
+    def set_weights(self, name: str, safetensors: bytes) -> None:
+        values = [name, safetensors, zlib.crc32(safetensors)]
+        self._connection.fetch("INSERT OR REPLACE INTO weights VALUES (?, ?, ?)", values)

@@ -1,0 +1,343 @@
+"""The folder of an index: a manifest, one SQLite database, and the predictor's weights.
+
+    manifest.json              format version, dimension, which database, its checksum
+    memories-<name>.sqlite     records, vectors, trajectories, settings
+    predictor-<name>.safetensors
+    writer.lock                while an index is open for writing
+
+A file is written under a new name, fsynced, and only then named by what is replaced
+atomically: the database by the manifest, the weights by a setting in the database. So at
+every moment the manifest leads to one complete index.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.store.companions import check_companions, check_links
+from pam_retriever.store.connection import finish_copy, takes_no_journal
+from pam_retriever.store.damage import check_everything
+from pam_retriever.store.faults import explained
+from pam_retriever.store.files import check_file, checksum_of, sync
+from pam_retriever.store.lock import WriterLock
+from pam_retriever.store.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.weights import pack_predictor, write_weights
+
+T = TypeVar("T")
+ATTEMPTS = 5  # at reading a folder that its writer changes meanwhile
+
+
+class Home:
+    """A folder that is open for writing, by this object alone, until ``close``.
+
+    Raises:
+        IndexFormatError: the folder is damaged, or no index.
+        IndexLocked: another index has it open for writing.
+        StorageError: it cannot be written to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        read_manifest(folder)  # before anything is written into what may be no index
+        check_links(folder)
+        self._lock = WriterLock(folder)
+        try:
+            _remove_unfinished(folder)
+            self.manifest = read_manifest(folder)
+            self.database = self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self) -> SQLiteDatabase:
+        path, sha256 = self.folder / str(self.manifest["database"]), self.manifest["database_sha256"]
+        check_companions(path, sealed=sha256 is not None)
+        later = sha256 if has_cache(self.folder) else None
+        check_file(path, None if later else sha256)
+        self._sha256, self._stamp = sha256, _stamp(path)
+        if sha256 is not None:
+            # from now on it changes; said before SQLite touches it, so that a kill in between leaves no false alarm
+            self.manifest["database_sha256"] = None
+            write_manifest(self.folder, self.manifest)
+        try:
+            database = SQLiteDatabase(path, "write", later)
+        except PAMError:
+            self._say_checksum()
+            raise
+        if self.manifest["format_version"] < FORMAT_VERSION:  # the database was brought up to date
+            self.manifest["format_version"] = FORMAT_VERSION
+            write_manifest(self.folder, self.manifest)
+        with database.closed_on_error():
+            if sha256 is None:  # its last writer was killed
+                check_everything(database.connection)
+        return database
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Closes the folder if what is inside fails."""
+        try:
+            yield
+        except BaseException:
+            self._leave()
+            raise
+
+    def close(self) -> None:
+        """Closes the database, and gives its file a checksum again.
+
+        Raises:
+            IndexFormatError: the database was damaged when it was opened.
+        """
+        try:
+            self.database.finish_verifying()
+        except PAMError:
+            self._leave(damaged=True)
+            raise
+        try:
+            self.database.connection.check_there()
+            if self.database.holds_removed:
+                self.database.erase_removed()
+            settled = self.database.connection.settle()
+            self.database.close()
+            if self._as_it_was():
+                self._say_checksum()
+            elif settled:
+                self._sha256 = checksum_of(self.folder / str(self.manifest["database"]))
+                self._say_checksum()
+        except PAMError as error:
+            # all that was acknowledged is on disk; only the next open has to look at every memory
+            warnings.warn(f"The index was closed without a checksum: {error}", RuntimeWarning, stacklevel=3)
+        finally:
+            self.database.close()
+            self._lock.release()
+
+    def _leave(self, damaged: bool = False) -> None:
+        """Closes a folder that cannot be used: what is damaged keeps a checksum that says so."""
+        self.database.close()
+        try:
+            if damaged or self._as_it_was():
+                self._say_checksum()
+        finally:
+            self._lock.release()
+
+    def _as_it_was(self) -> bool:
+        """Whether nothing was written to the database since it was opened."""
+        path = self.folder / str(self.manifest["database"])
+        return self._sha256 is not None and not self.database.connection.changed and _stamp(path) == self._stamp
+
+    def _say_checksum(self) -> None:
+        write_manifest(self.folder, {**self.manifest, "database_sha256": self._sha256})
+
+
+def has_cache(folder: Path) -> bool:
+    """Whether there may be an index that can answer before the database is verified; see ``ann_cache``."""
+    return any(folder.glob("ann-*.faiss"))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def create_folder(folder: Path, manifest: Manifest) -> None:
+    """Makes the folder of an empty index, whole or not at all; an empty folder may be there."""
+
+    def write(inside: Path) -> None:
+        SQLiteDatabase(inside / str(manifest["database"])).close()
+        write_manifest(inside, manifest)
+
+    _make_folder(folder, write)
+
+
+def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Has a folder written under another name, and renames it when it is complete."""
+    with explained(folder):
+        if folder.exists() and os.path.ismount(folder):
+            write(folder)  # a mounted volume cannot be replaced
+            return
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
+            inside = Path(made) / "index"
+            inside.mkdir()
+            write(inside)
+            if folder.exists():
+                folder.rmdir()  # empty: Windows does not replace folders
+            inside.replace(folder)
+        sync(folder.parent)
+
+
+def load(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
+    """What ``build`` makes of a copy in memory of a folder's database and its manifest.
+
+    Its writer may be at work; the copy is of one moment.
+
+    Raises:
+        IndexFormatError: no index there, or a damaged one.
+    """
+    return _while_it_stays(folder, _read_copy, build)
+
+
+def view(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
+    """As ``load``, but reads from the file itself, which is seen as it is now whatever its writer does later."""
+    return _while_it_stays(folder, _view, build)
+
+
+def _while_it_stays(
+    folder: Path,
+    read: Callable[[Path, Manifest], SQLiteDatabase],
+    build: Callable[[SQLiteDatabase, Manifest], T],
+) -> T:
+    """Tries again if the folder was changed meanwhile: a file that was named may be gone, or have changed."""
+    for _ in range(ATTEMPTS):
+        before = _signature(folder)
+        manifest = read_manifest(folder)
+        error: PAMError | None = None
+        try:
+            check_links(folder)
+            check_companions(folder / str(manifest["database"]), manifest["database_sha256"] is not None)
+            database = read(folder, manifest)
+            with database.closed_on_error():
+                built = build(database, manifest)
+                if manifest["database_sha256"] is None or read_manifest(folder) == manifest:
+                    return built
+            database.close()
+        except (IndexFormatError, StorageError) as caught:
+            error = caught
+        if error is not None and _signature(folder) == before:
+            raise error
+    raise IndexFormatError(f"{folder} is replaced over and over.", "a folder that stays", "Try again later.")
+
+
+def refuse_companions(folder: Path) -> None:
+    """Refuses a folder with links, or with what SQLite would obey beside its databases; its writer may be at work.
+
+    Raises:
+        IndexFormatError: it has some.
+    """
+    check_links(folder)
+    for attempt in range(ATTEMPTS):
+        before, named = _signature(folder), _sealed(folder)
+        try:
+            for database in folder.glob("memories-*.sqlite"):
+                check_companions(database, sealed=database.name == named)
+            return
+        except IndexFormatError:
+            if attempt == ATTEMPTS - 1 or _signature(folder) == before:
+                raise
+
+
+def _sealed(folder: Path) -> str | None:
+    """The name of the database, if it has a checksum."""
+    try:
+        manifest = read_manifest(folder)
+    except IndexFormatError:
+        return None
+    return None if manifest["database_sha256"] is None else str(manifest["database"])
+
+
+def _signature(folder: Path) -> list[tuple[str, int]]:
+    """Which files are there, and when the manifest was written."""
+    with explained(folder):
+        names = [(path.name, 0) for path in folder.glob("*.safetensors")] if folder.is_dir() else []
+        manifest = folder / MANIFEST
+        return [*sorted(names), (MANIFEST, manifest.stat().st_mtime_ns if manifest.exists() else 0)]
+
+
+def _read_copy(folder: Path, manifest: Manifest) -> SQLiteDatabase:
+    path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
+    check_file(path, sha256)
+    database = SQLiteDatabase.read_copy(path, settled=sha256 is not None or takes_no_journal(path))
+    with database.closed_on_error():
+        if sha256 is None:
+            check_everything(database.connection)
+    return database
+
+
+def _view(folder: Path, manifest: Manifest) -> SQLiteDatabase:
+    path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
+    if takes_no_journal(path):
+        database = _read_copy(folder, manifest)
+        database.connection.forbid_writing()
+        return database
+    later = sha256 if has_cache(folder) else None
+    check_file(path, None if later else sha256)
+    database = SQLiteDatabase(path, "read", later)
+    with database.closed_on_error():
+        if sha256 is None:
+            check_everything(database.connection)
+    return database
+
+
+def write_snapshot(
+    folder: Path, manifest: Manifest, database: SQLiteDatabase, predictor: PredictorWeights | None, overwrite: bool
+) -> None:
+    """Saves a whole index. The same contents give the same bytes.
+
+    Raises:
+        InvalidInput: the folder is not empty, and it is no index or ``overwrite`` is False.
+        IndexLocked: the index that is to be replaced is open for writing.
+        StorageError: the disk does not take it; what was in the folder is there.
+    """
+    with explained(folder):
+        there = folder.exists() and any(folder.iterdir())
+        if not there:
+            _make_folder(folder, lambda inside: write_files(inside, None, manifest, database, predictor))
+            return
+        if not overwrite:
+            raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
+        old = read_manifest(folder)  # refuses to write into a folder of something else
+        check_links(folder)
+        lock = WriterLock(folder)
+        try:
+            _remove_unfinished(folder)
+            replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
+            kept = write_files(folder, old, manifest, database, predictor)
+            for path in replaced:
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
+        finally:
+            lock.release()
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Deletes what a killed call had begun to write; the caller holds the lock."""
+    with explained(folder):
+        for path in [*folder.glob("*.new"), *folder.glob("*.new-*")]:
+            path.unlink(missing_ok=True)
+
+
+def write_files(
+    folder: Path,
+    old: Manifest | None,
+    manifest: Manifest,
+    database: SQLiteDatabase,
+    predictor: PredictorWeights | None,
+) -> set[str]:
+    """Writes the files of an index, the manifest last; returns the names of the others."""
+    copy = folder / f"{manifest['database']}.new"
+    try:
+        database.connection.copy_to(copy)
+        finish_copy(copy)
+        digest = checksum_of(copy)
+        name = f"memories-{digest[:12]}.sqlite"
+        if old is not None and old["database"] == name and old["database_sha256"] is None:
+            name = f"memories-{digest[12:24]}.sqlite"  # there is a journal beside the old file of that name
+        sync(copy)
+        copy.replace(folder / name)
+    finally:
+        copy.unlink(missing_ok=True)
+    kept = {name}
+    if predictor is not None:
+        model, weights = pack_predictor(predictor)
+        write_weights(folder, model, weights)
+        kept.add(str(model["file"]))
+    write_manifest(folder, {**manifest, "database": name, "database_sha256": digest})
+    return kept

@@ -1,0 +1,363 @@
+"""The store of one process: SQLite, and the ANN indexes over it, kept in step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from pam_retriever.ann import WritableAnnIndex, chunks
+from pam_retriever.errors import StorageError
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.model.episode_embeddings import with_codes
+from pam_retriever.model.forward import PredictorWeights
+from pam_retriever.store import ann_cache, snapshot, weights
+from pam_retriever.store.base import NO_ROWS, Store
+from pam_retriever.store.capacity import to_forget
+from pam_retriever.store.connection import MOST_VERSIONS
+from pam_retriever.store.faults import closed_error
+from pam_retriever.store.key_indexes import Built, KeyIndexes
+from pam_retriever.store.manifest import Manifest, new_manifest
+from pam_retriever.store.model_metadata import check_fitted, read_learnt, read_model
+from pam_retriever.store.readwrite import FollowingLock
+from pam_retriever.store.rebuild import Rebuild
+from pam_retriever.store.space import Space, read_space, write_space
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
+from pam_retriever.store.stored_keys import Associate, NewKeys, StoredKeys
+from pam_retriever.store.verification import Verification
+from pam_retriever.store.view import FIRST_WINDOW, View
+from pam_retriever.store.weights import ModelMetadata, PackedPredictor
+from pam_retriever.store.write_trajectories import Added
+from pam_retriever.types import Calibration, Float32, Int64
+
+log = logging.getLogger(__name__)
+
+
+class SQLiteStore(Store):
+    """The memories of one index and its predictor, in SQLite.
+
+    Args:
+        database: in which they are.
+        manifest: of the index; gives dimension and backend.
+        folder: where the index lives, None for one in memory.
+        source: where to read the predictor from, if the database names one.
+        home: what to close with the database: the folder's lock and checksum.
+        space: the encoder of a new index; of one that is read, for its custom modules.
+    """
+
+    def __init__(
+        self,
+        database: SQLiteDatabase,
+        manifest: Manifest,
+        folder: Path | None = None,
+        source: Path | None = None,
+        home: snapshot.Home | None = None,
+        space: Space | None = None,
+    ) -> None:
+        self._database: SQLiteDatabase | None = database
+        self._home, self._source = home, source
+        self._verification: Verification | None = None  # of a database that is asked already
+        self._rebuilds: list[SQLiteRebuild] = []  # of fits that are under way
+        self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: of what is, or is about to be, committed
+        self.lock = FollowingLock(self)
+        self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
+        self.built = Built(self.backend, folder, self.dim)
+        model = read_model(database.settings)
+        self.space = read_space(database, space, self.dim)
+        if folder is not None:
+            # weights of a fit that was killed before it was committed
+            weights.remove_other_predictors(folder, keep=model["file"] if model else None)
+            ann_cache.remove_others(database, folder)
+        cached_in = source if folder is not None or database.read_only else None
+        if cached_in is None or not self._take_cached(database, cached_in):
+            database.verify()
+            self._view_database(database)
+
+    def _take_cached(self, database: SQLiteDatabase, folder: Path) -> bool:
+        """Takes over the compressed index that ``close`` left in the folder, if there is one."""
+        predictor, calibration, window = self._model_of(database)
+        width = self.dim + (0 if predictor is None else predictor.config.width)
+        whole = ann_cache.take(database, folder, self.backend, width)
+        if whole is None:
+            return False
+        self.indexes, self._version = KeyIndexes(whole, None, width, self.dim), database.connection.version
+        links = ann_cache.take_links(database, folder) or CooccurrenceGraph(*database.trajectories.experienced())
+        similar, associative = self.indexes.similar, self.indexes.associative
+        self._view = View(self.dim, database, similar, associative, links, predictor, calibration, window)
+        full = ann_cache.full_keys(database, folder)
+        self._verification = database.verify_meanwhile([full] if full else [])
+        return True
+
+    def _view_database(self, database: SQLiteDatabase) -> None:
+        """Has readers see what the database holds, of which all else is built anew. Nobody may write meanwhile."""
+        version, (predictor, calibration, window) = database.connection.version, self._model_of(database)
+        width = self.dim + (0 if predictor is None else predictor.config.width)
+        rows = database.memories.rows()
+        check_fitted(len(rows), predictor is not None, database.memories.associated)
+        stored = StoredKeys(database.memories, rows, self.dim, width - self.dim)
+        indexes = KeyIndexes.of(self.built.over(rows, stored, width), rows, width, self.built)
+        links = CooccurrenceGraph(*database.trajectories.experienced())
+        similar, associative = indexes.similar, indexes.associative
+        self._view = View(self.dim, database, similar, associative, links, predictor, calibration, window)
+        self.indexes, self._version = indexes, version
+        log.info("rebuild: %s over %d memories and %d steps", similar.description, len(rows), len(links))
+
+    def _model_of(self, database: SQLiteDatabase) -> tuple[PredictorWeights | None, Calibration | None, int]:
+        """What ``fit`` left in the database: f, the calibration, and tau."""
+        model = read_model(database.settings)
+        if model is None or (self._source is None and model["sha256"] not in self._predictors):
+            return None, None, FIRST_WINDOW
+        predictor = self._predictors.get(model["sha256"])
+        if predictor is None and self._source is not None:
+            predictor = weights.read_predictor(self._source, model, self.dim)
+            self._predictors = {model["sha256"]: predictor}
+        window, calibration = read_learnt(model)
+        return predictor, calibration, window
+
+    # ---- following the database
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        """Whether the view is of what the database holds. Whoever asks a closed store is told so."""
+        yield self._database is None or self._version == self._database.connection.version
+
+    def refresh(self) -> None:
+        """Has readers see what the database holds now. Nobody may read meanwhile."""
+        if not self.closed:
+            self.space = read_space(self.documents, self.space, self.dim)
+            self._view_database(self.documents)
+
+    def follow_database(self) -> None:
+        """As for ``Store``."""
+        if self._version != self.documents.connection.version:
+            self.refresh()
+
+    def reserve_disk(self, memories: int, whole: WritableAnnIndex | None = None) -> None:
+        """As for ``Store``, in the index that is or in ``whole``, which is to take its place."""
+        (self.indexes.whole if whole is None else whole).reserve_disk(memories)
+
+    def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:
+        """As for ``Store``. If it is interrupted, whoever reads next has everything built anew."""
+        for rebuild in self._rebuilds:
+            rebuild.changed.update(changed.tolist())
+        version = self.documents.connection.version
+        if version == self._version % MOST_VERSIONS + 1:  # what came before this commit was followed
+            try:
+                change()
+            except StorageError as error:
+                what = f"{error.got} The memories are stored already, and are found once there is room."
+                raise StorageError(what, error.expected, error.fix) from error
+            self._version = version
+
+    def use(self, indexes: KeyIndexes, **changes: Any) -> None:
+        """Has readers see these ANN indexes, and other attributes of the view, from now on."""
+        self.indexes = indexes
+        self._publish(similar=indexes.similar, associative=indexes.associative, **changes)
+
+    def index_added(self, added: list[Added]) -> None:
+        """Has what was stored found from now on."""
+        for rows, vectors, associations in added:
+            self.indexes.add(rows, vectors, associations)
+
+    def index_removed(self, rows: Int64) -> None:
+        """Has what was deleted found no more."""
+        self.indexes.remove(rows)
+
+    # ---- where it is
+
+    @property
+    def documents(self) -> SQLiteDatabase:
+        """The database.
+
+        Raises:
+            IndexClosed: after ``close``.
+            IndexFormatError: it was found to be damaged since it was opened.
+        """
+        if self._database is None:
+            raise closed_error()
+        if self._verification is not None:
+            self._verification.check()
+        return self._database
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._database is None
+
+    @property
+    def location(self) -> str:
+        """Where the index is, in words."""
+        if self.folder is not None:
+            return f"at {str(self.folder)!r}"
+        return f"read-only, at {str(self._source)!r}" if self.documents.read_only else "in memory"
+
+    @property
+    def observed(self) -> SQLiteStore:
+        """Itself: it can hold observations, and replace their encoder."""
+        return self
+
+    @property
+    def follows(self) -> bool:
+        """Whether this process sees what the first process of a distributed ``fit`` writes."""
+        return self.documents.read_only
+
+    def close(self) -> None:
+        """Closes the database, and the folder that it is in.
+
+        Raises:
+            IndexFormatError: what was opened turns out to be damaged.
+        """
+        database, self._database = self._database, None
+        if database is None:
+            return
+        whole, links, current = self.indexes.whole, self.links, self._version == database.connection.version
+        del self.indexes, self._view  # memory, and the file of full keys
+        if self._home is not None and self.folder is not None:
+            try:
+                if current:
+                    ann_cache.save(database, self.folder, whole, links)
+                ann_cache.remove_others(database, self.folder)
+            finally:
+                self._home.close()
+        else:
+            try:
+                if self._verification is not None:
+                    self._verification.finish()
+            finally:
+                database.close()
+
+    def save(self, folder: Path, overwrite: bool) -> None:
+        """Writes a copy of the whole index to another folder."""
+        snapshot.write_snapshot(folder, new_manifest(self.dim, self.backend), self.documents, self.predictor, overwrite)
+
+    # ---- changes of many memories
+
+    def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
+        """Forgets all but the ``keep`` strongest memories; returns how many are gone."""
+        self.follow_database()
+        database = self.documents
+        stored, gone = to_forget(database, keep, half_life, self.window)
+        if not len(gone):
+            return 0
+        with database.transaction():
+            database.forget(gone)
+            self._mark_forgotten(gone)
+
+        def change() -> None:
+            self._publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # short trajectories went too
+            if shrink:
+                self.indexes.shrink_to(np.setdiff1d(stored, gone, assume_unique=True))
+            else:
+                self.indexes.remove(gone)
+
+        self.apply_after_commit(gone, change)
+        if shrink:
+            database.shrink()
+        return len(gone)
+
+    def erase_removed(self) -> tuple[list[str], list[str]]:
+        """Overwrites what was removed wherever it still is; returns where, and what may still hold some of it."""
+        database, files = self.documents, self.indexes.whole.files
+        database.erase_removed()
+        self.apply_after_commit(NO_ROWS, _nothing)
+        settled = database.shrink()
+        if self.folder is None:
+            return ["memory"], []
+        overwritten, remaining = [path.name for path in self.folder.glob("memories-*.sqlite")], []
+        if files is not None:
+            files.erase_removed()
+            overwritten.append(files.name.replace("ann", "keys") + ".f32")
+        overwritten += ann_cache.remove_others(database, self.folder, None if files is None else files.name)
+        if not settled:
+            remaining.append("the journal (*-wal), until the readers that are open close and erase or close is called")
+        copies = sorted(path.name for path in self.folder.glob("damaged-*"))
+        remaining += [f"{name}, which repair put aside: delete it" for name in copies]
+        return overwritten, remaining
+
+    def begin_rebuild(self, learnt_to: int) -> Rebuild:
+        """Begins to take over a training; see ``Store``."""
+        begun = SQLiteRebuild(self, learnt_to)
+        self._rebuilds.append(begun)
+        return begun
+
+    def end_rebuild(self, rebuild: SQLiteRebuild) -> None:
+        """Stops noting changes for it."""
+        self._rebuilds.remove(rebuild)
+
+    def codes_of(self, rows: Int64) -> Float32:
+        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
+        assert self.predictor is not None
+        _, associations = self.documents.memories.stored(rows, self.dim, self.predictor.config.width)
+        assert associations is not None
+        return associations[:, self.dim :]
+
+    def observations(self, rows: Int64) -> dict[int, bytes]:
+        """row -> what its vector was encoded from, for the rows that have it."""
+        return self.documents.memories.observations(rows)
+
+    def unobserved(self) -> list[tuple[int, str]]:
+        """(row, id) of the memories that were added as vectors."""
+        return self.documents.memories.rows_without_observations()
+
+    def move(
+        self, space: Space, predictor: PredictorWeights | None, window: int, rows: Int64, vectors: Float32
+    ) -> None:
+        """Takes over another encoder with all vectors (n, d) that it made, and f of them: all or none.
+
+        A ``fit`` after it begins afresh. Calibration is fitted to a predictor: a new one has none, and recall uses the
+        plain channels.
+        """
+        self.follow_database()
+        database, new = self.documents, predictor is not self.predictor
+        width = self.dim + (0 if predictor is None else predictor.config.width)
+        keys = NewKeys(rows, vectors, None if predictor is None else self._associate_moved(predictor))
+        indexes = KeyIndexes.of(self.built.over(rows, keys, width), rows, width, self.built)
+        model, calibration = read_model(database.settings), self.calibration
+        if predictor is not None and new:
+            about = {"window": window, "trust": None, "learnt_to": 0, "recipe": None}
+            packed = cast("ModelMetadata", {**self.write_weights(predictor), **about})
+            model, calibration = packed, None
+        with database.transaction():
+            database.memories.set_vectors(rows, vectors)
+            if predictor is not None:
+                self.write_associations(rows, indexes.whole)
+            if model is not None:
+                database.settings.set("model", {**model, "window": window, "recipe": None})
+            write_space(database, space)
+
+        def change() -> None:
+            self.space = space
+            self.use(indexes, predictor=predictor, calibration=calibration, window=window)
+
+        self.apply_after_commit(NO_ROWS, change)
+        if model is not None and self.folder is not None:
+            weights.remove_other_predictors(self.folder, keep=str(model["file"]))
+
+    def _associate_moved(self, predictor: PredictorWeights) -> Associate:
+        """Association vectors by a predictor: those of the index keep their codes, another one comes without."""
+        if predictor is not self.predictor:
+            return lambda _, vectors: predictor(vectors)
+        return lambda rows, vectors: with_codes(predictor(vectors), self.codes_of(rows))
+
+    def write_weights(self, predictor: PredictorWeights) -> PackedPredictor:
+        """Puts the weights on the disk, where the index is on one; returns what the setting "model" has to say."""
+        model, packed = weights.pack_predictor(predictor)
+        self._predictors[model["sha256"]] = predictor
+        if self.folder is not None:
+            self.documents.connection.check_there()
+            weights.write_weights(self.folder, model, packed)
+        return model
+
+    def write_associations(self, rows: Int64, whole: WritableAnnIndex) -> None:
+        """Inside a transaction: those that are in the keys of ``rows``."""
+        for chunk in chunks(len(rows)):
+            self.documents.memories.set_associations(rows[chunk], whole.keys(rows[chunk])[:, self.dim :])
+
+
+def _nothing() -> None:
+    """No copy in memory is of words and names."""

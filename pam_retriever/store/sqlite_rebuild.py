@@ -1,0 +1,104 @@
+"""A ``SQLiteStore`` on its way to new keys: they are made while it answers, and taken over in one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pam_retriever.ann import WritableAnnIndex, chunks
+from pam_retriever.experience.trajectories import Episode
+from pam_retriever.model.keys import make_keys
+from pam_retriever.store.growth import settle_growth
+from pam_retriever.store.model_metadata import write_model
+from pam_retriever.store.rebuild import Learnt
+from pam_retriever.store.stored_keys import NewKeys, StoredVectors
+from pam_retriever.store.weights import remove_other_predictors
+from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
+from pam_retriever.types import Float32, Int64
+
+if TYPE_CHECKING:
+    from pam_retriever.store.sqlite import SQLiteStore
+
+
+class SQLiteRebuild:
+    """See ``Rebuild``. Association vectors are part of the keys, so they are nowhere else until they are committed.
+
+    Args:
+        store: which is to take it over.
+        learnt_to: the highest number of a trajectory that the training saw.
+    """
+
+    def __init__(self, store: SQLiteStore, learnt_to: int) -> None:
+        self._store, self._learnt_to = store, learnt_to
+        self.rows = store.documents.memories.rows()
+        self.changed: set[int] = set()
+        self._whole: WritableAnnIndex | None = None
+
+    def prepare(self, learnt: Learnt) -> None:
+        """The long part: f of every memory, and an ANN index."""
+        width = self._store.dim + learnt.predictor.config.width
+        self._whole = self._store.built.over(self.rows, self._keys(learnt), width)
+
+    def help_prepare(self, learnt: Learnt) -> None:
+        """This process's share of what the first one prepares: it reads the same chunks."""
+        keys = self._keys(learnt)
+        for chunk in chunks(len(self.rows)):
+            keys[chunk]
+
+    def _keys(self, learnt: Learnt) -> NewKeys:
+        store = self._store
+        vectors = StoredVectors(store.documents.memories, store.lock, self.rows, store.dim)
+        return NewKeys(self.rows, vectors, learnt.associate_together, sample=learnt.associate)
+
+    def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
+        """Takes over a finished training: episodes, weights and association vectors, all or none."""
+        store, whole, width = self._store, self._whole, self._store.dim + learnt.predictor.config.width
+        store.follow_database()
+        database = store.documents
+        assert whole is not None, "prepare comes first"
+        model = store.write_weights(learnt.predictor)
+        with database.transaction():
+            # trajectories that came during the training were not learnt
+            came_meanwhile = database.trajectories.last_number() != self._learnt_to
+            store.write_associations(self.rows, whole)
+            added, written = write_trajectories(database, episodes, learnt.associate_new)
+            settle_growth(database, learnt.ends)
+            new = rows_of(added)
+            self.changed.update(new.tolist())
+            rows, vectors, associations = self._changed(learnt, added)
+            database.memories.set_associations(rows, associations)
+            learnt_to = self._learnt_to if came_meanwhile else database.trajectories.last_number()
+            write_model(database.settings, model, learnt, learnt_to)
+            store.reserve_disk(len(rows), whole)
+
+        def change() -> None:
+            self._catch_up(whole, rows, make_keys(vectors, associations))
+            indexes = store.indexes.with_whole(whole, width)
+            for new_rows, new_vectors, _ in added:
+                indexes.add_prefixes(new_rows, new_vectors)
+            link(store.links, written)
+            store.use(indexes, predictor=learnt.predictor, calibration=learnt.calibration, window=learnt.window)
+
+        store.apply_after_commit(new, change)
+        if store.folder is not None:
+            remove_other_predictors(store.folder, keep=str(model["file"]))
+
+    def _changed(self, learnt: Learnt, added: list[Added]) -> tuple[Int64, Float32, Float32]:
+        """The rows that changed meanwhile and are still there, their vectors and association vectors."""
+        changed = np.array(sorted(self.changed), np.int64)
+        rows, vectors = self._store.documents.memories.vectors_of(changed, self._store.dim)
+        associations = learnt.associate(rows, vectors)
+        for new_rows, _, given in added:  # which the training knew by id only
+            associations[np.searchsorted(rows, new_rows)] = given
+        return rows, vectors, associations
+
+    def _catch_up(self, whole: WritableAnnIndex, rows: Int64, keys: Float32) -> None:
+        """Brings the new index up to now: ``rows`` are the changed memories that are still there."""
+        whole.remove(np.array(sorted(self.changed), np.int64))
+        if len(rows):
+            whole.add(rows, keys)
+
+    def end(self) -> None:
+        """Stops noting changes, whether it was committed or not. Nobody may write meanwhile."""
+        self._store.end_rebuild(self)

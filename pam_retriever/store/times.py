@@ -1,0 +1,197 @@
+"""When memories were: what ``add`` was told, and what trajectories hand down, in SQLite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Literal
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.store.connection import Connection
+from pam_retriever.store.settings import SQLiteSettings
+from pam_retriever.types import Int64, Time, Times
+from pam_retriever.validation import check_length, read_timestamp
+
+Kind = Literal["dates", "numbers"]
+KIND = "times"  # the setting that says of which kind the times of an index are
+
+
+@dataclass(frozen=True)
+class NewTimes:
+    """The times of n memories that are stored.
+
+    Attributes:
+        times: n, seconds since 1970 for dates; None where there is none.
+        zones: n, seconds east of UTC.
+        kind: "dates", or "numbers" of a unit of the caller's; None where there are none at all.
+    """
+
+    times: tuple[float | None, ...]
+    zones: tuple[int, ...]
+    kind: Kind | None
+
+    @classmethod
+    def of(cls, given: Sequence[Time | None] | None, length: int) -> NewTimes:
+        """Checks the times of ``length`` memories.
+
+        Raises:
+            InvalidInput: for another number of them, what is no time, and dates beside numbers.
+        """
+        if given is None:
+            return cls((None,) * length, (0,) * length, None)
+        if isinstance(given, str | date | float | int):
+            raise InvalidInput(f"Got timestamps={given!r}.", "a list of times", "Wrap it in [ ].")
+        given = list(given)
+        check_length("timestamps", len(given), length)
+        times = tuple(None if time is None else read_timestamp(time) for time in given)
+        dated = {isinstance(time, date) for time in given if time is not None}
+        if len(dated) == 2:
+            raise InvalidInput("Got timestamps that are in part dates.", "all of one kind", "Convert the others.")
+        kind: Kind | None = None if not dated else "dates" if dated.pop() else "numbers"
+        return cls(times, tuple(map(_zone, given)), kind)
+
+
+def _zone(time: Time | None) -> int:
+    east = time.utcoffset() if isinstance(time, datetime) else None
+    return int((east or timedelta()).total_seconds())
+
+
+@dataclass(frozen=True)
+class StoredTimes:
+    """The memories that have a time.
+
+    Attributes:
+        rows: (n,) sorted.
+        times: (n,) when each was.
+        zones: (n,) seconds east of UTC.
+        versions: (n,) changes when the contents of a memory do.
+    """
+
+    rows: Int64
+    times: Times
+    zones: Int64
+    versions: Int64
+
+
+class SQLiteTimes:
+    """The times of the memories of one index. A time that was given counts before one that was handed down.
+
+    Args:
+        connection: where they are.
+
+    Attributes:
+        version: counted up by every write, also one that is rolled back.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._settings = connection, SQLiteSettings(connection)
+        self.version = 0
+
+    def kind(self) -> Kind | None:
+        """Of which kind they are; None without any."""
+        kind = self._settings.get(KIND)
+        there = kind is not None and self._connection.fetch("SELECT EXISTS (SELECT 1 FROM times)")[0][0]
+        return ("dates" if kind == "dates" else "numbers") if there else None
+
+    def all(self) -> StoredTimes:
+        """Every memory that has one."""
+        return self._stored("SELECT row, coalesce(given, handed), zone, checksum FROM times JOIN memories USING (row)")
+
+    def of(self, rows: Int64) -> StoredTimes:
+        """Those of ``rows`` that have one."""
+        return self._stored(
+            "SELECT row, coalesce(given, handed), zone, checksum FROM times JOIN memories USING (row) "
+            "WHERE row IN (SELECT value FROM json_each(?))",
+            json.dumps(rows.tolist()),
+        )
+
+    def _stored(self, sql: str, *parameters: str) -> StoredTimes:
+        found = self._connection.fetch(f"{sql} ORDER BY row", parameters)
+        rows, times, zones, versions = zip(*found, strict=True) if found else ((), (), (), ())
+        return StoredTimes(
+            np.array(rows, np.int64),
+            np.array(times, np.float64),
+            np.array(zones, np.int64),
+            np.array(versions, np.int64),
+        )
+
+    def between(self, start: float, end: float) -> tuple[Int64, Times]:
+        """The memories from ``start`` on and before ``end``, the newest first, and when they were."""
+        found = self._connection.fetch(
+            "SELECT row, coalesce(given, handed) AS time FROM times WHERE coalesce(given, handed) >= ? "
+            "AND coalesce(given, handed) < ? ORDER BY time DESC, row DESC",
+            [start, end],
+        )
+        return np.array([row for row, _ in found], np.int64), np.array([time for _, time in found], np.float64)
+
+    # ---- writing, inside a transaction
+
+    def put(self, rows: Int64, new: NewTimes) -> None:
+        """The times that n memories were stored with; who has none keeps what was handed down.
+
+        Raises:
+            InvalidInput: the index has times of the other kind.
+        """
+        self.version += 1
+        if new.kind is None and self.kind() is None:
+            return
+        self._check_kind(new.kind)
+        listed = rows.tolist()
+        self._connection.run_many(
+            "UPDATE times SET given = NULL, zone = 0 WHERE row = ? AND handed IS NOT NULL", _ones(listed)
+        )
+        self._connection.run_many("DELETE FROM times WHERE row = ? AND handed IS NULL", _ones(listed))
+        self._connection.run_many(
+            "INSERT INTO times (row, given, zone) VALUES (?, ?, ?) "
+            "ON CONFLICT (row) DO UPDATE SET given = excluded.given, zone = excluded.zone",
+            [
+                (row, time, zone)
+                for row, time, zone in zip(listed, new.times, new.zones, strict=True)
+                if time is not None
+            ],
+        )
+
+    def hand_down(self, rows: Int64, times: Sequence[float]) -> None:
+        """The dates of T steps of a trajectory, which never fall; the earliest of a memory's steps is its own.
+
+        Args:
+            rows: (T,) the memories; -1 where one is gone.
+            times: T, seconds since 1970.
+
+        Raises:
+            InvalidInput: the index has times that are numbers.
+        """
+        self.version += 1
+        self._check_kind("dates")
+        self._connection.run_many(
+            "INSERT INTO times (row, handed) VALUES (?, ?) ON CONFLICT (row) DO UPDATE SET handed = excluded.handed "
+            "WHERE handed IS NULL OR handed > excluded.handed",
+            [(row, time) for row, time in zip(rows.tolist(), times, strict=True) if row >= 0],
+        )
+
+    def _check_kind(self, new: Kind | None) -> None:
+        kind = self.kind()
+        if new is None or new == kind:
+            return
+        if kind is not None:
+            raise InvalidInput(
+                f"Got timestamps that are {new}, for an index whose timestamps are {kind}.",
+                f"{kind}",
+                "Convert them: a date counts in seconds since 1970.",
+            )
+        self._settings.set(KIND, new)
+
+
+def no_times(backend: str, what: str) -> InvalidInput:
+    """For whoever gives or asks times where they cannot be stored."""
+    return InvalidInput(
+        f"Got {what} for an index in {backend!r}.", "an index in SQLite", "Put the times into the metadata, and filter."
+    )
+
+
+def _ones(rows: Sequence[int]) -> list[tuple[int]]:
+    return [(row,) for row in rows]

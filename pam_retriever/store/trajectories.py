@@ -1,0 +1,233 @@
+"""The trajectories in which memories were experienced: which ones, when, and how salient."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.filters import to_json
+from pam_retriever.store.connection import Connection
+from pam_retriever.store.database import End, Grouped, Step, Steps
+from pam_retriever.store.listing import Listed, to_records
+from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
+
+# the memories that have a key, by its value, and in each group by another's
+GROUPS = """
+SELECT row, memories.id, g.value, o.type, o.value FROM memories
+JOIN json_each(metadata) AS g ON g.key = ?
+LEFT JOIN json_each(metadata) AS o ON o.key = ?
+ORDER BY g.type, g.value, o.type, o.value, row  -- without a key to order by, o is NULL throughout
+"""
+
+STEPS_AT_ONCE = 1_000_000  # as Python's own numbers
+
+
+class SQLiteTrajectories:
+    """The trajectories of one index.
+
+    Args:
+        connection: to the database.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __len__(self) -> int:
+        count: int = self._connection.fetch("SELECT count(*) FROM trajectories")[0][0]
+        return count
+
+    def memories(self) -> int:
+        """How many memories were experienced."""
+        count: int = self._connection.fetch("SELECT count(DISTINCT row) FROM steps")[0][0]
+        return count
+
+    def last_number(self) -> int:
+        """The highest number that a trajectory ever had; 0 before the first."""
+        found = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
+        return int(found[0][0])
+
+    def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
+        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+
+        Returns:
+            Its number, and the number of the one that it replaces.
+        """
+        replaced = self._connection.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
+        self._connection.fetch("DELETE FROM trajectories WHERE id = ?", [id])
+        number = self._connection.insert("INSERT INTO trajectories (id) VALUES (?)", [id])
+        self.extend(number, 0, steps)
+        return number, replaced[0][0] if replaced else None
+
+    def extend(self, number: int, first: int, steps: Sequence[Step | None]) -> None:
+        """Stores more steps of a trajectory, from position ``first`` on; None leaves a position empty."""
+        self._connection.run_many(
+            "INSERT INTO steps (trajectory, position, row, timestamp, salience) VALUES (?, ?, ?, ?, ?)",
+            [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps, first) if step],
+        )
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Removes trajectories; their memories stay."""
+        self._connection.run_many("DELETE FROM trajectories WHERE trajectory = ?", ((one,) for one in numbers))
+
+    def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
+        """Removes those of which no step is left, of the trajectories of these numbers or of all."""
+        if numbers is None:
+            self._connection.fetch("DELETE FROM trajectories WHERE trajectory NOT IN (SELECT trajectory FROM steps)")
+            return
+        self._connection.run_many(
+            "DELETE FROM trajectories WHERE trajectory = ? "
+            "AND NOT EXISTS (SELECT 1 FROM steps WHERE steps.trajectory = trajectories.trajectory)",
+            ((number,) for number in numbers),
+        )
+
+    # ---- one by one
+
+    def end(self, id: str) -> End | None:
+        """Where the trajectory of that id ends; None if there is none."""
+        found = self._connection.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
+        if not found:
+            return None
+        number = found[0][0]
+        times = self._connection.fetch(
+            "SELECT timestamp FROM steps WHERE trajectory = ? AND timestamp IS NOT NULL ORDER BY position DESC LIMIT 1",
+            [number],
+        )
+        return End(number, self.end_of(number), times[0][0] if times else None)
+
+    def end_of(self, number: int) -> int:
+        """The position that would come next in the trajectory of that number; 0 if there is none."""
+        last = self._connection.fetch("SELECT max(position) FROM steps WHERE trajectory = ?", [number])[0][0]
+        return 0 if last is None else int(last) + 1
+
+    def steps_of(self, id: str) -> list[tuple[int, Step]]:
+        """Position and step of a trajectory, in order."""
+        found = self._connection.fetch(
+            "SELECT position, row, timestamp, salience FROM steps JOIN trajectories USING (trajectory) "
+            "WHERE id = ? ORDER BY position",
+            [id],
+        )
+        return [(position, Step(*step)) for position, *step in found]
+
+    def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
+        """The numbers of the trajectories, rising: of all, of those that hold one of ``rows``, or of those named."""
+        if rows is not None:
+            found = self._connection.fetch(
+                "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?)) ORDER BY 1",
+                [json.dumps(rows.tolist())],
+            )
+        elif ids is not None:
+            found = self._connection.fetch(
+                "SELECT trajectory FROM trajectories WHERE id IN (SELECT value FROM json_each(?)) ORDER BY 1",
+                [json.dumps([id for id in ids if "\x00" not in id])],
+            )
+        else:
+            found = self._connection.fetch("SELECT trajectory FROM trajectories ORDER BY trajectory")
+        return [number for (number,) in found]
+
+    def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
+        """The trajectories of those numbers, in their order."""
+        among = [json.dumps(list(numbers))]
+        named = self._connection.fetch(
+            "SELECT trajectory, id FROM trajectories WHERE trajectory IN (SELECT value FROM json_each(?))", among
+        )
+        steps: list[Listed] = self._connection.fetch(
+            "SELECT s.trajectory, s.position, m.id, s.timestamp FROM steps AS s JOIN memories AS m USING (row) "
+            "WHERE s.trajectory IN (SELECT value FROM json_each(?)) ORDER BY s.trajectory, s.position",
+            among,
+        )
+        return to_records(numbers, dict(named), steps)
+
+    # ---- all of them
+
+    def experienced(self, without: Sequence[str] = ()) -> Steps:
+        """All steps in order, but those of the named trajectories.
+
+        Returns:
+            Rows, trajectories, positions and salience (1 where none was given), (S,) each.
+        """
+        left_out, last, blocks = to_json(list(without)), (-1, -1), [_columns([])]
+        while found := self._connection.fetch(
+            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
+            "WHERE (trajectory, position) > (?, ?) AND trajectory NOT IN (SELECT trajectory FROM trajectories "
+            "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position LIMIT ?",
+            [*last, left_out, STEPS_AT_ONCE],
+        ):
+            blocks.append(_columns(found))
+            last = found[-1][1:3]
+        rows, trajectories, positions, salience = (np.concatenate(column) for column in zip(*blocks, strict=True))
+        return rows, trajectories, positions, salience
+
+    def lengths(self) -> tuple[Int64, Int64]:
+        """The numbers of all trajectories, rising, and how many steps each has."""
+        found = self._connection.fetch("SELECT trajectory, count(*) FROM steps GROUP BY trajectory ORDER BY trajectory")
+        numbers, lengths = zip(*found, strict=True) if found else ((), ())
+        return np.array(numbers, np.int64), np.array(lengths, np.int64)
+
+    def between(self, first: int, last: int) -> Steps:
+        """The steps of the trajectories numbered ``first`` to ``last``, as of ``experienced``."""
+        found = self._connection.fetch(
+            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
+            "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position",
+            [first, last],
+        )
+        return _columns(found)
+
+    def experienced_when(self) -> Times:
+        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        found = self._connection.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position")
+        return np.array([time for (time,) in found], np.float64)  # None becomes NaN
+
+    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
+        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        total: int = self._connection.fetch("SELECT count(*) FROM steps")[0][0]
+        found = self._connection.fetch(
+            "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([count for _, count in found], np.int64), total
+
+    def newest_time(self) -> float | None:
+        """The latest timestamp of any step, or None."""
+        newest: float | None = self._connection.fetch("SELECT max(timestamp) FROM steps")[0][0]
+        return newest
+
+    def last_times(self, rows: Int64) -> Times:
+        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        found = self._connection.fetch(
+            "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
+            [json.dumps(rows.tolist())],
+        )
+        return np.array([time for (time,) in found], np.float64)
+
+    def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
+        """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
+        return self._connection.fetch(GROUPS, [group_by, order_by])
+
+    def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
+        """hit row -> the occasions on which it met one of ``cues``, nearest first."""
+        found = self._connection.fetch(
+            "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
+            "JOIN steps AS b ON b.trajectory = a.trajectory "
+            "AND b.position BETWEEN a.position - ? AND a.position + ? AND b.row != a.row "
+            "JOIN trajectories AS t ON t.trajectory = a.trajectory JOIN memories AS m ON m.row = a.row "
+            "WHERE a.row IN (SELECT value FROM json_each(?)) "
+            "ORDER BY abs(b.position - a.position), t.trajectory, a.position",
+            [window, window, json.dumps(cues.tolist())],
+        )
+        meetings: dict[int, list[Evidence]] = {}
+        for row, trajectory, cue, cue_at, hit_at in found:
+            meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
+        return meetings
+
+
+def _columns(found: list[Any]) -> Steps:
+    rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
+    return (
+        np.array(rows, np.int64),
+        np.array(trajectories, np.int64),
+        np.array(positions, np.int64),
+        np.array(salience, np.float32),
+    )

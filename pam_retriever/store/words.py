@@ -1,0 +1,118 @@
+"""The words of the memories: SQLite's FTS5 index, changed in the same transaction as they are.
+
+Each text is one document, and the strings in its metadata are its labels. The index holds no copy of either;
+triggers keep it in step, whoever writes.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.mentions.stop_words import STOP_WORDS
+from pam_retriever.types import Int64
+
+TOKENIZER = "porter unicode61 remove_diacritics 2"
+LABELS = "(SELECT group_concat(value, ' ') FROM json_each({0}.metadata) WHERE type = 'text')"
+ADD = f"INSERT INTO words (rowid, text, labels) SELECT new.row, new.text, {LABELS.format('new')};"
+REMOVE = (
+    "INSERT INTO words (words, rowid, text, labels) "
+    f"SELECT 'delete', old.row, old.text, {LABELS.format('old')} WHERE old.text IS NOT NULL;"
+)
+SCHEMA = (
+    f"CREATE VIRTUAL TABLE words USING fts5 (text, labels, content = '', tokenize = '{TOKENIZER}')",
+    f"CREATE TRIGGER words_added AFTER INSERT ON memories WHEN new.text IS NOT NULL BEGIN {ADD} END",
+    f"CREATE TRIGGER words_removed AFTER DELETE ON memories WHEN old.text IS NOT NULL BEGIN {REMOVE} END",
+    "CREATE TRIGGER words_changed AFTER UPDATE OF text, metadata ON memories "
+    f"BEGIN {REMOVE} {ADD.replace(';', ' WHERE new.text IS NOT NULL;')} END",
+)
+# read-only views of the index, a connection's own
+VOCABULARY = "CREATE VIRTUAL TABLE temp.places USING fts5vocab (main, words, instance)"
+
+# the setting that says that segments may still hold words that were removed: FTS5 marks them until it merges
+REMOVED = "words_removed"
+
+Fetch = Callable[..., list[Any]]
+
+
+def note_removed(fetch: Fetch) -> None:
+    """Inside a transaction: words are removed, or replaced."""
+    fetch("INSERT OR REPLACE INTO settings VALUES (?, 'true')", [REMOVED])
+
+
+def erase_removed(fetch: Fetch) -> bool:
+    """Inside a transaction: merges the segments, if they may hold words that were removed; returns whether they did."""
+    if not fetch("SELECT 1 FROM settings WHERE key = ?", [REMOVED]):
+        return False
+    fetch("INSERT INTO words (words) VALUES ('optimize')")
+    fetch("DELETE FROM settings WHERE key = ?", [REMOVED])
+    return True
+
+
+def places(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int64]:
+    """The rows whose ``column`` holds a term, sorted, and how often each does; of ``most`` occurrences at most."""
+    # one string for all rows: reading them one by one takes longer than finding them
+    found = fetch(
+        "SELECT group_concat(doc) FROM (SELECT doc FROM temp.places WHERE term = ? AND col = ? LIMIT ?)",
+        [term, column, most],
+    )[0][0]
+    rows, counts = np.unique(_numbers(found), return_counts=True)
+    return rows, counts.astype(np.int64)
+
+
+def lengths(fetch: Fetch) -> tuple[Int64, Int64]:
+    """The rows that have a text, and its length in characters."""
+    rows, lengths = fetch("SELECT group_concat(row), group_concat(length(text)) FROM memories WHERE text IS NOT NULL")[
+        0
+    ]
+    return _numbers(rows), _numbers(lengths)
+
+
+class Tokenizer:
+    """Turns a query into the terms that the index would make of it, in any number of threads."""
+
+    def __init__(self) -> None:
+        self._stop_words = frozenset(STOP_WORDS.split())
+        # databases that nobody uses now: making one takes ten times as long as asking it
+        self._idle: list[sqlite3.Connection] = []
+        weakref.finalize(self, _close_all, self._idle)
+
+    def __call__(self, text: str) -> list[str]:
+        """Distinct terms, sorted; without stop words, unless there is nothing else."""
+        words = re.findall(r"\w+", text.replace("\x00", " ").lower())
+        kept = [word for word in words if word not in self._stop_words] or words
+        try:
+            database = self._idle.pop()  # from here on no other thread has it
+        except IndexError:
+            database = _new_query()
+        try:
+            database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(kept)])
+            terms = [term for (term,) in database.execute("SELECT term FROM terms")]
+            database.execute("INSERT INTO query (query) VALUES ('delete-all')")
+        except BaseException:
+            database.close()  # it may still hold the words of this text
+            raise
+        self._idle.append(database)
+        return terms
+
+
+def _new_query() -> sqlite3.Connection:
+    """A database of its own, so that asking never writes to the one that is asked."""
+    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    database.execute(f"CREATE VIRTUAL TABLE query USING fts5 (text, content = '', tokenize = '{TOKENIZER}')")
+    database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (query, row)")
+    return database
+
+
+def _close_all(databases: list[sqlite3.Connection]) -> None:
+    for database in databases:
+        database.close()
+
+
+def _numbers(text: str | None) -> Int64:
+    return np.fromstring(text, np.int64, sep=",") if text else np.empty(0, np.int64)

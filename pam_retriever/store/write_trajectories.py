@@ -1,0 +1,127 @@
+"""Episodes on their way into an index: their new states and steps into the database, then their links into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.experience.trajectories import Episode
+from pam_retriever.store.database import Database, Step
+from pam_retriever.store.growth import mark_grown
+from pam_retriever.types import Float32, Int64
+
+Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, association vectors
+
+
+@dataclass(frozen=True)
+class Written:
+    """A trajectory that was written.
+
+    Attributes:
+        number: its own.
+        replaced: that of the trajectory it replaces, or None.
+        rows: (T,) its memories; -1 where one is gone.
+        salience: (T,) 1 where none was given.
+        first: the position of the first of these: 0, unless the trajectory was there and grew.
+    """
+
+    number: int
+    replaced: int | None
+    rows: Int64
+    salience: Float32
+    first: int = 0
+
+
+def write_trajectories(
+    database: Database, episodes: list[Episode], associate: Callable[[Sequence[str], Float32], Float32 | None]
+) -> tuple[list[Added], list[Written]]:
+    """Writes episodes inside a transaction; returns their new states, and their steps."""
+    added: list[Added] = []
+    written: list[Written] = []
+    there = bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
+    for episode in episodes:
+        if episode.vectors is not None:
+            predicted = associate(episode.ids, episode.vectors)
+            added.append(_add_states(database, episode, episode.vectors, predicted))
+        written.append(_put_steps(database, episode, there))
+        if episode.dated and episode.timestamps is not None and database.times is not None:
+            database.times.hand_down(written[-1].rows, episode.timestamps)
+    return added, written
+
+
+def rows_of(added: list[Added]) -> Int64:
+    """All new states."""
+    return np.concatenate([np.empty(0, np.int64), *(rows for rows, _, _ in added)])
+
+
+def _add_states(database: Database, episode: Episode, vectors: Float32, predicted: Float32 | None) -> Added:
+    length = len(episode.ids)
+    rows = database.memories.upsert(episode.ids, [None] * length, ["{}"] * length, vectors, predicted)
+    if database.mentions is not None:
+        database.mentions.follow(rows, ["{}"] * length)
+    return rows, vectors, predicted
+
+
+def _put_steps(database: Database, episode: Episode, there: bool) -> Written:
+    steps = steps_in(episode, database.memories.rows_of(list(set(episode.ids))))
+    grown = stored_beginning(database, episode, steps) if there else None
+    if grown is None:
+        number, replaced = database.trajectories.put(episode.id, steps)
+        return Written(number, replaced, *_columns(steps))
+    number, first = grown
+    more = [step for step in steps[first:] if step]
+    if more:
+        database.trajectories.extend(number, first, more)
+        mark_grown(database.settings, number, first)
+    return Written(number, None, *_columns(more), first)
+
+
+def _columns(steps: Sequence[Step | None]) -> tuple[Int64, Float32]:
+    rows = np.array([step.row if step else -1 for step in steps], np.int64)
+    weights = [None if step is None else step.salience for step in steps]
+    return rows, np.array([1 if weight is None else weight for weight in weights], np.float32)
+
+
+def steps_in(episode: Episode, known: Mapping[str, int]) -> list[Step | None]:
+    """The steps of an episode, by the rows of its memories: an id that was deleted meanwhile leaves its place empty."""
+    times = episode.timestamps or (None,) * len(episode.ids)
+    salience = episode.salience or (None,) * len(episode.ids)
+    return [
+        Step(known[id], time, weight) if id in known else None
+        for id, time, weight in zip(episode.ids, times, salience, strict=True)
+    ]
+
+
+def stored_beginning(database: Database, episode: Episode, steps: Sequence[Step | None]) -> tuple[int, int] | None:
+    """The number of the stored trajectory that an episode begins with, and its length, which may be all of it.
+
+    None where there is none, or the episode says otherwise than what is stored.
+    """
+    end = None if episode.vectors is not None or None in steps else database.trajectories.end(episode.id)
+    if end is None or not 0 < end.position <= len(steps):
+        return None
+    stored = database.trajectories.steps_of(episode.id)
+    same = [_plain(step) for step in steps[: end.position]] == [_plain(step) for _, step in stored]
+    return (end.number, end.position) if same else None
+
+
+def _plain(step: Step | None) -> tuple[object, ...]:
+    assert step is not None
+    return step.row, step.timestamp, None if step.salience is None else np.float32(step.salience)
+
+
+def link(links: CooccurrenceGraph, written: list[Written]) -> None:
+    """Adds the steps of written trajectories to the links."""
+    if not written:
+        return
+    lengths = [len(one.rows) for one in written]
+    links.append(
+        np.concatenate([one.rows for one in written]),
+        np.repeat([one.number for one in written], lengths),
+        np.concatenate([one.first + np.arange(len(one.rows)) for one in written]),
+        np.concatenate([one.salience for one in written]),
+        [one.replaced for one in written if one.replaced is not None],
+    )

@@ -1,0 +1,161 @@
+"""Rules for what counts from now: last week, three days ago, on Monday, yesterday evening."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pam_retriever.timewords.match import Atom, Match, timed
+from pam_retriever.timewords.periods import DAY, Span, midnight, moved, unit_at, weekend
+
+
+def relative_unit(match: Match) -> Atom | None:
+    """Reads "last week", "this month", "the week before last"; "the last week" is the seven days up to now."""
+    unit, now, following = match.word("U"), match.context.now, match.next()
+    if unit in ("minute", "hour", "half") or (following is not None and following.code == "B"):
+        return None  # "the last weekend before 10 April"
+    rolling = match.has("V") or (
+        match.has("L")
+        and match.context.language == "en"
+        and match.has("t")
+        and match.tokens[match.last - 1].value != 2
+        and match.token("L").text.lower() == "last"
+    )
+    if rolling and unit == "day":
+        return None
+    if rolling and unit != "weekend":
+        return match.fixed((midnight(moved(now, unit, -1)), midnight(now) + DAY), "range")
+    step = 0 if match.has("T") else 1 if match.has("X") else -match.number("L") if match.has("L") else -1
+    if unit == "day":
+        return None
+    if unit == "weekend":
+        return match.fixed(weekend(now, step), unit)
+    return match.fixed(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), unit)
+
+
+def plain_weekend(match: Match) -> Atom | None:
+    """Reads "at the weekend": this one from Saturday on, else the last; the next one in what is to come."""
+    following = match.next()
+    if match.word("U") != "weekend" or (following is not None and following.code in "Bao"):
+        return None
+    now = match.context.now
+    begun = weekend(now, 0)[0] <= now
+    return match.fixed(weekend(now, 0 if begun or match.context.future else -1), "weekend")
+
+
+def rolling_units(match: Match) -> Atom | None:
+    """Reads "in the last three days", "the next two weeks"."""
+    unit, now = match.word("U"), match.context.now
+    previous = match.tokens[match.first - 1] if match.first else None
+    if not match.has("t") and match.context.language == "en" and previous is not None and previous.code not in "isrT.,":
+        return None  # "Does the film last 2 hours?"
+    count = match.number("N") if match.has("N") else 5 if match.number("w") == 1 else 2
+    if unit == "half" or unit == "weekend":
+        return None
+    if match.has("X"):
+        return match.fixed((midnight(now), midnight(moved(now, unit, count)) + DAY), "range")
+    start = moved(now, unit, -count)
+    return match.fixed((start, now) if unit in ("hour", "minute") else (midnight(start), midnight(now) + DAY), "range")
+
+
+def ago(match: Match) -> Atom | None:
+    """Reads "three weeks ago": the calendar week that was; "a few weeks ago": two to five weeks ago."""
+    if match.has("B") and match.context.language != "de":
+        return None  # German "vor" is both "before" and "ago"
+    return _distant(match, -1)
+
+
+def ahead(match: Match) -> Atom | None:
+    """Reads "in three days", where the text looks ahead; "three days from now"."""
+    if not match.has("F") and not match.context.future:
+        return None
+    return _distant(match, 1)
+
+
+def _distant(match: Match, sign: int) -> Atom | None:
+    unit, now = match.word("U"), match.context.now
+    if unit == "half":
+        return None
+    if match.has("w") and match.number("w") == 1:
+        near, far = (unit_at(unit, moved(now, unit, sign * count)) for count in (2, 5))
+        return match.fixed((min(near[0], far[0]), max(near[1], far[1])), unit)
+    count = match.number("N") if match.has("N") else 2 if match.has("w") else 1
+    return match.fixed(unit_at(unit, moved(now, unit, sign * count)), unit)
+
+
+def day_from_today(match: Match) -> Atom | None:
+    """Reads "yesterday", "tomorrow at 3 pm", "yesterday evening"."""
+    start = midnight(match.context.now) + match.number("R") * DAY
+    span, kind = timed(match, (start, start + DAY), "day")
+    return match.fixed(span, kind)
+
+
+def part_of_day(match: Match) -> Atom | None:
+    """Reads "last night", "this morning"."""
+    if match.has("X") or (match.has("L") and match.word("P") != "night"):
+        return None
+    start = midnight(match.context.now) - (DAY if match.has("L") else timedelta(0))
+    span, kind = timed(match, (start, start + DAY), "day")
+    return match.fixed(span, kind)
+
+
+def weekday(match: Match) -> Atom | None:
+    """Reads "on Monday", "last Friday", "Tuesday of last week", "Monday evening"."""
+    number, today = match.number("W"), midnight(match.context.now)
+    behind = [token.code for token in match.tokens[match.last + 1 : match.last + 3]]
+    if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
+        return None  # "the last Friday of May" is another rule's
+    governed = any(match.has(code) for code in "LXTn")
+    if match.token("W").weak:
+        return None
+    short = len(match.token("W").text.rstrip(".")) <= 4 and match.context.language == "en"
+    if not governed and not match.has("P") and not match.has("C") and not _stands_alone(match, short):
+        return None
+    ahead = (number - today.weekday()) % 7
+    if match.has("U"):
+        if match.word("U") != "week":
+            return None
+        week = unit_at("week", today)[0] + 7 * DAY * (1 if match.has("X") else 0 if match.has("T") else -1)
+        start = week + number * DAY
+    elif match.has("X"):
+        start = today + (ahead or 7) * DAY
+    elif match.has("T"):
+        start = unit_at("week", today)[0] + number * DAY
+    elif match.has("L"):
+        start = today - ((-ahead) % 7 or 7) * DAY
+    else:
+        kind = timed(match, (today, today + DAY), "day")[1]
+
+        def resolve(anchor: datetime, future: bool) -> Span | None:
+            day = midnight(anchor)
+            distance = (number - day.weekday()) % 7
+            start = day + distance * DAY if future else day - ((-distance) % 7) * DAY
+            return timed(match, (start, start + DAY), "day")[0]
+
+        return match.atom(resolve, kind, fixed=False, weak=not governed and match.has("b"))
+    span, kind = timed(match, (start, start + DAY), "day")
+    return match.fixed(span, kind)
+
+
+def _stands_alone(match: Match, short: bool) -> bool:
+    """A weekday without a preposition is one at the end of a clause, behind a word that is no name."""
+    previous = match.tokens[match.first - 1] if match.first else None
+    following = match.next()
+    if match.context.language == "zh":
+        return True
+    if previous is None:
+        return following is not None and following.code == ","
+    if previous.code in "bfu&sBaqgir,":
+        return following is None or following.code != "Z"
+    return not short and previous.code == "x" and (following is None or following.code in ".,&u")
+
+
+def earlier_or_later(match: Match) -> Atom | None:
+    """Reads "earlier this week": from its start to today; "later this year": from today to its end."""
+    now = match.context.now
+    if match.has("R"):
+        return day_from_today(match)
+    if match.word("U") not in ("week", "month", "year", "quarter"):
+        return None
+    start, end = unit_at(match.word("U"), now)
+    today = midnight(now)
+    return match.fixed((start, today + DAY) if match.word("e") == "earlier" else (today, end), "range")

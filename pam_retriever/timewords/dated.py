@@ -1,0 +1,289 @@
+"""Rules for what the calendar names: dates, months, seasons, quarters, holidays, years, decades."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pam_retriever.timewords import dates
+from pam_retriever.timewords.lexicon import NAMES
+from pam_retriever.timewords.match import Atom, Match, counted, daily, day_in, in_year, timed, year_of
+from pam_retriever.timewords.periods import (
+    DAY,
+    HOLIDAYS,
+    Span,
+    midnight,
+    months_later,
+    moved,
+    nth_weekday,
+    season_of,
+    third,
+    unit_at,
+)
+
+
+def day_and_month(match: Match) -> Atom | None:
+    """Reads "13 October 2023", "October 13th", "Friday, 13 October, at 3 pm"."""
+    month = match.token("M")
+    if month.weak:
+        return None
+    day = match.number("O") if match.has("O") else match.number("N")
+    following = match.next()
+    if match.has("N") and match.tokens[match.last].code == "N" and following is not None and following.code == "U":
+        return None  # "in March 3 weeks ..."
+    number = match.number("M")
+    return daily(match, lambda year: day_in(year, number, day))
+
+
+def days_and_month(match: Match) -> Atom | None:
+    """Reads "3-5 May 2023", "May 3rd to 5th"."""
+    if match.token("M").weak:
+        return None
+    first, last = (token for token in match.tokens[match.first : match.last + 1] if token.code in "NO")
+    month = match.number("M")
+
+    def of(year: int) -> Span | None:
+        start, end = day_in(year, month, int(first.value)), day_in(year, month, int(last.value))
+        return (start[0], end[1]) if start and end and start[0] < end[0] else None
+
+    return in_year(match, of, "range")
+
+
+def month(match: Match) -> Atom | None:
+    """Reads "July 2023", "in July", "July of last year"."""
+    named, number = match.token("M"), match.number("M")
+    year = year_of(match)
+    previous = match.tokens[match.first - 1] if match.first else None
+    if match.tokens[match.first].code in "LXT" and year is None:
+        return None  # "last week in June" are two times
+    if previous is not None and previous.code == "N":
+        return None  # "31 February": the day is part of it
+    if year is None:
+        if previous is not None and previous.code == "r" and named.text.lower() in NAMES and not match.context.future:
+            return None  # "for June" is for a person
+        if named.weak and not (match.has("i") or (previous is not None and previous.code in "ivsBq")):
+            return None
+    elif named.weak and not named.text[0].isupper() and match.has("U") and match.first == 0:
+        return None
+    of = lambda y: unit_at("month", datetime(y, number, 1))  # noqa: E731
+    return in_year(match, of, "month", weak=match.context.language != "zh")
+
+
+def counted_month(match: Match) -> Atom | None:
+    """Reads "last May", "next January", "this March"."""
+    if match.token("M").weak and not match.has("L"):
+        return None
+    return counted(match, lambda y: unit_at("month", datetime(y, match.number("M"), 1)), "month")
+
+
+_NOUNS_IN_S = frozenset(
+    ["was", "is", "has", "does", "this", "as", "us", "its", "his", "plus", "thus", "yes", "whereas"]
+)
+
+
+_MEASURES = frozenset(
+    [
+        "km",
+        "m",
+        "kg",
+        "g",
+        "mg",
+        "hz",
+        "mhz",
+        "rpm",
+        "mm",
+        "cm",
+        "percent",
+        "people",
+        "euro",
+        "euros",
+        "dollar",
+        "dollars",
+        "pounds",
+        "metres",
+        "meters",
+    ]
+)
+
+
+def year(match: Match) -> Atom | None:
+    """A year: "2022" behind a preposition, or "the 2022 budget"."""
+    number = match.number("Y")
+    following = match.next()
+    if following is not None and following.code == "x":
+        noun = following.text.lower()
+        if noun in _MEASURES or (noun.endswith("s") and noun not in _NOUNS_IN_S):
+            return None
+    if following is not None and (
+        (following.code in "NYU#" and following.text != "-") or (following.code == "Z" and match.has("t"))
+    ):
+        return None
+    span = unit_at("year", datetime(number, 1, 1))
+    if match.has("t") and not match.has("U"):
+        if following is None or following.code != "x":
+            return None
+        return match.fixed(span, "year")
+    weak = not match.has("U") and match.context.language != "zh"
+    return match.atom(lambda _anchor, _future: span, "year", weak=weak)
+
+
+def decade(match: Match) -> Atom | None:
+    """Reads "the 1990s", "the eighties"."""
+    token = match.token("K")
+    previous = match.tokens[match.first - 1] if match.first else None
+    if token.weak and not match.has("t") and not token.text.startswith(("'", "’")):
+        return None
+    if token.weak and previous is not None and previous.code == "Z":
+        return None
+    return match.fixed(unit_at("decade", datetime(match.number("K"), 1, 1)), "decade")
+
+
+def numbered_century(match: Match) -> Atom | None:
+    """Reads "the 19th century"."""
+    number = match.number("O")
+    if match.word("U") != "century" or not 1 <= number <= 30:
+        return None
+    return match.fixed(unit_at("century", datetime(100 * (number - 1) + 1, 1, 1)), "century")
+
+
+def figures(match: Match) -> Atom | None:
+    """Reads a date in figures, with a clock or without."""
+    read = dates.figures(match.token("D").text, match.context.language)
+    if read is None:
+        return None
+    at, unit = read
+    if at.tzinfo is not None:
+        # an aware time keeps its zone: the span is found there, and handed on as it is
+        start = at.replace(second=0, microsecond=0)
+        return match.fixed((start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit)
+    if unit in ("minute", "hour"):
+        return match.fixed(unit_at(unit, at), unit)
+    span, kind = timed(match, unit_at(unit, at), unit) if unit == "day" else (unit_at(unit, at), unit)
+    return match.fixed(span, kind)
+
+
+def season(match: Match) -> Atom | None:
+    """Reads "summer 2022", "last winter", "in the spring"."""
+    number = match.number("S")
+    following = match.next()
+    if any(match.has(code) for code in "LXT") and not match.has("U"):
+        found = counted(match, lambda y: season_of(y, number), "season")
+        if found is None or not match.has("L") or match.number("L") != 2:
+            return found
+        last = found.resolve(match.context.now, False)
+        return match.fixed(last and season_of(last[0].year - 1, number), "season")  # "the summer before last"
+    previous = match.tokens[match.first - 1] if match.first else None
+    if previous is not None and previous.code == "q" and not match.has("t"):
+        return None  # "inspired by autumn"
+    doubtful = number == 0 or match.token("S").text.lower() == "fall"
+    if year_of(match) is None:
+        if following is not None and following.code in "oZx" and following.code != "x":
+            return None  # "after the fall of Rome"
+        if doubtful and match.context.language == "en" and not match.has("t"):
+            return None
+    return in_year(match, lambda y: season_of(y, number), "season", weak=True)
+
+
+def quarter(match: Match) -> Atom | None:
+    """Reads "Q3", "Q3 2022"."""
+    number = match.number("Q")
+    return in_year(match, lambda y: unit_at("quarter", datetime(y, 3 * number - 2, 1)), "quarter", weak=True)
+
+
+def half_year(match: Match) -> Atom | None:
+    """Reads "H1 2023"."""
+    number = match.number("G") if match.has("G") else match.number("O")
+    wanted = year_of(match)
+    if wanted is None or not 1 <= number <= 2:
+        return None
+    return match.fixed(unit_at("half", datetime(wanted, 6 * number - 5, 1)), "half")
+
+
+def holiday(match: Match) -> Atom | None:
+    """Reads "Christmas 2022", "last Easter", "on New Year's Eve"."""
+    of = HOLIDAYS[match.word("H")]
+    if any(match.has(code) for code in "LXT") and not match.has("U"):
+        return counted(match, of, "day")
+    return in_year(match, of, "day", weak=match.context.language != "zh")
+
+
+def phase(match: Match) -> Atom | None:
+    """Reads "mid-May", "late last year", "at the end of June 2023"."""
+    name = match.word("v")
+    if match.has("M"):
+        if match.token("M").weak and year_of(match) is None and name in ("begin", "end"):
+            return None
+        number = match.number("M")
+        return in_year(match, lambda y: third(unit_at("month", datetime(y, number, 1)), name), "part of month")
+    if match.has("S"):
+        number = match.number("S")
+        if any(match.has(code) for code in "LXT") and not match.has("U"):
+            return counted(match, lambda y: third(season_of(y, number), name), "part of season")
+        return in_year(match, lambda y: third(season_of(y, number), name), "part of season")
+    if match.has("K"):
+        if match.token("K").weak and not match.has("t"):
+            return None
+        return match.fixed(third(unit_at("decade", datetime(match.number("K"), 1, 1)), name), "part of decade")
+    if match.has("Y"):
+        return match.fixed(third(unit_at("year", datetime(match.number("Y"), 1, 1)), name), "part of year")
+    if match.word("U") not in ("week", "month", "year", "quarter"):
+        return None
+    unit, now = match.word("U"), match.context.now
+    step = 1 if match.has("X") else 0 if match.has("T") else -1
+    if not any(match.has(code) for code in "XTL"):
+        return None
+    return match.fixed(third(unit_at(unit, moved(unit_at(unit, now)[0], unit, step)), name), f"part of {unit}")
+
+
+def nth_in_month(match: Match) -> Atom | None:
+    """Reads "the first week of May", "the last Friday of June", "the third quarter of 2023"."""
+    nth = -1 if match.has("L") and not match.has("O") else match.number("O")
+    number, count = match.number("M"), match.number("N") if match.has("N") else 1
+    if match.token("M").weak or not 1 <= count <= 4:
+        return None
+    if match.has("W"):
+        day = match.number("W")
+        return in_year(match, lambda y: nth_weekday(y, number, day, nth), "day")
+    unit = next(token.value for token in match.tokens[match.first : match.last] if token.code == "U")
+
+    def of(y: int) -> Span | None:
+        start, end = unit_at("month", datetime(y, number, 1))
+        if unit == "weekend":
+            saturday = nth_weekday(y, number, 5, nth)
+            return saturday and (saturday[0], saturday[0] + 2 * DAY)
+        if unit == "day":
+            return day_in(y, number, nth) if nth > 0 else (end - DAY, end)
+        length = 7 * count * DAY
+        first = start + 7 * (nth - 1) * DAY if nth > 0 else end - length
+        return (first, first + length) if first < end else None
+
+    return None if unit not in ("week", "weekend", "day") else in_year(match, of, str(unit))
+
+
+def nth_in_year(match: Match) -> Atom | None:
+    """Reads "the third quarter of 2023", "the first half of last year"."""
+    unit = next(token.value for token in match.tokens[match.first : match.last] if token.code == "U")
+    nth = 4 if match.has("L") and not match.has("O") else match.number("O")
+    wanted = match.number("Y") if match.has("Y") else None
+    if wanted is None:
+        units = [token for token in match.tokens[match.first : match.last + 1] if token.code == "U"]
+        if len(units) < 2 or units[-1].value != "year":
+            return None
+        wanted = match.context.now.year + (1 if match.has("X") else 0 if match.has("T") else -1)
+    months = {"quarter": 3, "half": 6}.get(str(unit), 0)
+    if not months or not 1 <= nth <= 12 // months:
+        return None
+    return match.fixed(unit_at(str(unit), datetime(wanted, months * (nth - 1) + 1, 1)), str(unit))
+
+
+def day_of_month(match: Match) -> Atom | None:
+    """Reads "on the 5th", at the end of a clause."""
+    number, following = match.number("O"), match.next()
+    if following is not None and following.code not in ".,&":
+        return None
+    now, count = match.context.now, range(12)
+    for back in count:
+        first = months_later(midnight(now).replace(day=1), back if match.context.future else -back)
+        span = day_in(first.year, first.month, number)
+        if span is not None and ((span[1] > now) if match.context.future else (span[0] <= now)):
+            return match.fixed(span, "day")
+    return None

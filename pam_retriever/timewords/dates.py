@@ -1,0 +1,91 @@
+"""Dates and clocks in figures, read by ``dateparser``, and Easter by ``dateutil``: the optional extra ``times``."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pam_retriever.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from dateparser.date import DateDataParser
+
+_LEAP_SECOND = re.compile(r"(:\d\d):60")
+_ZONE = re.compile(r" [A-Za-z]{3,4}$")  # one that does not exist is left out
+_CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=16)
+def _parser(language: str, order: str) -> DateDataParser:
+    try:
+        from dateparser.date import DateDataParser
+    except ImportError as error:
+        raise MissingExtra("dateparser", "times", "Reading times") from error
+    settings = {
+        "DATE_ORDER": order,
+        "PREFER_DAY_OF_MONTH": "first",
+        "PREFER_MONTH_OF_YEAR": "first",
+        "PARSERS": ["absolute-time"],
+        "REQUIRE_PARTS": ["month", "year"],
+    }
+    return DateDataParser(languages=[language], settings=settings)
+
+
+@lru_cache(maxsize=4096)
+def figures(text: str, language: str) -> tuple[datetime, str] | None:
+    """A date that is written in figures ("2023-10-13 15:30", "10/13/2023", "05/2023").
+
+    The order is the language's (English: month first), unless only another one makes it a date.
+
+    Returns:
+        The instant, aware where the text names a zone, and its unit ("minute", "hour", "day", "month"); None where
+        it is no date ("31.02.2023").
+    """
+    text = _LEAP_SECOND.sub(r"\1:59", text)
+    return _figures(text, language) or (
+        _figures(text[: -len(zone[0])], language) if (zone := _ZONE.search(text)) else None
+    )
+
+
+def _figures(text: str, language: str) -> tuple[datetime, str] | None:
+    month_first = language == "en" and "." not in text
+    orders = ("YMD",) if re.match(r"\d{4}", text) else ("MDY", "DMY") if month_first else ("DMY", "MDY")
+    for order in orders:
+        try:
+            found = _parser(language, order).get_date_data(text)
+        except (ValueError, OverflowError):  # dateparser lets some impossible dates and zones through to datetime
+            continue
+        if found.date_obj is not None:
+            if re.search(r"\d:\d\d", text):
+                return found.date_obj, "minute"
+            return found.date_obj, "hour" if _CLOCK.search(text) else found.period
+    return None
+
+
+@lru_cache(maxsize=512)
+def clock(text: str) -> tuple[int, int, str] | None:
+    """A time of day ("3 pm", "15:30", "15 Uhr"): hour, minute and unit; None where there is no such time."""
+    matched = re.fullmatch(r"(\d{1,2})(?:\s*[:h]\s*(\d\d))?(?::\d\d)?\s*(?:([ap])\.?m\.?|uhr|h)?", text.lower().strip())
+    if matched is None:
+        return None
+    hour, minute = int(matched[1]), int(matched[2] or 0)
+    if matched[3]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if matched[3] == "p" else 0)
+    if hour > 23 or minute > 59:
+        return None
+    return hour, minute, "minute" if matched[2] else "hour"
+
+
+@lru_cache(maxsize=512)
+def easter_sunday(year: int) -> datetime:
+    """Easter Sunday of the western churches."""
+    try:
+        from dateutil.easter import easter
+    except ImportError as error:
+        raise MissingExtra("python-dateutil", "times", "Reading times") from error
+    day = easter(year)
+    return datetime(day.year, day.month, day.day)

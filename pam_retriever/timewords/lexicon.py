@@ -1,0 +1,205 @@
+"""The words of time of five languages, each with a code that the grammar reads.
+
+One letter a class of words, so that a text becomes a short string over which the rules of ``grammar`` are regular
+expressions, the same for every language:
+
+    M month  W weekday  U unit  N number  O ordinal  Y year  D date in figures  C clock  S season  H holiday
+    R day counted from today  P part of the day  Q quarter  K decade  G half of the year
+    L last  V past (up to now)  X next  T this  A ago  F from now  w few  v early, mid, late  e earlier, later
+    t article  o of  i in  n on  h at  r for  b between  & and  f from  u to  s since  B before  a after  g around
+    q until  j onwards  E every  z, y, p before, since, after (behind the time, Chinese)
+    x word  Z word with a capital  , comma  . end of a clause  # what is glued to figures or to other marks
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+Value = str | int
+Entry = tuple[tuple[str, Value], ...]  # one or more (code, value)
+
+_ENGLISH = """
+M1: january jan|M2: february feb|M3: march mar|M4: april apr|M5: may|M6: june jun|M7: july jul|M8: august aug
+M9: september sept sep|M10: october oct|M11: november nov|M12: december dec
+W0: monday mon|W1: tuesday tue tues|W2: wednesday wed|W3: thursday thu thur thurs|W4: friday fri|W5: saturday sat
+W6: sunday sun
+Uminute: minute minutes min mins|Uhour: hour hours hr hrs|Uday: day days
+Uweek: week weeks wk wks|Umonth: month months|Uyear: year years yr yrs
+Uquarter: quarter quarters|Udecade: decade decades|Ucentury: century centuries
+Uweekend: weekend weekends week-end
+Uhalf: half|N2 Uweek: fortnight
+N6 Umonth: half_a_year half_year|N30 Uminute: half_an_hour half_hour
+N1: one|N2: two|N3: three|N4: four|N5: five|N6: six|N7: seven|N8: eight|N9: nine|N10: ten|N11: eleven|N12: twelve
+N13: thirteen|N14: fourteen|N15: fifteen|N20: twenty|N30: thirty
+O1: first|O2: second|O3: third|O4: fourth|O5: fifth
+S0: spring|S1: summer|S2: autumn fall|S3: winter
+Hchristmas: christmas christmas_day xmas|Hchristmas_eve: christmas_eve|Hnew_year: new_year's_day new_year’s_day
+Hnew_year's_eve: new_year's_eve new_year’s_eve|Hhalloween: halloween
+Hvalentine: valentine's_day valentine’s_day valentines_day|Hjuly_4: fourth_of_july 4th_of_july independence_day
+Hthanksgiving: thanksgiving thanksgiving_day|Hlabor_day: labor_day labour_day|Hmemorial_day: memorial_day
+Heaster: easter easter_sunday|Heaster_monday: easter_monday|Hgood_friday: good_friday
+R-1: yesterday|R0: today|R1: tomorrow|R-2: day_before_yesterday|R2: day_after_tomorrow
+Pmorning: morning|Pafternoon: afternoon|Pevening: evening|Pnight: night|R0 Pnight: tonight
+L1: last previous|V1: past|X1: next coming upcoming following|T1: this|L2: before_last
+A1: ago back earlier_than_now|F1: from_now from_today hence|w1: few several|w2: couple
+vearly: early|vmid: mid middle_of middle|vlate: late
+vbegin: beginning_of start_of beginning start|vend: end_of end
+eearlier: earlier|elater: later
+t1: the a an|o1: of|i1: in during throughout within over|n1: on|h1: at|r1: for|b1: between|&1: and or|f1: from
+u1: to through thru until till – — -|s1: since|B1: before prior_to|a1: after|g1: around about circa
+q1: by up_to|j1: onward onwards|E1: every each all
+"""
+_GERMAN = """
+M1: januar jan jänner|M2: februar feb|M3: märz mär|M4: april apr|M5: mai|M6: juni|M7: juli|M8: august aug
+M9: september sept sep|M10: oktober okt|M11: november nov|M12: dezember dez
+W0: montag|W1: dienstag|W2: mittwoch|W3: donnerstag|W4: freitag|W5: samstag sonnabend|W6: sonntag
+Uminute: minute minuten|Uhour: stunde stunden|Uday: tag tage tagen|Uweek: woche wochen|Umonth: monat monate monaten
+Uyear: jahr jahre jahren jahres|Uquarter: quartal|Uweekend: wochenende|Udecade: jahrzehnt|Ucentury: jahrhundert
+N1: eins|N2: zwei|N3: drei|N4: vier|N5: fünf|N6: sechs|N7: sieben|N8: acht|N9: neun|N10: zehn|N11: elf|N12: zwölf
+O1: erste ersten erster|O2: zweite zweiten|O3: dritte dritten|O4: vierte vierten
+S0: frühling frühjahr|S1: sommer|S2: herbst|S3: winter
+Hchristmas_days: weihnachten|Hchristmas_eve: heiligabend|Hnew_year's_eve: silvester|Hnew_year: neujahr|Heaster: ostern
+Hgood_friday: karfreitag|Heaster_monday: ostermontag|Hpentecost: pfingsten|Hhalloween: halloween
+R-1: gestern|R0: heute|R1: morgen|R-2: vorgestern|R2: übermorgen
+Pmorning: früh vormittag|Pafternoon: nachmittag|Pevening: abend|Pnight: nacht
+L1: letzte letzten letzter letztes letztem vergangene vergangenen vergangenes vorige vorigen voriges
+X1: nächste nächsten nächster nächstes kommende kommenden|T1: diese diesen dieser dieses diesem
+w1: einige einigen wenigen|w2: paar|vmid: mitte|vbegin: anfang|vend: ende
+t1: der die das den dem des ein eine einen einem einer|i1: im in während|n1: am|h1: an zu|r1: für|b1: zwischen
+&1: und oder|f1: von vom ab|u1: bis – — -|s1: seit|B1: vor|a1: nach|g1: um gegen|E1: jeden jede jedes jeder
+"""
+_FRENCH = """
+M1: janvier janv|M2: février févr|M3: mars|M4: avril|M5: mai|M6: juin|M7: juillet|M8: août|M9: septembre sept
+M10: octobre oct|M11: novembre nov|M12: décembre déc
+W0: lundi|W1: mardi|W2: mercredi|W3: jeudi|W4: vendredi|W5: samedi|W6: dimanche
+Uminute: minute minutes|Uhour: heure heures|Uday: jour jours|Uweek: semaine semaines|Umonth: mois
+Uyear: an ans année années|Uquarter: trimestre|Uweekend: week-end weekend|Ucentury: siècle|Udecade: décennie
+N1: un une|N2: deux|N3: trois|N4: quatre|N5: cinq|N6: six|N7: sept|N8: huit|N9: neuf
+N10: dix|N11: onze|N12: douze
+O1: premier première 1er|O2: deuxième second|O3: troisième|O4: quatrième
+S0: printemps|S1: été|S2: automne|S3: hiver
+Hchristmas: noël|Hchristmas_eve: réveillon_de_noël|Hnew_year: nouvel_an jour_de_l'an|Heaster: pâques
+Hhalloween: halloween
+R-1: hier|R0: aujourd'hui aujourd’hui|R1: demain|R-2: avant-hier|R2: après-demain
+Pmorning: matin|Pafternoon: après-midi|Pevening: soir|Pnight: nuit
+L1: dernier dernière derniers dernières passé passée|X1: prochain prochaine prochains prochaines|T1: ce cette ces
+w1: quelques|A1: il_y_a|F1: dans|vmid: mi milieu|vbegin: début|vend: fin
+t1: le la les l'|o1: de d' des|i1: en pendant durant|h1: au|r1: pour|b1: entre|&1: et ou|f1: du
+u1: à jusqu'à jusqu'en – — -|s1: depuis|B1: avant|a1: après|g1: vers|E1: tous chaque toutes
+"""
+_SPANISH = """
+M1: enero ene|M2: febrero feb|M3: marzo|M4: abril abr|M5: mayo|M6: junio|M7: julio|M8: agosto
+M9: septiembre setiembre sept|M10: octubre oct|M11: noviembre nov|M12: diciembre dic
+W0: lunes|W1: martes|W2: miércoles|W3: jueves|W4: viernes|W5: sábado|W6: domingo
+Uminute: minuto minutos|Uhour: hora horas|Uday: día días|Uweek: semana semanas|Umonth: mes meses|Uyear: año años
+Uquarter: trimestre|Uweekend: fin_de_semana|Ucentury: siglo|Udecade: década
+N1: un una uno|N2: dos|N3: tres|N4: cuatro|N5: cinco|N6: seis|N7: siete|N8: ocho|N9: nueve|N10: diez
+N11: once|N12: doce
+O1: primer primera primero|O2: segundo segunda|O3: tercer tercera|O4: cuarto cuarta
+S0: primavera|S1: verano|S2: otoño|S3: invierno
+Hchristmas: navidad|Hchristmas_eve: nochebuena|Hnew_year's_eve: nochevieja|Hnew_year: año_nuevo|Heaster: pascua
+R-1: ayer|R0: hoy|R1: mañana|R-2: anteayer antier|R2: pasado_mañana
+Pafternoon: tarde|Pnight: noche|R-1 Pnight: anoche
+L1: pasado pasada último última últimos últimas|X1: próximo próxima próximos próximas|T1: este esta
+w1: unos unas algunos algunas|A1: hace|F1: dentro_de|vmid: a_mediados_de mediados_de
+vbegin: a_principios_de principios_de a_comienzos_de|vend: a_finales_de finales_de a_fines_de
+t1: el la los las|o1: de del|i1: en durante|h1: al|r1: para|b1: entre|&1: y o|u1: a al hasta – — -|s1: desde
+B1: antes_de antes_del|a1: después_de después_del tras|g1: alrededor_de hacia|E1: todos todas cada
+"""
+_CHINESE = """
+W0: 周一 星期一 礼拜一|W1: 周二 星期二 礼拜二|W2: 周三 星期三 礼拜三|W3: 周四 星期四 礼拜四|W4: 周五 星期五 礼拜五
+W5: 周六 星期六 礼拜六|W6: 周日 周天 星期日 星期天 礼拜天
+Uminute: 分钟|Uhour: 小时 个小时|Uday: 天|Uweek: 周 星期 个星期 个礼拜|Umonth: 个月|Uyear: 年|Uweekend: 周末
+L1 Uweek: 上周 上星期 上个星期 上礼拜|T1 Uweek: 本周 这周 这个星期|X1 Uweek: 下周 下星期 下个星期
+L1 Umonth: 上个月 上月|T1 Umonth: 本月 这个月|X1 Umonth: 下个月 下月|L1 Uyear: 去年|T1 Uyear: 今年|X1 Uyear: 明年
+L1 Uweekend: 上周末 上个周末|T1 Uweekend: 本周末 这周末 这个周末|X1 Uweekend: 下周末 下个周末
+R-1: 昨天 昨日|R-2: 前天|R0: 今天 今日|R1: 明天 明日|R2: 后天|R-1 Pnight: 昨晚|R0 Pnight: 今晚
+Pmorning: 早上 上午|Pafternoon: 下午|Pevening: 晚上
+V1: 最近 过去|Q1: 第一季度 一季度|Q2: 第二季度 二季度|Q3: 第三季度 三季度|Q4: 第四季度 四季度
+vbegin: 初|vend: 底|vearly: 上旬|vmid: 中旬|vlate: 下旬
+S0: 春天 春季|S1: 夏天 夏季|S2: 秋天 秋季|S3: 冬天 冬季|Hchristmas: 圣诞节 圣诞|Hnew_year: 元旦
+A1: 前 之前 以前|y1: 以来|p1: 之后 以后|F1: 后|u1: 到 至 - – —|&1: 和 与|f1: 从|s1: 自 自从|i1: 在|E1: 每 每个|o1: 的
+"""
+_SOURCES = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH, "zh": _CHINESE}
+LANGUAGES = tuple(_SOURCES)
+# words that tell one language from the others
+_TELLING = {
+    "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
+    "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie",
+    "fr": "le la les qui que qu est nous et en des du dans je pas quand il elle une un avons ont au été",
+    "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo",
+}
+TELLING = {language: frozenset(words.split()) for language, words in _TELLING.items()}
+# what says that a sentence speaks of the future
+FUTURE = {
+    "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
+    r"|'ll\b",
+    "de": r"\b(wird|werden|werde|wirst|planen|plane|geplant|vorhaben)\b",
+    "fr": r"\b(allons|vais|va|vont|prévu|prévoyons|sera|serons|ferons)\b",
+    "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
+    "zh": r"将|会|要|打算|计划",
+}
+# words that are common words, too: a month or a weekday only with a capital, or where nothing has one
+HOMONYMS = frozenset(
+    [
+        "may",
+        "march",
+        "mar",
+        "jan",
+        "jun",
+        "sep",
+        "dec",
+        "oct",
+        "nov",
+        "sun",
+        "sat",
+        "wed",
+        "mon",
+        "april",
+        "june",
+        "august",
+        "fri",
+        "thu",
+        "tue",
+    ]
+)
+# given names that are months: "for June" and "after May" say nothing without a year or a day
+NAMES = frozenset(["may", "april", "june", "august", "jan"])
+
+
+# words that are another one where they stand behind (True) or do not stand behind (False) tokens of some codes
+DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
+    "morgen": ("R", True, (("P", "morning"),)),  # "heute Morgen"
+    "mañana": ("T", True, (("P", "morning"),)),  # "esta mañana"
+    **dict.fromkeys(("passé", "passée", "pasado", "pasada"), ("UWSMH", False, None)),  # "s'est-il passé"
+}
+
+
+@lru_cache(maxsize=8)
+def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[str, ...], Entry]]]]:
+    """The words of a language, and its phrases by their first word, the longest first."""
+    single: dict[str, Entry] = {}
+    phrases: dict[str, list[tuple[tuple[str, ...], Entry]]] = {}
+    for line in _SOURCES[language].replace("\n", "|").split("|"):
+        if not line.strip():
+            continue
+        head, _, names = line.partition(": ")
+        entry = tuple(_coded(part) for part in head.split())
+        for name in names.split():
+            parts = tuple(name.split("_"))
+            if len(parts) == 1:
+                single[name] = entry
+            else:
+                phrases.setdefault(parts[0], []).append((parts, entry))
+    if language == "zh":
+        for prefix, code in (("上", "L"), ("这", "T"), ("本", "T"), ("下", "X")):
+            days = [(name, entry) for name, entry in single.items() if entry[0][0] == "W"]
+            single.update({prefix + name: ((code, 1), ("U", "week"), *entry) for name, entry in days})
+    for found in phrases.values():
+        found.sort(key=lambda phrase: -len(phrase[0]))
+    return single, phrases
+
+
+def _coded(part: str) -> tuple[str, Value]:
+    code, value = part[0], part[1:].replace("_", " ")
+    return code, int(value) if value.lstrip("-").isdigit() else value

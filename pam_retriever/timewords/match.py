@@ -1,0 +1,144 @@
+"""What a rule of the grammar matched, and the times that rules make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pam_retriever.timewords import dates
+from pam_retriever.timewords.periods import DAY, Span, midnight, occurrence
+from pam_retriever.timewords.tokens import Token
+
+Resolve = Callable[[datetime, bool], Span | None]  # (the instant to count from, whether the text looks ahead)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Whose time it is: the local now, the language, and whether the text speaks of what will be."""
+
+    now: datetime
+    language: str
+    future: bool
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A time that stands in tokens ``first`` to ``last``.
+
+    Attributes:
+        resolve: gives the span; the anchor counts only where the words leave the year open.
+        kind: the finest unit that the words name.
+        fixed: whether the words themselves say which (a year, "last").
+        weak: whether it is a time only behind a preposition, or in a range.
+    """
+
+    first: int
+    last: int
+    resolve: Resolve
+    kind: str
+    fixed: bool = True
+    weak: bool = False
+
+
+class Match:
+    """The tokens that a rule matched, by code."""
+
+    def __init__(self, tokens: list[Token], first: int, last: int, context: Context) -> None:
+        self.tokens, self.first, self.last, self.context = tokens, first, last, context
+        self._by_code: dict[str, list[Token]] = {}
+        for token in tokens[first : last + 1]:
+            self._by_code.setdefault(token.code, []).append(token)
+
+    def has(self, code: str) -> bool:
+        return code in self._by_code
+
+    def number(self, code: str, nth: int = 0) -> int:
+        return int(self._by_code[code][nth].value)
+
+    def word(self, code: str) -> str:
+        return str(self._by_code[code][0].value)
+
+    def token(self, code: str) -> Token:
+        return self._by_code[code][0]
+
+    def next(self, ahead: int = 1) -> Token | None:
+        at = self.last + ahead
+        return self.tokens[at] if at < len(self.tokens) else None
+
+    def atom(self, resolve: Resolve, kind: str, fixed: bool = True, weak: bool = False) -> Atom:
+        return Atom(self.first, self.last, resolve, kind, fixed, weak)
+
+    def fixed(self, span: Span | None, kind: str) -> Atom | None:
+        return None if span is None else self.atom(lambda _anchor, _future: span, kind)
+
+    def yearly(self, of: Callable[[int], Span | None], kind: str, weak: bool = False) -> Atom:
+        return self.atom(lambda anchor, future: occurrence(of, anchor, future), kind, fixed=False, weak=weak)
+
+
+def day_in(year: int, month: int, day: int) -> Span | None:
+    """A day, None where the month does not have it."""
+    try:
+        start = datetime(year, month, day)
+    except ValueError:
+        return None
+    return start, start + DAY
+
+
+def year_of(match: Match) -> int | None:
+    """The year that stands in the match, as a figure or as "last year"."""
+    if match.has("Y"):
+        return match.number("Y")
+    if match.has("U") and match.word("U") == "year":
+        if match.has("R"):
+            return None
+        return match.context.now.year + (1 if match.has("X") else 0 if match.has("T") else -1)
+    return None
+
+
+def in_year(match: Match, of: Callable[[int], Span | None], kind: str, weak: bool = False) -> Atom | None:
+    """What a year has: of the year in the match, else of the one that the anchor leads to."""
+    year = year_of(match)
+    return match.yearly(of, kind, weak) if year is None else match.fixed(of(year), kind)
+
+
+def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]:
+    """A day narrowed to the clock or the part of the day that stands beside it."""
+    if span is None:
+        return None, kind
+    if match.has("C"):
+        read = dates.clock(match.token("C").text)
+        if read is None:
+            return span, kind
+        hour, minute, unit = read
+        start = span[0].replace(hour=hour, minute=minute)
+        return (start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit
+    if match.has("P"):
+        first, length = {"morning": (6, 6), "afternoon": (12, 6), "evening": (18, 6), "night": (18, 12)}[
+            match.word("P")
+        ]
+        start = span[0] + timedelta(hours=first)
+        return (start, start + timedelta(hours=length)), "part of day"
+    return span, kind
+
+
+def daily(match: Match, of: Callable[[int], Span | None]) -> Atom | None:
+    """A day of a month, with its year or without, with a clock or without."""
+    year = year_of(match)
+    kind = timed(match, (datetime(2000, 1, 1), datetime(2000, 1, 2)), "day")[1]
+    if year is not None:
+        return match.fixed(timed(match, of(year), "day")[0], kind)
+    return match.yearly(lambda y: timed(match, of(y), "day")[0], kind)
+
+
+def counted(match: Match, of: Callable[[int], Span | None], kind: str) -> Atom | None:
+    """What a year has: the last that is over, the next to come, or this year's."""
+    now = match.context.now
+    if match.has("L") or match.has("V"):
+        return match.fixed(occurrence(of, midnight(now), False, over=True), kind)
+    if match.has("X"):
+        found = occurrence(of, now, True)
+        if found is not None and found[0] <= now:
+            found = occurrence(of, found[1], True)
+        return match.fixed(found, kind)
+    return match.fixed(of(now.year), kind)

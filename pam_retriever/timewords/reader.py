@@ -1,0 +1,298 @@
+"""Times in questions and in texts: what ``grammar`` finds, joined into ranges and made UTC."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timezone, tzinfo
+from functools import lru_cache
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.timewords.grammar import atoms
+from pam_retriever.timewords.lexicon import FUTURE, LANGUAGES
+from pam_retriever.timewords.match import Atom, Context
+from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
+from pam_retriever.timewords.tokens import Token, language_of, names_a_time, tokenize
+
+MAX_CHARACTERS = 20_000  # of a text; what stands behind is not read
+MAX_PERIODS = 64  # of a text
+_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # of now: outside of them, words that count from it mean nothing
+_END = re.compile(r"(?<![\d.])(?<!\b[A-Z][a-z]{2})(?<!\bSept)[.?!;]+[\"')\]]*\s+|[。？！\n]+")
+_GOVERNORS = frozenset("inrhsBabfguqvo")
+_FAR_PAST, _FAR_FUTURE = datetime.min, datetime.max
+
+
+def read_question(text: str, now: datetime | None = None, *, language: str | None = None) -> list[Period]:
+    """The periods that a question names ("last week", "in July", "between March and May 2022").
+
+    A month, a weekday or a holiday without a year is the latest that has begun, unless the question looks ahead
+    ("What will we do in June?").
+
+    Args:
+        text: the question; of a longer text, its first ``MAX_CHARACTERS``.
+        now: what "yesterday" counts from; the clock by default. A naive one is UTC, an aware one keeps its zone:
+            its days are the days meant.
+        language: "en", "de", "fr", "es" or "zh"; told from the text by default.
+
+    Returns:
+        At most ``MAX_PERIODS`` periods in the order of the text; none for a text without a time.
+
+    Raises:
+        MissingExtra: if the text names a time that needs the extra ``times``, which is not installed.
+    """
+    return _read(text, now, language, whole=True)
+
+
+def read_text(text: str, said_at: datetime | None = None, *, language: str | None = None) -> list[Period]:
+    """The periods that a text names, counted from when it was said.
+
+    As ``read_question``, but each sentence tells for itself whether it looks ahead.
+    """
+    return _read(text, said_at, language, whole=False)
+
+
+def _read(text: str, now: datetime | None, language: str | None, whole: bool) -> list[Period]:
+    local, zone = local_time(now)
+    if language is not None and language not in LANGUAGES:
+        raise InvalidInput(
+            f"language={language!r}.", f"one of {', '.join(LANGUAGES)}", "Leave it out to have it found."
+        )
+    text = text[:MAX_CHARACTERS]
+    if not _FIRST_YEAR <= local.year <= _LAST_YEAR or not names_a_time(text, 0, len(text)):
+        return []
+    parts = [(0, len(text))] if whole else _parts(text)
+    parts = [(first, last) for first, last in parts if len(parts) == 1 or names_a_time(text, first, last)]
+    if not parts:
+        return []
+    language = language or language_of(text)
+    periods: list[Period] = []
+    for first, last in parts:
+        tokens = tokenize(text, language, first, last)
+        for sentence in [tokens] if whole else _sentences(tokens):
+            future = _future(language).search(text, sentence[0].start, sentence[-1].end) if sentence else None
+            context = Context(local, language, future is not None)
+            found = atoms(sentence, context)
+            if found:
+                periods.extend(_joined(sentence, found, context, text, zone))
+        if len(periods) >= MAX_PERIODS:
+            break
+    return periods[:MAX_PERIODS]
+
+
+def _parts(text: str) -> list[tuple[int, int]]:
+    """Stretches of a text that end with a sentence; a stop behind a figure or three letters may be none."""
+    ends = [match.end() for match in _END.finditer(text)]
+    return list(zip([0, *ends], [*ends, len(text)], strict=True))
+
+
+@lru_cache(maxsize=8)
+def _future(language: str) -> re.Pattern[str]:
+    return re.compile(FUTURE[language], re.IGNORECASE)
+
+
+def local_time(now: datetime | None) -> tuple[datetime, tzinfo]:
+    """A naive local time and its zone; UTC for a naive one, the clock for none."""
+    if now is None:
+        now = datetime.now(timezone.utc)
+    zone = now.tzinfo or timezone.utc
+    return now.replace(tzinfo=None, microsecond=0), zone
+
+
+def to_utc(at: datetime, zone: tzinfo) -> datetime:
+    """A local time as UTC; where clocks go back, the first of the two; clipped to the years 1 to 9999."""
+    if at in (_FAR_PAST, _FAR_FUTURE):
+        return OPEN_START if at == _FAR_PAST else OPEN_END
+    try:
+        return at.replace(tzinfo=zone).astimezone(timezone.utc)
+    except OverflowError:
+        return OPEN_START if at.year < 5000 else OPEN_END
+
+
+def _sentences(tokens: list[Token]) -> Iterator[list[Token]]:
+    first = 0
+    for at, token in enumerate(tokens):
+        if token.code == "." and token.text in ".?!;。？！":
+            yield tokens[first : at + 1]
+            first = at + 1
+    yield tokens[first:]
+
+
+class _Joiner:
+    """Joins atoms into ranges, and gives open ends to what "since", "before" and "after" stand in front of."""
+
+    def __init__(self, tokens: list[Token], context: Context) -> None:
+        self.codes = "".join(token.code for token in tokens)
+        self.tokens, self.context = tokens, context
+
+    def between(self, left: Atom, right: Atom) -> str:
+        return self.codes[left.last + 1 : right.first]
+
+    def before(self, atom: Atom) -> str:
+        """The codes of up to three tokens in front, articles left out."""
+        return self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
+
+    def resolve(self, atom: Atom, anchor: datetime | None = None, future: bool | None = None) -> Span | None:
+        try:
+            return atom.resolve(anchor or self.context.now, self.context.future if future is None else future)
+        except (ValueError, OverflowError):  # outside the years 1 to 9999
+            return None
+
+    def is_range(self, left: Atom, right: Atom) -> bool:
+        link, front = self.between(left, right), self.before(left)
+        if re.fullmatch(r"#?ut?[hni]?t?", link):
+            return True
+        return bool(re.fullmatch(r"&[fi]?t?", link)) and front.endswith("b")
+
+    def range(self, left: Atom, right: Atom) -> Span | None:
+        """From the start of one to the end of another; a start without a year is the last before the end."""
+        end = self.resolve(right)
+        if end is None:
+            return None
+        start = self.resolve(left, end[0], False) if not left.fixed else self.resolve(left)
+        if start is None or start[0] >= end[1]:
+            return None
+        return start[0], end[1]
+
+    def list_item(self, left: Atom, right: Atom) -> Span | None:
+        """The left of "March and May 2023" takes its year from the right."""
+        end = self.resolve(right)
+        if not left.fixed and right.fixed and left.kind == right.kind and end is not None:
+            return self.resolve(left, end[0], False)
+        return self.resolve(left)
+
+    def governed(self, atom: Atom) -> bool:
+        """Whether a preposition stands in front, or nothing but the time is there."""
+        if atom.first == 0:
+            return atom.fixed and atom.kind != "year"
+        front = self.codes[: atom.first].rstrip("t")
+        if front.endswith("u") and not self.tokens[len(front) - 1].text.isalpha():
+            return False  # a dash
+        return (
+            bool(front)
+            and front[-1] in _GOVERNORS
+            and not (atom.kind == "year" and front[-1] in "onhrv" and not (front[-1] == "r" and self.context.future))
+        )
+
+
+def _joined(tokens: list[Token], found: list[Atom], context: Context, text: str, zone: tzinfo) -> list[Period]:
+    joiner = _Joiner(tokens, context)
+    periods: list[Period] = []
+    at, listed = 0, False
+    while at < len(found):
+        atom = found[at]
+        following = found[at + 1] if at + 1 < len(found) else None
+        if following is not None and joiner.is_range(atom, following):
+            span = joiner.range(atom, following)
+            if span is not None:
+                periods.append(_period(tokens, joiner, atom.first, following.last, span, "range", text, zone))
+                at += 2
+                listed = False
+                continue
+        shifted = _shifted(tokens, joiner, atom)
+        if shifted is not None:
+            first, span, kind = shifted
+            periods.append(_period(tokens, joiner, first, atom.last, span, kind, text, zone))
+        elif not atom.weak or _named_with_year(atom) or joiner.governed(atom) or listed:
+            joins = following is not None and re.fullmatch(r"&[inf]?t?", joiner.between(atom, following)) is not None
+            plain = joiner.list_item(atom, following) if joins and following is not None else joiner.resolve(atom)
+            if plain is not None:
+                first, last, span, kind = _bounded(joiner, atom, plain)
+                periods.append(_period(tokens, joiner, first, last, span, kind, text, zone))
+            listed = joins
+        at += 1
+    return [period for period in periods if period.start < period.end]
+
+
+def _named_with_year(atom: Atom) -> bool:
+    """A month, a season or a holiday with its year is a time without a preposition, too."""
+    return atom.fixed and atom.kind != "year"
+
+
+def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, str]:
+    """What "since", "before", "after", "until" or "around" makes of a span."""
+    front, behind = joiner.before(atom)[-1:], joiner.codes[atom.last + 1 : atom.last + 2]
+    first = atom.first - 1 if front else atom.first
+    while front and joiner.codes[first] == "t":
+        first -= 1
+    start, end = span
+    today = midnight(joiner.context.now) + DAY
+    if behind == "y" or front == "s":
+        last = atom.last + (behind == "y")
+        until = max(today, end) if start >= today else today
+        return (atom.first if behind == "y" else first), last, (start, until), "since"
+    if behind == "A" and joiner.context.language == "zh":
+        return atom.first, atom.last + 1, (_FAR_PAST, start), "before"
+    if behind == "p":
+        return atom.first, atom.last + 1, (end, _FAR_FUTURE), "after"
+    if front == "f" and (behind == "j" or re.match(r"n(?:[.,]|$)", joiner.codes[atom.last + 1 :])):
+        return first, atom.last + 1, (start, _FAR_FUTURE), "after"
+    if front == "B":
+        return first, atom.last, (_FAR_PAST, start), "before"
+    if front == "a":
+        return first, atom.last, (end, _FAR_FUTURE), "after"
+    if front == "q" or (front == "u" and joiner.tokens[first].text.lower() in ("until", "till", "bis", "hasta")):
+        return first, atom.last, (_FAR_PAST, end), "until"
+    if front == "g" and atom.kind == "day":
+        return first, atom.last, (start - 3 * DAY, end + 3 * DAY), "range"
+    return atom.first, atom.last, span, atom.kind
+
+
+_SHIFT = re.compile(r"(?:(?P<count>[NtwL])?(?P<unit>U)|L?t?(?P<weekday>W))(?P<side>[Bao])t?$")
+
+
+def _shifted(tokens: list[Token], joiner: _Joiner, atom: Atom) -> tuple[int, Span, str] | None:
+    """Reads "two days before Christmas", "the Sunday before 25 May", "the week of 10 May"."""
+    if atom.kind not in ("day", "range", "minute", "hour"):
+        return None
+    matched = _SHIFT.search(joiner.codes, max(0, atom.first - 5), atom.first)
+    span = joiner.resolve(atom)
+    if matched is None or span is None or matched.end() != atom.first:
+        return None
+    side = matched["side"]
+    try:
+        if matched["weekday"]:
+            number = int(tokens[matched.start("weekday")].value)
+            return None if side == "o" else (matched.start(), _weekday_beside(span, number, side), "day")
+        unit = str(tokens[matched.start("unit")].value)
+        if side == "o":
+            return (matched.start(), unit_at(unit, span[0]), unit) if unit in ("week", "weekend", "month") else None
+        counted = tokens[matched.start("count")] if matched["count"] else None
+        return matched.start(), _units_beside(span, unit, side, counted), unit
+    except (ValueError, OverflowError):  # outside the years 1 to 9999
+        return None
+
+
+def _weekday_beside(span: Span, number: int, side: str) -> Span:
+    """The last Monday (0) to Sunday (6) before a span, or the first after its first day."""
+    ahead = (number - span[0].weekday()) % 7
+    day = midnight(span[0]) + (((-ahead % 7) or 7) * -1 if side == "B" else (ahead or 7)) * DAY
+    return day, day + DAY
+
+
+def _units_beside(span: Span, unit: str, side: str, counted: Token | None) -> Span:
+    """The weekend, the day, the seven days or the month before or after a span, or so many units away from it."""
+    start, end = span
+    before = side == "B"
+    if unit == "weekend":
+        first, last = unit_at("weekend", start)
+        while before and last > start:
+            first, last = first - 7 * DAY, last - 7 * DAY
+        while not before and first < end:
+            first, last = first + 7 * DAY, last + 7 * DAY
+        return first, last
+    if counted is not None and counted.code in "Nw":
+        count = int(counted.value) if counted.code == "N" else 2
+        return unit_at(unit, moved(start, unit, -count if before else count))
+    return (moved(start, unit, -1), start) if before else (end, moved(end, unit, 1))
+
+
+def _period(
+    tokens: list[Token], joiner: _Joiner, first: int, last: int, span: Span, kind: str, text: str, zone: tzinfo
+) -> Period:
+    front = "nih" if joiner.codes[last] == "A" else "tnih"  # "a week ago" keeps its article
+    while first < last and joiner.codes[first] in front and kind not in ("since", "before", "after", "until"):
+        first += 1
+    start, end = tokens[first].start, tokens[last].end
+    aware = span[0].tzinfo is not None
+    times = [at.astimezone(timezone.utc) if aware and at.tzinfo is not None else to_utc(at, zone) for at in span]
+    return Period(times[0], times[1], text[start:end], (start, end), kind)

@@ -1,0 +1,109 @@
+"""What the periods of a question say about memories: a source of recall that raises, and never excludes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.timewords.periods import Period
+
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+DAY_SECONDS = 86400.0
+
+
+@dataclass(frozen=True)
+class TextPeriods:
+    """The periods that texts of memories name, as flat arrays.
+
+    Attributes:
+        row: (m,) the memory of each, 0 to n - 1.
+        start: (m,) POSIX seconds.
+        end: (m,) POSIX seconds, after ``start``.
+    """
+
+    row: Int64
+    start: Float64
+    end: Float64
+
+    @classmethod
+    def of(cls, periods: Sequence[Sequence[Period]]) -> TextPeriods:
+        """The arrays of the periods of each of n memories."""
+        flat = [
+            (row, period.start.timestamp(), period.end.timestamp()) for row, own in enumerate(periods) for period in own
+        ]
+        rows, starts, ends = zip(*flat, strict=True) if flat else ((), (), ())
+        return cls(np.array(rows, np.int64), np.array(starts, np.float64), np.array(ends, np.float64))
+
+
+@dataclass(frozen=True)
+class TimePrior:
+    """How a period tells of memories. Defaults are for dialogues, where people tell what happened.
+
+    Attributes:
+        told_after: score of a memory from right after the period; one from inside has 1.
+        days_after: that score is e times smaller so many days later.
+        in_text: score of a memory whose text names a period inside the question's.
+        both: how much the smaller of a memory's two scores, its own time's and its text's, adds to the larger.
+    """
+
+    told_after: float = 0.5
+    days_after: float = 5.0
+    in_text: float = 1.0
+    both: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.told_after <= 1 and self.days_after > 0 and self.in_text >= 0 and self.both >= 0):
+            raise InvalidInput(
+                f"{self}.", "told_after from 0 to 1, days_after above 0, the rest at least 0", "Correct it."
+            )
+
+
+def time_scores(
+    question: Sequence[Period], times: Float64, texts: TextPeriods | None = None, prior: TimePrior | None = None
+) -> Float64:
+    """How far each memory lies in the periods of a question, counting less the more memories lie there.
+
+    The overlap with a period, from 0 to 1, is weighed by the log-odds of lying outside of it, as BM25 weighs a term
+    by those of not holding it (Robertson and Zaragoza 2009), relative to those of a single memory.
+
+    Args:
+        question: the periods of the question; none gives zeros.
+        times: (n,) POSIX seconds of each memory, NaN where it has none.
+        texts: the periods that the memories' texts name.
+        prior: the softening.
+
+    Returns:
+        (n,) scores from 0 to 1 (more if ``in_text`` or ``both`` say so); for several periods the largest.
+    """
+    prior = prior or TimePrior()
+    scores = np.zeros(len(times))
+    for period in question:
+        overlap = _overlap(period.start.timestamp(), period.end.timestamp(), times, texts, prior)
+        scores = np.maximum(scores, overlap * rarity(float(overlap.sum()), len(times)))
+    return scores
+
+
+def rarity(inside: float, n: int) -> float:
+    """The log-odds of lying outside a period, 1 for a single one of ``n`` memories and 0 from half of them on."""
+    if n < 2:
+        return 1.0
+    inside, most = min(inside, n), np.log((n - 0.5) / 1.5)
+    return float(np.clip(np.log((n - inside + 0.5) / (inside + 0.5)) / max(most, 1e-9), 0, 1))
+
+
+def _overlap(start: float, end: float, times: Float64, texts: TextPeriods | None, prior: TimePrior) -> Float64:
+    late = np.maximum(times - end, 0) / (prior.days_after * DAY_SECONDS)
+    known = np.nan_to_num(times, nan=-np.inf)
+    own = np.where((known >= start) & (known < end), 1.0, np.where(known >= end, prior.told_after * np.exp(-late), 0.0))
+    own = np.nan_to_num(own)
+    if texts is None or not len(texts.row):
+        return own
+    shared = np.clip(np.minimum(texts.end, end) - np.maximum(texts.start, start), 0, None)
+    named = np.zeros(len(times))
+    np.maximum.at(named, texts.row, prior.in_text * shared / (texts.end - texts.start))
+    return np.maximum(own, named) + prior.both * np.minimum(own, named)

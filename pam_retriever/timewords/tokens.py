@@ -1,0 +1,272 @@
+"""A text as tokens of time: words with the codes of ``lexicon``, dates and clocks in figures, and the rest."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, TELLING, Entry, Value, words
+
+_TOKEN = re.compile(
+    r"(?P<date>(?<![\w.,/#$€£-])(?:"
+    r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
+    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
+    r"|(?:19|20)\d\d-(?:0[1-9]|1[0-2]))(?![\w/:]|[.,-]\d))"
+    r"|(?P<clock>(?<![\w.:])(?:\d{1,2}:\d\d(?::\d\d)?(?: ?(?:[ap]\.?m\b\.?|Uhr\b))?"
+    r"|\d{1,2} ?[ap]\.?m\b\.?|\d{1,2}h\d\d|\d{1,2} Uhr)(?![\w:]))"
+    r"|(?P<decade>(?<!\w)(?:(?:1[0-9]|20)\d0s|['’]\d0s|(?<![\w'’])[2-9]0s)(?!\w)"
+    r"|\b(?:twenties|thirties|forties|fifties|sixties|seventies|eighties|nineties)\b)"
+    r"|(?P<quarter>\b[QqHh][1-4]\b)"
+    r"|(?P<ordinal>(?<![\w.])\d{1,2}(?:st|nd|rd|th)\b|(?<![\w.,])\d{1,2}\.(?= (?:[A-ZÄ]|und |bis )))"
+    r"|(?P<number>(?<![\w.,:/$€£#+])(?:\d{1,4}(?![\w:/%€]|[.,]\d)|\d{1,2}(?=,(?:19|20)\d\d\b))|(?<=\d,)(?:19|20)\d\d(?![\w.,]))"
+    r"|(?P<elided>\b[ldLD]['’](?=\w))"
+    r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
+    r"|(?P<junk>[\w$€£#]+)"
+    r"|(?P<mark>[.?!;:,–—-]|[^\w\s])",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
+_CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
+MAX_TEXT = 2**31
+_DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
+_DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"]
+
+
+class Token(NamedTuple):
+    """A word or a figure with its code (see ``lexicon``), its value, and where it stands."""
+
+    code: str
+    value: Value
+    start: int
+    end: int
+    text: str
+    weak: bool = False  # a common word as it is written here ("may", "march", "sun")
+
+
+class _Needed(NamedTuple):
+    """The words without which, and without a figure, there is no time."""
+
+    alone: frozenset[str]
+    units: frozenset[str]  # they need one of ``beside``: "week" says nothing, "last week" does
+    beside: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def _needed() -> _Needed:
+    alone: set[str] = set(_DECADES)
+    units: set[str] = set()
+    beside: set[str] = set()
+    for language in LANGUAGES:
+        single, phrases = words(language)
+        entries = [(word, entry) for word, entry in single.items()]
+        entries += [(parts[-1], entry) for found in phrases.values() for parts, entry in found]
+        for word, entry in entries:
+            code = entry[0][0]
+            named = (
+                alone
+                if code in "MWSHR" or len(entry) > 1 or entry[0][1] == "weekend"
+                else units
+                if code in "UP"
+                else None
+            )
+            if named is None and code in "LVXTAFNOBewv":
+                named = beside
+            if named is not None:
+                named.update(_WORD.findall(word))
+    return _Needed(frozenset(alone), frozenset(units), frozenset(beside))
+
+
+def names_a_time(text: str, start: int, end: int) -> bool:
+    """Whether a stretch has a word or a figure without which there is no time: a quick no for most sentences."""
+    if _FIGURE.search(text, start, end) is not None:
+        return True
+    found = _WORD.findall(text[start:end].lower())
+    needed = _needed()
+    if not needed.alone.isdisjoint(found):
+        return True
+    return not (needed.units.isdisjoint(found) or needed.beside.isdisjoint(found))
+
+
+def language_of(text: str) -> str:
+    """The language of a text among the five, English where nothing tells."""
+    if _CHINESE_CHARACTER.search(text):
+        return "zh"
+    found = set(_WORD.findall(text[:400].lower()))
+    counts = {
+        language: len(found & telling) + 0.5 * len(found & words(language)[0].keys())
+        for language, telling in TELLING.items()
+    }
+    best = max(counts.values())
+    if counts["en"] == best or not best:
+        return "en"
+    return max(counts, key=lambda language: counts[language])
+
+
+def tokenize(text: str, language: str, start: int = 0, end: int = MAX_TEXT) -> list[Token]:
+    """The tokens of a text from ``start`` to ``end``, in order."""
+    return _chinese(text, start, end) if language == "zh" else _spaced(text, language, start, end)
+
+
+def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
+    single, phrases = words(language)
+    matches = list(_TOKEN.finditer(text, begin, finish))
+    plain = text in (text.lower(), text.upper())  # where nothing has a capital, none is missed
+    tokens: list[Token] = []
+    at = 0
+    while at < len(matches):
+        match = matches[at]
+        if match.lastgroup not in ("word", "elided"):
+            if not _ends_abbreviation(tokens, matches, at):
+                tokens.extend(_figure(match))
+            at += 1
+            continue
+        lowered = _bare(match[0])
+        count, entry = _phrase(matches, at, phrases.get(match[0].lower().replace("’", "'"), []))
+        if entry == (("L", 2),) and not (tokens and tokens[-1].code in "US"):
+            count, entry = 1, None  # "before last Christmas", other than "the week before last"
+        if entry is None:
+            entry = _depending(lowered, tokens, single.get(lowered))
+            if entry is None and "-" in lowered:
+                tokens.extend(_hyphenated(match, single, plain))
+                at += 1
+                continue
+        end = matches[at + count - 1].end()
+        starts_sentence = not tokens or tokens[-1].code == "."
+        if entry is None:
+            code = "Z" if match[0][0].isupper() and not starts_sentence and not plain else "x"
+            tokens.append(Token(code, 0, match.start(), end, match[0]))
+        else:
+            named = match[0][0].isupper() and not starts_sentence and not plain
+            for code, value in entry:
+                if code == "R" and count == 1 and named and language == "en":
+                    code = "Z"  # the song "Yesterday"
+                weak = lowered in HOMONYMS and not (plain or match[0][0].isupper()) and language == "en"
+                tokens.append(
+                    Token(code, value, match.start(), _without_s(match, end, count), text[match.start() : end], weak)
+                )
+        at += count
+    return tokens
+
+
+def _depending(word: str, tokens: list[Token], entry: Entry | None) -> Entry | None:
+    """What a word is behind the tokens so far: "morgen" is tomorrow, and the morning behind "heute"."""
+    if word not in DEPENDING or entry is None:
+        return entry
+    codes, behind, other = DEPENDING[word]
+    return other if (bool(tokens) and tokens[-1].code in codes) == behind else entry
+
+
+def _ends_abbreviation(tokens: list[Token], matches: list[re.Match[str]], at: int) -> bool:
+    """Whether a mark is the stop of "Sept. 2021" or "Mon. 5 March"."""
+    short = bool(tokens) and tokens[-1].code in "MW" and len(tokens[-1].text) <= 4 and tokens[-1].text.lower() != "may"
+    follows = at + 1 < len(matches) and matches[at + 1].lastgroup in ("number", "ordinal")
+    return short and follows and matches[at][0] == "." and tokens[-1].end == matches[at].start()
+
+
+def _bare(word: str) -> str:
+    """Lower case, without a genitive ("yesterday's")."""
+    lowered = word.lower().replace("’", "'")
+    return lowered[:-2] if lowered.endswith("'s") else lowered
+
+
+def _without_s(match: re.Match[str], end: int, count: int) -> int:
+    return end - 2 if count == 1 and match[0].lower().replace("’", "'").endswith("'s") else end
+
+
+def _phrase(
+    matches: list[re.Match[str]], at: int, found: list[tuple[tuple[str, ...], Entry]]
+) -> tuple[int, Entry | None]:
+    for parts, entry in found:
+        if at + len(parts) <= len(matches) and all(
+            matches[at + n][0].lower().replace("’", "'") == part for n, part in enumerate(parts)
+        ):
+            return len(parts), entry
+    return 1, None
+
+
+def _hyphenated(match: re.Match[str], single: dict[str, Entry], plain: bool) -> list[Token]:
+    """Reads "mid-May", "mi-mai", "June-August": the words of time in it; one word where a part is none."""
+    tokens: list[Token] = []
+    start = match.start()
+    for part in match[0].split("-"):
+        entry = single.get(part.lower())
+        if entry is None:
+            return [Token("x", 0, match.start(), match.end(), match[0])]
+        if tokens and tokens[-1].code != "v":
+            tokens.append(Token("u", 1, start - 1, start, "-"))
+        weak = part.lower() in HOMONYMS and not (plain or part[0].isupper()) and not (tokens and tokens[-1].code == "v")
+        tokens.extend(Token(code, value, start, start + len(part), part, weak) for code, value in entry)
+        start += len(part) + 1
+    if all(token.code not in "MWSHRU" or token.code == "U" for token in tokens):
+        return [Token("x", 0, match.start(), match.end(), match[0])]  # "two-year-old"
+    return tokens
+
+
+def _figure(match: re.Match[str]) -> list[Token]:
+    kind, found, start, end = match.lastgroup, match[0], match.start(), match.end()
+    if kind == "date":
+        return [Token("D", found, start, end, found)]
+    if kind == "clock":
+        return [Token("C", found, start, end, found)]
+    if kind == "decade":
+        lowered = found.lower()
+        if lowered in _DECADES:
+            return [Token("K", 1920 + 10 * _DECADES.index(lowered), start, end, found, weak=True)]
+        figure = int(re.sub(r"\D", "", lowered))
+        short = figure < 100
+        return [Token("K", 1900 + figure if short else figure, start, end, found, weak=short)]
+    if kind == "quarter":
+        half = found[0] in "Hh"
+        if half and found[1] in "34":
+            return [Token("#", 0, start, end, found)]
+        return [Token("G" if half else "Q", int(found[1]), start, end, found)]
+    if kind == "ordinal":
+        return [Token("O", int(re.sub(r"\D", "", found)), start, end, found)]
+    if kind == "number":
+        figure = int(found)
+        return [Token("Y" if len(found) == 4 and 1000 <= figure < 3000 else "N", figure, start, end, found)]
+    if kind == "mark":
+        code = "." if found in '.?!;:¿¡"”)' else "," if found == "," else "u" if found in "-–—" else "#"
+        return [Token(code, 0, start, end, found)]
+    return [Token("#", 0, start, end, found)]
+
+
+@lru_cache(maxsize=1)
+def _chinese_pattern() -> re.Pattern[str]:
+    single, _ = words("zh")
+    phrases = "|".join(sorted(map(re.escape, single), key=lambda word: -len(word)))
+    number = r"\d{1,4}|[一二两三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九]"
+    return re.compile(
+        r"(?P<date>\d{4}-\d\d?-\d\d?)"
+        r"|(?P<year>\d{4})年|(?P<month>\d{1,2}|十[一二]?|[一二三四五六七八九])月(?:份)?|(?P<day>\d{1,2})[日号]"
+        rf"|(?P<phrase>{phrases})|(?P<number>{number})|(?P<mark>[,，。.?？!！;；])|(?P<other>\w+?|[^\w\s])"
+    )
+
+
+def _numeral(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    if "十" in text:
+        tens, _, ones = text.partition("十")
+        return 10 * _DIGITS.get(tens, 1) + _DIGITS.get(ones, 0)
+    return _DIGITS[text]
+
+
+def _chinese(text: str, begin: int, finish: int) -> list[Token]:
+    single, _ = words("zh")
+    tokens: list[Token] = []
+    codes = {"year": "Y", "month": "M", "day": "O", "number": "N"}
+    for match in _chinese_pattern().finditer(text, begin, finish):
+        kind, start, end = match.lastgroup or "other", match.start(), match.end()
+        if kind == "phrase":
+            tokens.extend(Token(code, value, start, end, match[0]) for code, value in single[match[0]])
+        elif kind in codes:
+            tokens.append(Token(codes[kind], _numeral(match[kind]), start, end, match[0]))
+        elif kind == "date":
+            tokens.append(Token("D", match[0], start, end, match[0]))
+        else:
+            code = "x" if kind == "other" else "," if match[0] in ",，" else "."
+            tokens.append(Token(code, 0, start, end, match[0]))
+    return tokens

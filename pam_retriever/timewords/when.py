@@ -1,0 +1,105 @@
+"""What ``when=`` of a recall may be: words, a datetime, a date, or a pair of them."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone, tzinfo
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
+from pam_retriever.timewords.reader import local_time, read_question, to_utc
+
+Moment = str | date  # a datetime is a date, too
+When = Moment | tuple[Moment | None, Moment | None]
+_EXPECTED = 'words ("last week", "July 2023"), a datetime, a date, or a pair (start, end) of them'
+_FRONTS = {"en": ("in ", "on "), "de": ("im ", "am "), "fr": ("en ", "à "), "es": ("en ", "el "), "zh": ("",)}
+
+
+def read_when(value: When, now: datetime | None = None, *, language: str | None = None) -> tuple[datetime, datetime]:
+    """The interval that ``when=`` means, half-open, in UTC.
+
+    Args:
+        value: words that name one period; a date for its day; a datetime for its second; or a pair of start and end,
+            where None is open. A date or words as an end are included whole, a datetime is not.
+        now: what the words count from; the clock by default. Naive datetimes and dates are in its zone: UTC if it
+            is naive, too.
+        language: of the words; told from them by default.
+
+    Returns:
+        Start and end, UTC; ``OPEN_START`` and ``OPEN_END`` where there is none.
+
+    Raises:
+        InvalidInput: for words that name no period or several, an end before the start, and other types.
+    """
+    if isinstance(value, tuple):
+        return _pair(value, now, language)
+    return _moment(value, now, language)
+
+
+def _pair(
+    value: tuple[Moment | None, Moment | None], now: datetime | None, language: str | None
+) -> tuple[datetime, datetime]:
+    if len(value) != 2:
+        raise InvalidInput(f"when= of {len(value)} values.", "a pair (start, end)", "Give None for an open end.")
+    first, last = value
+    if first is None and last is None:
+        raise InvalidInput("when=(None, None).", "a start or an end", "Leave when= out for all times.")
+    start = OPEN_START if first is None else _moment(first, now, language)[0]
+    if last is None:
+        end = OPEN_END
+    elif isinstance(last, datetime):
+        end = _utc(last, local_time(now)[1])
+    else:
+        end = _moment(last, now, language)[1]
+    if start >= end:
+        raise InvalidInput(f"when= from {start} to {end}.", "a start before the end", "Exchange them, or widen it.")
+    return start, end
+
+
+def _moment(value: Moment, now: datetime | None, language: str | None) -> tuple[datetime, datetime]:
+    zone = local_time(now)[1]
+    if isinstance(value, str):
+        return _words(value, now, language)
+    if isinstance(value, datetime):
+        start = _utc(value, zone).replace(microsecond=0)
+        return start, _later(start, timedelta(seconds=1))
+    if isinstance(value, date):
+        day = datetime(value.year, value.month, value.day)
+        return to_utc(day, zone), to_utc(_later(day, timedelta(days=1)), zone)
+    raise InvalidInput(
+        f"when={value!r}, a {type(value).__name__}.",
+        _EXPECTED,
+        "Numbers are for an index whose timestamps are numbers.",
+    )
+
+
+def _later(at: datetime, by: timedelta) -> datetime:
+    try:
+        return at + by
+    except OverflowError:
+        return datetime.max.replace(tzinfo=at.tzinfo)
+
+
+def _utc(at: datetime, zone: tzinfo) -> datetime:
+    return to_utc(at, zone) if at.tzinfo is None else to_utc(at.replace(tzinfo=None), at.tzinfo)
+
+
+def _words(value: str, now: datetime | None, language: str | None) -> tuple[datetime, datetime]:
+    found = read_question(value, now, language=language)
+    if not found:
+        found = _bare(value, now, language)
+    if not found:
+        raise InvalidInput(f"when={value[:80]!r}, which names no time.", _EXPECTED, "Say it in other words.")
+    if len(found) > 1:
+        named = ", ".join(repr(period.expression) for period in found[:4])
+        raise InvalidInput(f"when={value[:80]!r}, which names several times: {named}.", "one", "Ask for each of them.")
+    return found[0].start.astimezone(timezone.utc), found[0].end.astimezone(timezone.utc)
+
+
+def _bare(value: str, now: datetime | None, language: str | None) -> list[Period]:
+    """Words that need a preposition in a question ("2022", "July", "Christmas") stand alone here."""
+    for chosen in (language,) if language else tuple(_FRONTS):
+        for front in _FRONTS[chosen]:
+            found = read_question(front + value, now, language=chosen)
+            if found and sum(len(period.expression) for period in found) >= len(value.strip()):
+                return found
+    return []

@@ -1,0 +1,148 @@
+"""The state of a training in one file, to go on from after a kill."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from pam_retriever.errors import IndexFormatError, InvalidInput
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.store.files import write_atomically
+from pam_retriever.training.embedding_table import EmbeddingTable
+from pam_retriever.types import Float32, ScoringWeights
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
+EVERY = 30.0  # seconds, at the end of a shard
+SHARE = 20  # times as long as it takes to write one: it has all embeddings
+
+
+@dataclass
+class Progress:
+    """How far a training is.
+
+    Attributes:
+        of: which training, as JSON can say it.
+        turn: how many shards of the schedule are done.
+        step: how many steps.
+        seconds: that they took.
+        losses: sum and number of the losses of each pass.
+        associations: how many the first pass held, up to now.
+        unseen: what was found of cues that were not seen; None as long as memories are held out.
+    """
+
+    of: dict[str, object]
+    turn: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    losses: list[tuple[float, int]] = field(default_factory=list)
+    associations: int = 0
+    unseen: ScoringWeights | None = None
+
+    def add_losses(self, at: int, total: float, steps: int) -> float:
+        """Adds those of a shard to pass ``at``; its mean loss so far."""
+        if len(self.losses) <= at:
+            self.losses.append((0.0, 0))
+        before, count = self.losses[at]
+        self.losses[at] = before + total, count + steps
+        return (before + total) / max(count + steps, 1)
+
+
+class CheckpointFile:
+    """Keeps what a training has come to in a file.
+
+    Args:
+        path: of the file; a training goes on from it if it is there.
+        model: in training.
+        optimizer: of it.
+        embeddings: in training.
+    """
+
+    def __init__(
+        self, path: Path, model: Predictor, optimizer: torch.optim.Optimizer, embeddings: EmbeddingTable
+    ) -> None:
+        self._path, self._model, self._optimizer, self._embeddings = path, model, optimizer, embeddings
+        self._saved, self._pause = time.perf_counter(), EVERY
+
+    def restore(self, new: Progress) -> Progress:
+        """Brings a ``new`` training to where the file says that it was, if there is one.
+
+        Raises:
+            InvalidInput: it is of another training.
+            IndexFormatError: it is damaged.
+        """
+        if not self._path.exists():
+            return new
+        try:
+            with safetensors.safe_open(str(self._path), "pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+                said = json.loads(file.metadata()["state"])
+            self._check_same(said["of"], new.of)
+            progress = _read_progress(said)
+            for name, table in self._tables().items():
+                table[:] = tensors.pop(name).numpy()
+            self._restore(tensors, progress.step)
+        except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise IndexFormatError(
+                f"{self._path} is damaged ({error}).", "a checkpoint", "Delete it to begin anew."
+            ) from error
+        return progress
+
+    def save_if_due(self, progress: Progress) -> None:
+        """Writes the file anew, unless it was written a short while ago."""
+        if time.perf_counter() - self._saved < self._pause:
+            return
+        began = time.perf_counter()
+        self.save(progress)
+        self._saved = time.perf_counter()
+        self._pause = max(EVERY, SHARE * (self._saved - began))
+
+    def save(self, progress: Progress) -> None:
+        """Replaces the file at once; it is on the disk on return."""
+        tensors = {f"model.{name}": tensor for name, tensor in self._model.state_dict().items()}
+        for name, parameter in self._model.named_parameters():
+            for moment in MOMENTS:
+                if parameter in self._optimizer.state:
+                    tensors[f"{moment}.{name}"] = self._optimizer.state[parameter][moment]
+        tensors |= {name: torch.from_numpy(table) for name, table in self._tables().items()}
+        packed = safetensors.torch.save(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+            {"state": json.dumps(asdict(progress))},
+        )
+        write_atomically(self._path, packed)
+
+    def _tables(self) -> dict[str, Float32]:
+        return {"embeddings.values": self._embeddings.values, "embeddings.moments": self._embeddings.moments}
+
+    def _check_same(self, said: dict[str, Any], wanted: dict[str, object]) -> None:
+        stored = json.loads(json.dumps(wanted))
+        if said != stored:
+            changed = [name for name, value in stored.items() if value != said.get(name)]
+            raise InvalidInput(
+                f"{self._path} is a checkpoint of another training: it differs in {', '.join(changed)}.",
+                "the same trajectories and settings as when it was begun",
+                "Delete it to begin anew, or name another file.",
+            )
+
+    def _restore(self, tensors: dict[str, Tensor], step: int) -> None:
+        self._model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
+        for name, parameter in self._model.named_parameters():
+            if f"exp_avg.{name}" not in tensors:
+                continue
+            moments = {moment: tensors[f"{moment}.{name}"].to(parameter.device) for moment in MOMENTS}
+            self._optimizer.state[parameter] = {"step": torch.tensor(float(step)), **moments}
+
+
+def _read_progress(said: dict[str, Any]) -> Progress:
+    regime = said.pop("unseen")
+    unseen = None if regime is None else ScoringWeights(**{name: tuple(value) for name, value in regime.items()})
+    return Progress(**{**said, "losses": [(float(a), int(b)) for a, b in said["losses"]]}, unseen=unseen)

@@ -1,0 +1,162 @@
+"""How ``fit`` trains: named configurations, and what follows the data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.types import Familiarity
+
+PASSES, FEWEST_STEPS = 16, 200
+FEW_STATES, FEWEST_SHARE = 800, 0.4  # a pass of fewer states needs fewer steps, but no less than that share
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What a caller of ``fit`` asks of one training, whatever it learns.
+
+    Attributes:
+        device: "auto" (CUDA if there is one), "cpu", "cuda", "cuda:1", ...
+        seed: of everything random; no global generator is touched.
+        time_budget: seconds, those before an interruption included. Learning rate and temperature follow whichever
+            of passes and time is further on, so that they have come to their end when the budget has.
+        progress: show a progress bar; None shows it on a terminal and in a notebook.
+    """
+
+    device: str = "auto"
+    seed: int = 0
+    time_budget: float | None = None
+    progress: bool | None = None
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How to train. ``None`` follows the data, see ``resolve``.
+
+    Attributes:
+        objective: "joint" trains f and the episode codes, on all associates of whole
+            trajectories; "info_nce" is the paper's loss on single pairs, which trains f alone.
+        passes: over the trajectories, or over the drawn pairs; None: until each memory was seen 16 times, and
+            at least 200 steps; fewer, down to 80, where a pass holds less than 800 states.
+        stop_after: end after so many passes, in the middle of the schedules; None goes to their end.
+        batch_size: states in a step, or pairs.
+        hidden: width of the predictor.
+        residual_layers: residual layers of the predictor.
+        whiten: see ``PredictorConfig``.
+        code: length of an episode code, see ``codes``; 0 for none. "info_nce" has none.
+        probation: share of the memories (at most 200) that are no cues in the first nine tenths of the training.
+            What the channels know of them by then says how far to trust each on a cue that was never learnt.
+        learning_rate: peak; falls along a cosine to ``final_learning_rate``.
+        final_learning_rate: at the end.
+        warmup: share of the training over which the learning rate rises linearly.
+        beta2: of AdamW, how slowly the second moment forgets.
+        weight_decay: of AdamW.
+        gradient_clip: largest gradient norm.
+        temperature: of the loss of f at the start; falls along a cosine to ``final_temperature``.
+        final_temperature: at the end.
+        code_temperature: of the loss of the codes at the start; falls likewise to ``final_code_temperature``.
+        final_code_temperature: at the end.
+        noise: standard deviation of Gaussian noise on every (whitened) input dimension.
+        distance_weights: in the loss of f, "inverse" weighs an association by the sum over its
+            meetings of 1 / distance, "uniform" weighs all alike. The episode codes weigh all alike.
+        familiarity: "log" or "difference" weighs an association, in training and among the exact links, by what is
+            left of it above how often its two memories would have met by chance (pam.tex 3.8; ``familiarity.py``),
+            "none" does not.
+        pairs: how many directed pairs "info_nce" draws, once, before training.
+        precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware multiplies it faster.
+    """
+
+    objective: Literal["joint", "info_nce"] = "joint"
+    passes: int | None = None
+    stop_after: int | None = None
+    batch_size: int | None = None
+    hidden: int | None = None
+    residual_layers: int = 2
+    whiten: bool = True
+    code: int = 64
+    probation: float = 0.02
+    learning_rate: float = 6e-3
+    final_learning_rate: float = 1e-5
+    warmup: float = 0.05
+    beta2: float = 0.95
+    weight_decay: float = 1e-4
+    gradient_clip: float = 1.0
+    temperature: float = 0.2
+    final_temperature: float = 0.08
+    code_temperature: float = 0.2
+    final_code_temperature: float = 0.04
+    noise: float = 0.0
+    distance_weights: Literal["inverse", "uniform"] = "inverse"
+    familiarity: Familiarity = "none"
+    pairs: int | None = None
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    def resolve(self, steps: int, memories: int) -> FitConfig:
+        """Fills in width and batch size for ``steps`` experienced states of ``memories`` memories.
+
+        The width grows with the square root of the number of memories, so that parameters grow
+        in proportion to it (docs/training.md).
+        """
+        hidden = 128 * round(1024 * math.sqrt(memories / 50_000) / 128)
+        return replace(
+            self,
+            batch_size=self.batch_size or min(1_000, steps),
+            hidden=self.hidden or min(max(hidden, 512), 4096),
+        )
+
+    def to_continue(self) -> FitConfig:
+        """How to go on from a predictor that has learnt most of it already: gentler, and sharp from the start."""
+        return replace(
+            self,
+            learning_rate=self.learning_rate / 2,
+            temperature=min(self.temperature, 2 * self.final_temperature),
+            code_temperature=min(self.code_temperature, 2 * self.final_code_temperature),
+        )
+
+    def with_passes(self, steps: int, meetings: float, states: int) -> FitConfig:
+        """Fills in the passes: small data get more of them, and fewer do where memories come again and again.
+
+        Args:
+            steps: that a pass takes.
+            meetings: how often a memory comes in a pass, on average.
+            states: that a pass holds.
+        """
+        fewest = FEWEST_STEPS * min(max(states / FEW_STATES, FEWEST_SHARE), 1)
+        return replace(self, passes=self.passes or math.ceil(max(PASSES / meetings, fewest / steps)))
+
+
+CONFIGS = {
+    "fast": FitConfig(),
+    "best": FitConfig(passes=100, learning_rate=4e-3),
+    "paper": FitConfig(  # D2 of pam.tex section 4.3
+        objective="info_nce",
+        passes=500,
+        batch_size=512,
+        hidden=1024,
+        whiten=False,
+        code=0,
+        probation=0.0,
+        learning_rate=5e-4,
+        warmup=0.0,
+        beta2=0.999,
+        temperature=0.15,
+        final_temperature=0.05,
+        pairs=200_000,
+        precision="float32",
+    ),
+}
+
+
+def read_config(config: str | FitConfig) -> FitConfig:
+    """A named configuration, or the given one.
+
+    Raises:
+        InvalidInput: for an unknown name.
+    """
+    if isinstance(config, FitConfig):
+        return config
+    if config not in CONFIGS:
+        raise InvalidInput(f"Got config={config!r}.", f"one of {list(CONFIGS)} or a FitConfig", "Use 'fast'.")
+    return CONFIGS[config]

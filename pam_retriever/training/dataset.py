@@ -1,0 +1,169 @@
+"""From stored and new episodes to what training needs: vectors, and steps that point at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import cast
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.experience.cooccurrence import Experience
+from pam_retriever.experience.trajectories import Episode
+from pam_retriever.filters import to_json
+from pam_retriever.store.database import Database, Grouped
+from pam_retriever.store.growth import LearntTo
+from pam_retriever.types import Bools, Float32, Int64
+
+
+def check_known(documents: Database, episodes: list[Episode]) -> dict[str, int]:
+    """The rows of all ids that are stored.
+
+    Raises:
+        UnknownId: an episode names a memory that is neither stored nor given with a vector.
+    """
+    ids = list(dict.fromkeys(id for episode in episodes for id in episode.ids))
+    known = documents.memories.rows_of(ids)
+    given = {id for episode in episodes if episode.vectors is not None for id in episode.ids}
+    unknown = [id for id in ids if id not in known and id not in given]
+    if unknown:
+        raise UnknownId(
+            f"The trajectories name {len(unknown)} unknown ids, the first of them {unknown[:5]}.",
+            "ids of memories in the index",
+            "Add them first, or pass the vectors as trajectories.",
+        )
+    return known
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A training set.
+
+    Attributes:
+        vectors: (M, dim) of all memories.
+        rows: (n,) sorted, of those that are stored: the first n.
+        places: where the memories that an episode names are.
+        experience: the steps, which point at the memories.
+        fresh: (S,) which steps are new.
+    """
+
+    vectors: Float32
+    rows: Int64
+    places: dict[str, int]
+    experience: Experience
+    fresh: Bools
+
+    def with_codes(self, codes: Float32) -> Float32:
+        """Codes (n, code) of the stored memories as those of all; (M, code), zeros for the others."""
+        new = len(self.vectors) - len(codes)
+        return np.concatenate([codes, np.zeros((new, codes.shape[1]), np.float32)])
+
+
+def gather(
+    documents: Database, episodes: list[Episode], dim: int, learnt_to: LearntTo, numbers: Mapping[str, int]
+) -> Gathered:
+    """What is stored and what is new, as one training set; nothing is written.
+
+    An episode replaces the stored trajectory of the same id. It takes its place among what was learnt if that is what
+    it begins with; else all of its steps are new.
+
+    Args:
+        documents: what is stored.
+        episodes: what is not.
+        dim: d.
+        learnt_to: which steps are new.
+        numbers: of the stored trajectories that episodes begin with, by id.
+    """
+    known = check_known(documents, episodes)
+    stored, vectors = documents.memories.all_vectors(dim)
+    place = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
+    rows, trajectory, position, salience = documents.trajectories.experienced(
+        without=[episode.id for episode in episodes]
+    )
+    parts = [(np.searchsorted(stored, rows), trajectory, position, salience)]
+    for episode in episodes:
+        for id in episode.ids:
+            place.setdefault(id, len(vectors) + len(place) - len(known))
+    together = np.concatenate([vectors, np.empty((len(place) - len(known), dim), np.float32)])
+    free = max(int(trajectory.max(initial=learnt_to.number)), *numbers.values(), 0) + 1
+    for at, episode in enumerate(episodes):
+        number = numbers.get(episode.id, free + at)
+        states = np.array([place[id] for id in episode.ids], np.int64)
+        if episode.vectors is not None:
+            together[states] = episode.vectors
+        salience = np.array(episode.salience or np.ones(len(states)), np.float32)
+        parts.append((states, np.full(len(states), number), np.arange(len(states)), salience))
+    states, trajectory, position, salience = (np.concatenate(column) for column in zip(*parts, strict=True))
+    steps = Experience(states, trajectory, position, salience)
+    return Gathered(together, stored, place, steps, learnt_to.fresh(trajectory, position))
+
+
+def read_groups(documents: Database, group_by: str, order_by: Sequence[str] = ()) -> list[Episode]:
+    """Trajectories out of metadata: memories with the same ``group_by``, sorted by the keys ``order_by`` in turn.
+
+    Memories without ``group_by`` belong to no trajectory, and a group of one is none. Without
+    ``order_by`` they come in the order in which they were added.
+
+    Raises:
+        InvalidInput: no group of two, or values that cannot be sorted against each other.
+    """
+    for name, key in (("group_by", group_by), *(("order_by", key) for key in order_by)):
+        if not isinstance(key, str) or not key or "\x00" in key:
+            raise InvalidInput(f"Got {name}={key!r}.", "a key of the metadata, a string without NUL", "Name another.")
+    columns = {key: {row: one for row, *one in documents.trajectories.groups(group_by, key)} for key in order_by}
+    first = documents.trajectories.groups(group_by, order_by[0] if order_by else None)
+    episodes = []
+    for (_, value), members in groupby(first, key=_group):
+        found = list(members)
+        if order_by:  # 1.5 comes between 1 and 2, and the database sorts kinds apart
+            found.sort(key=lambda one: tuple(_sortable(columns[key][one[0]]) for key in order_by))
+        numeric = [_check_order(group_by, value, key, found, columns[key]) for key in order_by]
+        if len(found) < 2:
+            continue
+        episodes.append(
+            Episode(
+                id=f"{group_by}={to_json(value)}",
+                ids=tuple(id for _, id, _, _, _ in found),
+                timestamps=tuple(float(cast("float", order)) for *_, order in found) if any(numeric[:1]) else None,
+            )
+        )
+    if not episodes:
+        raise InvalidInput(
+            f"No two memories share a value of {group_by!r} in their metadata.",
+            "groups of at least two memories",
+            "Check the name of the key.",
+        )
+    return episodes
+
+
+def _check_order(group_by: str, value: object, key: str, found: list[Grouped], column: dict[int, list[object]]) -> bool:
+    """Whether the values of a key are numbers in all memories of a group.
+
+    Raises:
+        InvalidInput: they are neither numbers in all of them nor strings in all of them.
+    """
+    kinds = {one[0]: cast("str", column[one[0]][2]) for one in found}
+    bad = [one[1] for one in found if kinds[one[0]] not in ("integer", "real", "text")]
+    if bad or len({kind == "text" for kind in kinds.values()}) > 1:
+        raise InvalidInput(
+            f"In {group_by}={value!r}, the values of {key!r} are of several kinds, or missing: "
+            f"{bad or [(one[1], column[one[0]][3]) for one in found][:5]}.",
+            "a number in each of them, or a string in each of them",
+            f"Store {key!r} in every memory that has {group_by!r}, in one form.",
+        )
+    return "text" not in kinds.values()
+
+
+def _sortable(column: list[object]) -> tuple[bool, object]:
+    """A value beside others that may be of another kind, which is refused afterwards."""
+    _, _, kind, order = column
+    if kind == "text":
+        return True, order
+    return False, order if kind in ("integer", "real") else 0
+
+
+def _group(found: Grouped) -> tuple[bool, object]:
+    """The value that a memory is grouped by; the number 1 and the string "1" are two groups."""
+    return isinstance(found[2], str), found[2]

@@ -1,0 +1,38 @@
+"""Where a training runs, and in which precision."""
+
+from __future__ import annotations
+
+import torch
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.training.config import FitConfig
+
+
+def choose_device(device: str) -> torch.device:
+    """The torch device that a name means here.
+
+    Raises:
+        InvalidInput: an unknown name, or a device that this machine lacks.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        raise InvalidInput(
+            f"Got device={device!r}, which cannot be used here ({str(error).splitlines()[0]}).",
+            "'auto', 'cpu' or a CUDA device of this machine",
+            "Use 'auto'.",
+        ) from error
+    return place
+
+
+def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
+    """Whether to train in bfloat16 there."""
+    if config.precision != "auto":
+        return config.precision == "bfloat16"
+    if place.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    # without AMX tiles a CPU multiplies float32 faster (docs/training.md)
+    return bool(torch.cpu._is_amx_tile_supported())

@@ -1,0 +1,135 @@
+"""More than one process for one training: torch's distributed data parallel, under ``torchrun``.
+
+Each process runs the network on its share of a batch. The outputs are gathered, so that every process has the loss
+of the whole batch with all of its negatives, and DDP adds the gradients up: the same step as one process makes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.types import Float32
+
+
+def processes() -> int:
+    """How many processes train together; 1 without ``torch.distributed``."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def first_process() -> bool:
+    """Whether this one writes what all have made."""
+    return processes() == 1 or dist.get_rank() == 0
+
+
+def share(count: int) -> slice:
+    """Which of ``count`` things are this process's."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    return slice(count * rank // size, count * (rank + 1) // size)
+
+
+class Together(nn.Module):
+    """A predictor whose work on a batch is divided among the processes; otherwise as the predictor.
+
+    Args:
+        predictor: equal in all processes; its weights stay so.
+
+    Attributes:
+        seconds: that this process waited for, or sent to, others.
+        bytes: that it sent.
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self._share = nn.parallel.DistributedDataParallel(_Share(predictor))
+        self._share.register_comm_hook(self, _timed_mean)
+        self.normalise, self.score = predictor.normalise, predictor.score
+        self.seconds, self.bytes = 0.0, 0
+
+    def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
+        """f of each state, as of the predictor."""
+        own, gather = share(len(states)), cast("Any", _Gathered).apply
+        disturbed = disturb(self.normalise(states))[own]  # the same noise as one process draws
+        gathered: Tensor = gather(self._share(states[own], disturbed), len(states), self)
+        return gathered
+
+    def forward(self, states: Tensor) -> Tensor:
+        """f of each state, as of the predictor."""
+        own, gather = share(len(states)), cast("Any", _Gathered).apply
+        gathered: Tensor = gather(self._share(states[own], None), len(states), self)
+        return gathered
+
+
+class _Share(nn.Module):
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor = predictor
+
+    def forward(self, states: Tensor, disturbed: Tensor | None) -> Any:
+        if disturbed is None:
+            return self.predictor(states)
+        return self.predictor.associate(states, lambda _: disturbed)
+
+
+class _Gathered(torch.autograd.Function):
+    """(n, width) of this process -> (count, width) of all; back goes this process's part of the gradient."""
+
+    @staticmethod
+    def forward(context: Any, part: Tensor, count: int, together: Together) -> Tensor:
+        context.count = count
+        started = time.perf_counter()
+        size, most = dist.get_world_size(), -(-count // dist.get_world_size())
+        padded = part.new_zeros(most, part.shape[1])
+        padded[: len(part)] = part
+        parts = [torch.empty_like(padded) for _ in range(size)]
+        dist.all_gather(parts, padded)
+        bounds = [count * rank // size for rank in range(size + 1)]
+        lengths = [b - a for a, b in zip(bounds, bounds[1:], strict=False)]
+        together.seconds += time.perf_counter() - started
+        together.bytes += padded.nbytes * (size - 1)
+        return torch.cat([one[:length] for one, length in zip(parts, lengths, strict=True)])
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        # every process has the whole loss; DDP takes the mean of the gradients, where the sum is meant
+        return gradient[share(context.count)] * dist.get_world_size(), None, None
+
+
+def _timed_mean(together: Together, bucket: Any) -> Any:
+    """DDP's own mean of gradients, with a clock."""
+    started, gradients = time.perf_counter(), bucket.buffer().div_(dist.get_world_size())
+    together.bytes += gradients.nbytes
+    sent = dist.all_reduce(gradients, async_op=True).get_future()
+
+    def done(future: Any) -> Tensor:
+        together.seconds += time.perf_counter() - started
+        mean: Tensor = future.value()[0]
+        return mean
+
+    return sent.then(done)
+
+
+_timed_mean.__annotations__.clear()  # DDP compares them with types, and here they are strings
+
+
+def in_shards(predict: Callable[[Float32], Float32], vectors: Float32) -> Float32:
+    """What ``predict`` makes of (n, d), each process of its share; all processes get all of it."""
+    if processes() == 1:
+        return predict(vectors)
+    own = torch.from_numpy(np.ascontiguousarray(predict(vectors[share(len(vectors))])))
+    size, count = processes(), len(vectors)
+    bounds = [count * rank // size for rank in range(size + 1)]
+    parts = [torch.empty(b - a, own.shape[1]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    for rank, part in enumerate(parts):
+        if rank == dist.get_rank():
+            part.copy_(own)
+        dist.broadcast(part, rank)
+    whole: Float32 = torch.cat(parts).numpy()
+    return whole

@@ -1,0 +1,103 @@
+"""The episode embeddings while they are learnt: a table with an optimiser of its own."""
+
+from __future__ import annotations
+
+from tempfile import TemporaryFile
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pam_retriever.experience.cooccurrence import Associations
+from pam_retriever.model.keys import unit
+from pam_retriever.types import Bools, Float32, Int64
+
+SPEED = 5.0  # a row moves by so many times the learning rate, in units of its length
+APART = 0.01  # noise on the directions of looks, a dimension
+FORGETS = 0.9  # how slowly a row forgets how large its gradients were
+
+
+class EmbeddingTable:
+    """The episode embeddings of M memories in training.
+
+    The optimiser is Adam without momentum and with one second moment a row (as in Adagrad's row-wise form,
+    which recommenders train their tables with): a step touches the rows of its batch and no others.
+
+    Args:
+        values: (M, code) to go on from; zeros for a memory that has none yet. Changed in place.
+
+    Attributes:
+        values: the embeddings.
+        moments: (M,) mean square of the gradients of each row.
+        temperature: of the loss that they are asked for.
+    """
+
+    def __init__(self, values: Float32) -> None:
+        self.values = values
+        self.moments = np.zeros(len(values), np.float32)
+        self.temperature = 1.0
+        self._asked: tuple[Int64, Tensor, Bools] | None = None
+
+    @property
+    def length(self) -> int:
+        """Of an embedding; 0 for none."""
+        return int(self.values.shape[1])
+
+    @classmethod
+    def on_disk(cls, memories: int, code: int) -> EmbeddingTable:
+        """As many zeros, in a temporary file that the system need not hold in memory."""
+        if not code:
+            return cls(np.zeros((memories, 0), np.float32))
+        with TemporaryFile() as file:
+            return cls(np.memmap(file, np.float32, "w+", shape=(max(memories, 1), code)))
+
+    def begin(
+        self, rows: Int64, vectors: Float32, associations: Associations, seed: int, without: Bools | None = None
+    ) -> None:
+        """Gives the memories that have associates, but no embedding yet, one to begin with.
+
+        It is their context: the sum of the memories around them, as in the temporal context model (Howard and
+        Kahana 2002), along random directions. Those with common associates begin near to each other, and near to those
+        whose associates look like theirs, so that an inverted file finds them.
+
+        Args:
+            rows: (M,) of the memories.
+            vectors: (M, d) of them.
+            associations: who was experienced with whom.
+            seed: of the directions.
+            without: (M,) memories that get none; None: only those without associates.
+        """
+        there = self.values[rows]
+        new = ~there.any(axis=1) & (np.diff(associations.indptr) > 0)
+        if without is not None:
+            new &= ~without
+        if not self.length or not new.any():
+            return
+        random = np.random.default_rng(seed)
+        looks = unit(vectors)
+        looks -= looks.mean(axis=0)
+        looks = unit(looks @ random.standard_normal((looks.shape[1], self.length), np.float32))
+        looks += APART * random.standard_normal(looks.shape, np.float32)  # memories that look the same
+        others, first = torch.from_numpy(associations.indices), torch.from_numpy(associations.indptr[:-1])
+        context = looks + F.embedding_bag(others, torch.from_numpy(looks), first, mode="sum").numpy()
+        self.values[rows[new]] = unit(context[new])
+
+    def ask(self, rows: Int64, settled: Bools, place: torch.device) -> Tensor:
+        """Those of distinct ``rows`` for a loss, (B, code); ``learn`` moves those that are not ``settled``."""
+        codes = torch.from_numpy(self.values[rows]).to(place).requires_grad_()
+        self._asked = rows, codes, ~settled
+        return F.normalize(codes, dim=-1)
+
+    @torch.no_grad()
+    def learn(self, learning_rate: float) -> None:
+        """One step of the rows that were asked for last, after their loss was differentiated."""
+        if self._asked is None:
+            return
+        (rows, codes, moves), self._asked = self._asked, None
+        assert codes.grad is not None
+        rows, gradient = rows[moves], codes.grad.cpu().numpy()[moves]
+        self.moments[rows] = FORGETS * self.moments[rows] + (1 - FORGETS) * np.square(gradient).mean(axis=1)
+        moved = self.values[rows] - SPEED * learning_rate * gradient / (np.sqrt(self.moments[rows])[:, None] + 1e-12)
+        with np.errstate(invalid="ignore"):  # of a loss that diverged, which the training tells
+            self.values[rows] = moved / np.linalg.norm(moved, axis=1, keepdims=True)

@@ -1,0 +1,142 @@
+"""One ``fit``: what was experienced is gathered, the predictor trained, and the index switched over to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from pam_retriever.ann import chunks
+from pam_retriever.experience.trajectories import Episode
+from pam_retriever.model.episode_embeddings import EpisodeEmbeddings
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.store.base import Store
+from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.rebuild import Learnt
+from pam_retriever.training.config import FitConfig, TrainingRequest
+from pam_retriever.training.dataset import gather
+from pam_retriever.training.distributed import first_process, in_shards
+from pam_retriever.training.embedding_table import EmbeddingTable
+from pam_retriever.training.news import News, Source
+from pam_retriever.training.shards import InMemory, Shards, Stored
+from pam_retriever.training.trainer import Start, Trainer
+from pam_retriever.types import FitReport, Float32
+
+BUFFER = 250_000  # steps that a fit part by part holds, unless told otherwise
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What there is to train on and from; then ``found`` says whose the embeddings are."""
+
+    shards: Shards
+    start: Start | None
+    embeddings: EmbeddingTable | None
+    found: Callable[[Float32], EpisodeEmbeddings]
+    learnt_to: int
+
+
+def learn(
+    bank: Store,
+    lock: ReadWriteLock,
+    source: Source,
+    news: News,
+    window: int,
+    config: FitConfig,
+    request: TrainingRequest,
+) -> FitReport:
+    """Learns from given and stored experience; see ``PredictiveAssociativeIndex.fit``. One at a time."""
+    with lock.shared():
+        if first_process():
+            bank.documents.check_writable()
+    prepare = _from_storage if source.in_parts else _in_memory
+    made = prepare(bank, lock, source, news, window, config, request.seed)
+    trained = Trainer(
+        made.shards,
+        window,
+        config if made.start is None else config.to_continue(),
+        request,
+        start=made.start,
+        embeddings=made.embeddings,
+        checkpoint=source.checkpoint,
+    ).run()
+    predictor = trained.predictor.weights()
+    learnt = Learnt(
+        predictor,
+        made.found(trained.embeddings),
+        trained.report.calibration,
+        window,
+        asdict(config),
+        lambda vectors: in_shards(predictor, vectors),
+        news.learnt_to.ends,
+    )
+    switch_over(bank, lock, learnt, news.episodes, made.learnt_to)
+    if source.checkpoint is not None:
+        source.checkpoint.unlink(missing_ok=True)
+    return trained.report
+
+
+def _in_memory(
+    bank: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
+) -> _Prepared:
+    """All of it at once: the given trajectories are stored with what is learnt of them, or not at all."""
+    with lock.shared():
+        gathered = gather(bank.documents, news.episodes, bank.dim, news.learnt_to, news.numbers)
+        fresh = gathered.fresh
+        goes_on = fresh.any() and not fresh.all() and not source.from_scratch
+        start = _start(bank, config, window) if goes_on else None
+        table = None if start is None else EmbeddingTable(gathered.with_codes(bank.codes_of(gathered.rows)))
+    return _Prepared(
+        InMemory(gathered.vectors, gathered.experience, seed, None if start is None else fresh),
+        start,
+        table,
+        lambda found: EpisodeEmbeddings(gathered.rows, found, gathered.places),
+        news.last_number,
+    )
+
+
+def _from_storage(
+    bank: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
+) -> _Prepared:
+    """No more than ``buffer`` steps of it in memory: trajectories were stored as they came."""
+    documents, size = bank.documents.sharded, source.buffer or BUFFER
+    assert documents is not None, "checked when they were stored"
+    with lock.shared():
+        start = _start(bank, config, window) if news.learnt_to.number and not source.from_scratch else None
+    learnt_to = LearntTo() if start is None else news.learnt_to
+    shards = Stored(documents, lock, bank.dim, size, seed=seed, learnt_to=learnt_to)
+    if start is not None and shards.nothing_new:
+        start, shards = None, Stored(documents, lock, bank.dim, size, seed=seed)
+    table = EmbeddingTable.on_disk(shards.table, config.code)
+    if start is not None:
+        with lock.shared():
+            stored = bank.documents.memories.rows()
+            for chunk in chunks(len(stored)):
+                table.values[stored[chunk]] = bank.codes_of(stored[chunk])
+    return _Prepared(
+        shards, start, table, lambda found: EpisodeEmbeddings(np.arange(len(found)), found), shards.last_number
+    )
+
+
+def _start(bank: Store, config: FitConfig, window: int) -> Start | None:
+    predictor = bank.predictor_to_continue(asdict(config), window)
+    return None if predictor is None else Start(Predictor.of(predictor), bank.calibration)
+
+
+def switch_over(bank: Store, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
+    """Has the bank take over what was learnt. It answers meanwhile, but for the last moment."""
+    with lock.shared():
+        rebuild = bank.begin_rebuild(learnt_to)
+    try:
+        if not first_process() and bank.follows:
+            rebuild.help_prepare(learnt)  # the first writes what they make
+            return
+        rebuild.prepare(learnt)
+        with lock:
+            rebuild.commit(learnt, episodes)
+            bank.keep_within_capacity()
+    finally:
+        with lock:
+            rebuild.end()

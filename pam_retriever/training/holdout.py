@@ -1,0 +1,95 @@
+"""What the channels know of memories that are held out of the training for a while, and of those that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.experience.cooccurrence import Associations
+from pam_retriever.model.keys import make_keys
+from pam_retriever.model.prediction import predict
+from pam_retriever.model.predictor import Predictor
+from pam_retriever.model.scoring import UNTESTED
+from pam_retriever.training.calibration import Memories, fit_scoring_weights
+from pam_retriever.training.config import FitConfig
+from pam_retriever.training.objectives import JointObjective, Objective
+from pam_retriever.training.shards import HOLDOUT, SEEN, UNSEEN, Shard, Shards
+from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
+
+MOST, FEWEST = 200, 8  # memories that are held out
+ENDS = 0.9  # of the training: then they are learnt after all
+
+
+class Holdout:
+    """Memories of the first shard that are no cues until nine tenths of the training are over.
+
+    Half of them are what others predict, half are left out altogether: the two ways for a cue to be new. What the
+    channels know of them by then says how recall may weigh each on a cue that was not seen.
+
+    Args:
+        shard: the first.
+        associations: of it, weighed as recall weighs its links.
+        objective: over it. Memories that it never takes for a cue are no cues of the calibration either.
+        config: how many to hold out.
+        shards: for generators: of which to hold out, and of what to calibrate on; and the size of the bank.
+        calibration: what is known from before; then none are held out.
+
+    Attributes:
+        unseen: how to weigh the channels of cues that were not seen, as far as it is known.
+        over: nothing is held out (any more).
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        associations: Associations,
+        objective: Objective,
+        config: FitConfig,
+        shards: Shards,
+        calibration: Calibration | None,
+    ) -> None:
+        self._shard, self._associations, self._shards = shard, associations, shards
+        self._familiarity = config.familiarity
+        joint = objective if isinstance(objective, JointObjective) else None
+        never = np.zeros(len(shard.rows), bool) if joint is None else joint.targets_only.copy()
+        self._asked = ~never
+        self._seen = np.flatnonzero((np.diff(associations.indptr) > 0) & ~never)
+        self.unseen: ScoringWeights = UNTESTED if calibration is None else calibration.unseen
+        count = min(MOST, int(config.probation * len(self._seen)))
+        held = np.empty(0, np.int64)
+        if joint is not None and calibration is None and count >= FEWEST:
+            held = shards.generator(HOLDOUT).permutation(self._seen)[:count]
+        self._held, self._hidden, self._targets = held, *np.split(shard.rows[held], [count // 2] if len(held) else [0])
+        self.over = not len(held)
+
+    def leave_out(self, objective: JointObjective, rows: Int64) -> None:
+        """Holds the memories out of the training of any shard; ``rows`` (m,) are its memories."""
+        self._objective, self._never = objective, objective.targets_only.copy()
+        objective.hidden |= np.isin(rows, self._hidden)
+        objective.targets_only |= np.isin(rows, self._targets)
+
+    def release(self, model: Predictor) -> None:
+        """Sees what the channels know of those memories, and lets them be learnt."""
+        held = np.zeros(len(self._shard.rows), bool)
+        held[self._held] = True
+        self.end(self._calibrate(model, self._held, self._asked & ~held, UNSEEN))
+
+    def end(self, unseen: ScoringWeights) -> None:
+        """Lets them be learnt, with what was found of them."""
+        self.unseen, self.over = unseen, True
+        self._objective.hidden[:] = False
+        self._objective.targets_only = self._never
+
+    def calibrate(self, model: Predictor) -> Calibration:
+        """How recall may weigh what it knows, after the training."""
+        return Calibration(self._calibrate(model, self._seen, self._asked, SEEN), self.unseen, self._familiarity)
+
+    def _calibrate(self, model: Predictor, cues: Int64, asked: Bools, purpose: int) -> ScoringWeights:
+        vectors = self._shard.vectors
+
+        def keys(places: Int64) -> Float32:
+            return make_keys(vectors[places], predict(model, vectors[places]))
+
+        experienced = np.zeros(len(vectors), bool)
+        experienced[self._shard.experience.states] = True
+        known = Memories(vectors, keys, self._associations, experienced, self._shards.memories)
+        return fit_scoring_weights(known, cues, asked, self._shards.generator(purpose))

@@ -1,0 +1,146 @@
+"""What a ``fit`` has to learn: what it was given, and what is stored and new. To find that out needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.trajectories import Episode, TrajectoryLike, read_in_batches, read_trajectories
+from pam_retriever.store.base import Store
+from pam_retriever.store.growth import LearntTo
+from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.write_trajectories import steps_in, stored_beginning
+from pam_retriever.training.config import FitConfig
+from pam_retriever.training.dataset import check_known, read_groups
+from pam_retriever.types import FitReport
+
+STORED_AT_ONCE = 50_000  # states of a stream
+NOTHING_NEW = "nothing new"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the experience of a ``fit`` comes from, beside what is stored.
+
+    Attributes:
+        trajectories: new ones.
+        group_by: metadata key of stored memories that are a trajectory each; not with ``trajectories``.
+        order_by: metadata keys that order a group.
+        buffer: how many steps to hold in memory at most; None: all, unless ``checkpoint`` or ``stream``.
+        checkpoint: a file for the state of the training.
+        stream: the trajectories are an iterator.
+        from_scratch: all that is stored is learnt as if it were new.
+    """
+
+    trajectories: Iterable[TrajectoryLike] | None = None
+    group_by: str | None = None
+    order_by: tuple[str, ...] = ()
+    buffer: int | None = None
+    checkpoint: Path | None = None
+    stream: bool = False
+    from_scratch: bool = False
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether it is stored as it comes, and learnt from there part by part."""
+        return self.stream or self.buffer is not None or self.checkpoint is not None
+
+
+@dataclass(frozen=True)
+class News:
+    """What there is to learn.
+
+    Attributes:
+        episodes: yet to be stored; those that are stored already, step by step, are not among them.
+        numbers: of the stored trajectories that some of these go on with, by id.
+        learnt_to: which stored steps, and which of the episodes that go on, are new.
+        last_number: the highest number of a stored trajectory.
+        fresh: whether any stored step is new.
+    """
+
+    episodes: list[Episode]
+    numbers: dict[str, int]
+    learnt_to: LearntTo
+    last_number: int
+    fresh: bool
+
+
+def read_news(bank: Store, lock: ReadWriteLock, source: Source) -> News:
+    """Checks what is given, and compares it with what is stored. A stream is stored as it comes.
+
+    Raises:
+        InvalidInput, UnknownId: of what is given.
+    """
+    episodes: list[Episode] = []
+    if source.in_parts:
+        _store(bank, lock, source)
+    elif source.trajectories is not None:
+        episodes = read_trajectories(source.trajectories, bank.dim)
+    with lock.shared():
+        documents = bank.documents
+        if source.group_by is not None:
+            episodes = read_groups(documents, source.group_by, source.order_by)
+        learnt_to = bank.learnt(source.from_scratch)
+        known = check_known(documents, episodes) if episodes else {}
+        there = bool(episodes) and bool(documents.trajectories.numbers(ids=[episode.id for episode in episodes]))
+        new, numbers, grew, ends = [], {}, {}, {}
+        for episode in episodes:
+            begun = stored_beginning(documents, episode, steps_in(episode, known)) if there else None
+            if begun is None:
+                new.append(episode)
+            elif begun[1] < len(episode.ids):
+                new.append(episode)
+                numbers[episode.id], grew[begun[0]], ends[begun[0]] = begun[0], begun[1], len(episode.ids)
+        stored = documents.trajectories.numbers()
+        fresh = any(number > learnt_to.number for number in stored[-1:]) or any(
+            learnt_to.ends[number] > at for number, at in learnt_to.grew.items()
+        )
+        last = documents.trajectories.last_number()
+        return News(new, numbers, learnt_to.with_growth(grew, ends), last, fresh)
+
+
+def _store(bank: Store, lock: ReadWriteLock, source: Source) -> None:
+    """Stores trajectories as they come."""
+    if bank.documents.sharded is None:
+        raise InvalidInput(
+            "Got an iterator, buffer or checkpoint for an index in a database engine.",
+            "an index in SQLite, whose storage can be read part by part",
+            "Pass list(trajectories), without buffer and checkpoint.",
+        )
+    for episodes in read_in_batches(source.trajectories or (), bank.dim, STORED_AT_ONCE):
+        with lock:
+            check_known(bank.documents, episodes)
+            bank.observe(episodes)
+
+
+def nothing_new(bank: Store, lock: ReadWriteLock, news: News, source: Source, config: FitConfig, window: int) -> bool:
+    """Whether a fit has nothing to do: all was learnt with these settings, and no training was interrupted."""
+    interrupted = source.checkpoint is not None and source.checkpoint.exists()
+    if news.episodes or news.fresh or source.from_scratch or interrupted:
+        return False
+    with lock.shared():
+        return bank.learnt_to > 0 and bank.predictor_to_continue(asdict(config), window) is not None
+
+
+def report_nothing(bank: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:
+    """What a fit says that had nothing to do."""
+    with lock.shared():
+        predictor = bank.predictor
+        assert predictor is not None, "else it would have something to do"
+        return FitReport(
+            losses=(),
+            steps=0,
+            seconds=0.0,
+            device="cpu",
+            precision="float32",
+            memories=bank.links.memories,
+            trajectories=len(bank.documents.trajectories),
+            associations=0,
+            coverage=1.0,
+            parameters=sum(array.size for array in predictor.arrays.values()),
+            config=asdict(config),
+            stopped_by=NOTHING_NEW,
+            calibration=bank.calibration,
+        )

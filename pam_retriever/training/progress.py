@@ -1,0 +1,40 @@
+"""What a training shows of itself: a bar of steps."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from tqdm.auto import tqdm
+
+from pam_retriever.store.bars import hidden
+
+
+class ProgressBar:
+    """A bar of so many steps, with the loss of the pass beside it.
+
+    Args:
+        title: what is learnt.
+        steps: how many there will be, about.
+        done: how many of them were made before an interruption.
+        show: None shows the bar on a terminal and in a notebook.
+    """
+
+    def __init__(self, title: str, steps: int, done: int, show: bool | None) -> None:
+        self._bar: Any = tqdm(total=steps, initial=done, desc=title, unit="step", disable=hidden(show))
+
+    def step(self) -> None:
+        """One step was made."""
+        self._bar.update()
+
+    def loss(self, value: float) -> None:
+        """The mean loss of the pass so far."""
+        self._bar.set_postfix(loss=f"{value:.4f}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()

@@ -1,0 +1,362 @@
+"""The training loop: from shards of experience to a predictor and the episode embeddings."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pam_retriever.errors import InvalidInput, TrainingDiverged
+from pam_retriever.experience.cooccurrence import Associations, associate
+from pam_retriever.experience.weighting import weigh
+from pam_retriever.model.forward import PredictorConfig
+from pam_retriever.model.predictor import Predictor, widen
+from pam_retriever.training.checkpoint import CheckpointFile, Progress
+from pam_retriever.training.config import FitConfig, TrainingRequest
+from pam_retriever.training.device import choose_device, uses_bfloat16
+from pam_retriever.training.distributed import Together, first_process, processes
+from pam_retriever.training.embedding_table import EmbeddingTable
+from pam_retriever.training.holdout import ENDS, Holdout
+from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, Objective
+from pam_retriever.training.progress import ProgressBar
+from pam_retriever.training.shards import BATCHES, PAIRS, PASS, Shard, Shards
+from pam_retriever.types import Calibration, FitReport, Float32, Int64
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training goes on from.
+
+    Attributes:
+        predictor: f.
+        calibration: what it was found to know of cues that it had not seen.
+    """
+
+    predictor: Predictor
+    calibration: Calibration | None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training found.
+
+    Attributes:
+        predictor: f, on the CPU.
+        embeddings: (M, code) episode embeddings by row; zeros for memories without associates.
+        report: what was done.
+    """
+
+    predictor: Predictor
+    embeddings: Float32
+    report: FitReport
+
+
+class Trainer:
+    """Trains a predictor, and the episode embeddings beside it, on one shard of experience after the other.
+
+    Two memories that met only in another shard can be drawn as each other's negatives; of a single shard none are.
+
+    Args:
+        shards: the experience.
+        window: tau; memories at most this many positions apart are associates.
+        config: how to train.
+        request: where, with which seed, and for how long.
+        start: what to go on from.
+        embeddings: the table, learnt in place; None begins with none.
+        checkpoint: a file to go on from if it is there, and to keep the state of the training in meanwhile.
+
+    Attributes:
+        config: in full, what follows the data filled in.
+        model: in training.
+        acting: the model as the objective sees it: itself, or a share of the work of several processes.
+        embeddings: in training.
+
+    Raises:
+        InvalidInput: nothing was experienced together; a time budget for several processes; the published recipe, which
+            draws its pairs from all of the experience, for several shards; or a checkpoint of another training.
+        IndexFormatError: the checkpoint is damaged.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        window: int,
+        config: FitConfig,
+        request: TrainingRequest | None = None,
+        *,
+        start: Start | None = None,
+        embeddings: EmbeddingTable | None = None,
+        checkpoint: Path | None = None,
+    ) -> None:
+        request = TrainingRequest() if request is None else request
+        _check(shards, config, request)
+        self._shards, self._window, self._request = shards, window, request
+        self.config = config = config.resolve(steps=shards.steps, memories=shards.memories)
+        self._device = choose_device(request.device)
+        self._half = uses_bfloat16(config, self._device)
+        self._random = shards.generator(PAIRS)
+        first_pass = shards.of_pass(shards.generator(PASS))
+        first = shards.read(first_pass[0])
+        self.model = self._make_model(first, start).to(self._device)
+        self.embeddings = embeddings or EmbeddingTable(np.zeros((shards.table, self.model.config.code), np.float32))
+        self._use(first_pass[0], first)
+        self.config = config = self._with_passes(config)
+        self._schedule, self._turns = self._plan(first_pass)
+        calibration = None if start is None else start.calibration
+        self._holdout = Holdout(first, self._associations, self._objective, config, shards, calibration)
+        self.acting: Predictor | Together = Together(self.model) if processes() > 1 else self.model
+        self._optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=config.learning_rate,
+            betas=(0.9, config.beta2),
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self._file = None
+        self._progress = Progress(self._fingerprint())
+        if checkpoint is not None:
+            self._file = CheckpointFile(checkpoint, self.model, self._optimizer, self.embeddings)
+            self._progress = self._file.restore(self._progress)
+        self._leave_out()
+        if self._progress.unseen is not None and not self._holdout.over:
+            self._holdout.end(self._progress.unseen)
+
+    # ---- the loop
+
+    def run(self) -> Trained:
+        """Trains until the passes or the time are over.
+
+        Raises:
+            TrainingDiverged: the loss became NaN or infinite.
+        """
+        progress, clock = self._progress, _Clock(self._progress.seconds, self._request.time_budget)
+        with self._bar() as bar:
+            while progress.turn < len(self._schedule):
+                at, blocks = self._schedule[progress.turn]
+                self._take(blocks)
+                objective, first_step = self._objective, progress.step
+                if progress.turn < self._in_first_pass:
+                    progress.associations += len(self._associations)
+                total = torch.zeros((), device=self._device)
+                for number, batch in enumerate(objective.batches(self._shards.generator(BATCHES, progress.turn))):
+                    done = (progress.turn * objective.steps + number) / (self._turns * objective.steps)
+                    done = max(min(done, 1.0), clock.share())
+                    if clock.share() >= 1.0:
+                        break
+                    if not self._holdout.over and done >= ENDS:
+                        self._holdout.release(self.model)
+                        progress.unseen = self._holdout.unseen
+                    total += self.step(batch, done)
+                    progress.step += 1
+                    bar.step()
+                steps = progress.step - first_step
+                if steps:
+                    bar.loss(_checked(progress.add_losses(at, float(total), steps), at))
+                progress.seconds = clock.seconds()
+                if clock.share() >= 1.0:
+                    break
+                progress.turn += 1
+                if self._file is not None and first_process():
+                    self._file.save_if_due(progress)
+        return self._trained()
+
+    def step(self, batch: Int64, done: float) -> Tensor:
+        """One step, at the rate and temperature of a training that is ``done`` from 0 to 1; returns its loss."""
+        config = self.config
+        rate = _cosine(config.learning_rate, config.final_learning_rate, done)
+        if done < config.warmup:
+            rate *= max(done / config.warmup, 0.01)
+        temperature = _cosine(config.temperature, config.final_temperature, done)
+        self.embeddings.temperature = _cosine(config.code_temperature, config.final_code_temperature, done)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._half):
+            loss = self._objective.loss(self.acting, self._states, batch, temperature)
+        descend(self._optimizer, loss, rate, config.gradient_clip)
+        self.embeddings.learn(rate)
+        return loss.detach()
+
+    # ---- what it trains on
+
+    def make_objective(self, shard: Shard, associations: Associations) -> Objective:
+        """The objective that the configuration names, over one shard and its ``associations``, weighed."""
+        if self.config.objective != "joint":
+            return InfoNCEObjective(associations, self.config, self._random)
+        return JointObjective(
+            shard.experience,
+            associations,
+            self._window,
+            self.config,
+            self.noise(),
+            fresh=shard.fresh if self._shards.whole else None,  # else the pass has chosen what to rehearse
+            codes=self.embeddings if self.embeddings.length else None,
+            rows=shard.rows,
+        )
+
+    def _to_learn(self) -> Associations:
+        """The associations as the loss of f weighs them."""
+        if self.config.distance_weights == "inverse":
+            return self._associations
+        return replace(self._associations, weights=self._associations.salience)
+
+    def noise(self) -> torch.Generator:
+        """A generator for the noise on the input."""
+        return torch.Generator(self._device).manual_seed(self._request.seed)
+
+    def _take(self, blocks: Int64) -> None:
+        """Goes over to a shard, unless it is the one in use."""
+        if not np.array_equal(blocks, self._blocks):
+            self._use(blocks, self._shards.read(blocks))
+            self._leave_out()
+
+    def _use(self, blocks: Int64, shard: Shard) -> None:
+        self._blocks, self._rows = blocks, shard.rows
+        met = associate(shard.experience, len(shard.rows), self._window)
+        if not len(met):
+            raise InvalidInput(
+                "The trajectories hold no two different memories.", "at least one association", "Check the ids."
+            )
+        self._associations = weigh(met, shard.experience, self._window, self.config.familiarity)
+        self._states = torch.tensor(shard.vectors).to(self._device)
+        self._objective = objective = self.make_objective(shard, self._to_learn())
+        without = None
+        if isinstance(objective, JointObjective):
+            objective.bank_size = self._shards.memories
+            objective.settle(shard.fresh)
+            without = objective.uncoded
+        self.embeddings.begin(shard.rows, shard.vectors, objective.learnt, self._request.seed, without)
+
+    def _leave_out(self) -> None:
+        if not self._holdout.over and isinstance(self._objective, JointObjective):
+            self._holdout.leave_out(self._objective, self._rows)
+
+    def _make_model(self, first: Shard, start: Start | None) -> Predictor:
+        generator = torch.Generator().manual_seed(self._request.seed)
+        config, dim = self.config, first.vectors.shape[1]
+        assert config.hidden
+        if start is not None:
+            return widen(start.predictor, config.hidden, generator)
+        code = config.code if config.objective == "joint" else 0
+        shape = PredictorConfig(dim, config.hidden, config.residual_layers, config.whiten, code)
+        model = Predictor(shape, generator)
+        if config.whiten:
+            model.fit_whitening(torch.tensor(first.vectors))
+        return model
+
+    # ---- its schedule
+
+    def _with_passes(self, config: FitConfig) -> FitConfig:
+        assert config.batch_size
+        steps = self._objective.steps if self._shards.whole else math.ceil(self._shards.steps / config.batch_size)
+        states = self._objective.states if self._shards.whole else self._shards.steps
+        return config.with_passes(steps, self._shards.steps / max(self._shards.experienced, 1), states)
+
+    def _plan(self, first_pass: list[Int64]) -> tuple[list[tuple[int, Int64]], int]:
+        """Pass and blocks of each shard in turn, and how many turns the whole schedule has, stopped early or not."""
+        assert self.config.passes
+        shards, passes = self._shards, self.config.passes
+        each = [first_pass, *(shards.of_pass(shards.generator(PASS, at)) for at in range(1, passes))]
+        self._in_first_pass = len(first_pass)
+        last, turns = min(self.config.stop_after or passes, passes), sum(map(len, each))
+        schedule = [(at, blocks) for at in range(last) for blocks in each[at]]
+        if passes == 1 and len(schedule) > 1:  # what was held out of the first shard is learnt after all
+            return [*schedule, (0, first_pass[0])], turns + 1
+        return schedule, turns
+
+    def _fingerprint(self) -> dict[str, object]:
+        """What a checkpoint has to be of."""
+        about = {"config": asdict(self.config), "window": self._window, "seed": self._request.seed}
+        return about | self._shards.fingerprint() | {"shards": len(self._schedule)}
+
+    # ---- what it says
+
+    def _bar(self) -> ProgressBar:
+        """A bar; the log says what it costs before it is spent: 2 FLOP forward and 4 back for a parameter and state."""
+        assert self.config.batch_size
+        a_shard = self._objective.steps
+        parameters = sum(p.numel() for p in self.model.parameters())
+        flops = 6.0 * parameters * self.config.batch_size * self._turns * a_shard
+        log.info(
+            "fit: a predictor %d wide learns %d memories on %s, %.1e FLOP",
+            *(self.config.hidden, self._shards.experienced, self._device, flops),
+        )
+        title = f"learning {self._shards.experienced:,} memories in {self._shards.trajectories:,} trajectories"
+        return ProgressBar(title, len(self._schedule) * a_shard, self._progress.step, self._request.progress)
+
+    def _trained(self) -> Trained:
+        model, progress, shards = self.model.cpu().eval(), self._progress, self._shards
+        report = FitReport(
+            losses=tuple(total / max(count, 1) for total, count in progress.losses),
+            steps=progress.step,
+            seconds=progress.seconds,
+            device=str(self._device),
+            precision="bfloat16" if self._half else "float32",
+            memories=shards.experienced,
+            trajectories=shards.trajectories,
+            associations=progress.associations,
+            coverage=self._objective.coverage,
+            parameters=sum(p.numel() for p in model.parameters()),
+            config=asdict(self.config),
+            stopped_by="passes" if progress.turn == len(self._schedule) else "time_budget",
+            calibration=self._holdout.calibrate(model),
+        )
+        return Trained(model, self.embeddings.values, report)
+
+
+class _Clock:
+    """Seconds of a training, those ``before`` an interruption included."""
+
+    def __init__(self, before: float, budget: float | None) -> None:
+        self._began, self._budget = time.perf_counter() - before, budget
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def share(self) -> float:
+        """Of the budget; 0 without one."""
+        return self.seconds() / self._budget if self._budget else 0.0
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor, rate: float, clip: float) -> None:
+    """One step of an optimiser down the gradient of a loss, cut to the norm ``clip``."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
+    optimizer.step()
+
+
+def _check(shards: Shards, config: FitConfig, request: TrainingRequest) -> None:
+    if config.objective != "joint" and not shards.whole:
+        raise InvalidInput("Got a fit in parts with objective='info_nce'.", "objective='joint'", "Use config='fast'.")
+    if request.time_budget is not None and processes() > 1:
+        raise InvalidInput(
+            f"Got time_budget={request.time_budget} in {processes()} processes, whose clocks differ.",
+            "time_budget=None",
+            "Use FitConfig(passes=...).",
+        )
+    if not shards.steps:
+        raise InvalidInput(
+            "There are no trajectories to learn from.", "at least one", "Pass trajectories, or group_by."
+        )
+
+
+def _cosine(start: float, end: float, done: float) -> float:
+    return end + (start - end) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _checked(loss: float, at: int) -> float:
+    if not math.isfinite(loss):
+        raise TrainingDiverged(
+            f"The loss became {loss} in pass {at + 1}.",
+            "a finite loss",
+            "Lower FitConfig.learning_rate. The index is as it was before fit.",
+        )
+    return loss

@@ -1,0 +1,65 @@
+"""A dialogue of our own for the tests of the adapters: what is asked for stands beside the turn that has the words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever import PredictiveAssociativeIndex, Trajectory
+
+SESSIONS, TURNS, DIM = 12, 10, 24
+PEOPLE = ("Ada", "Ben")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn: its text, its session and its place in it."""
+
+    id: str
+    text: str
+    session: str
+    place: int
+
+
+def turns() -> list[Turn]:
+    """Twelve sessions; in each, every third turn names a thing, and the next one answers without naming it."""
+    spoken = []
+    for session in range(SESSIONS):
+        for place in range(TURNS):
+            thing = f"thing{session}x{place // 3}"
+            text = f"{PEOPLE[place % 2]}: " + (
+                f"how did it go with the {thing}" if place % 3 == 0 else f"it went well on day {place} as I hoped"
+            )
+            spoken.append(Turn(f"{session}-{place}", text, f"session {session}", place))
+    return spoken
+
+
+def questions() -> list[tuple[str, set[str]]]:
+    """Questions in words, and the ids of the turns that answer: the one that names the thing, and the next."""
+    return [
+        (f"What came of the thing{session}x{block}?", {f"{session}-{3 * block}", f"{session}-{3 * block + 1}"})
+        for session in range(SESSIONS)
+        for block in range(3)
+    ]
+
+
+def embed(text: str) -> list[float]:
+    """A vector that says little of the text, as of turns that all sound alike: a mean direction and noise."""
+    random = np.random.default_rng(sum(text.encode()) * 7919 + len(text))
+    return (random.standard_normal(DIM) + 1).tolist()
+
+
+def recall_at_10(found: dict[str, list[str]]) -> float:
+    """The mean share of the turns that answer among the first ten, given the ids found for each question."""
+    return float(np.mean([len(ids & set(found[text][:10])) / len(ids) for text, ids in questions()]))
+
+
+def core() -> PredictiveAssociativeIndex:
+    """The dialogue in the index itself, each session observed."""
+    said = turns()
+    made = PredictiveAssociativeIndex(DIM)
+    made.add([embed(turn.text) for turn in said], [t.id for t in said], [t.text for t in said])
+    for session in {turn.session: None for turn in said}:
+        made.observe(Trajectory(ids=[turn.id for turn in said if turn.session == session]))
+    return made

@@ -1,0 +1,227 @@
+"""A trajectory that grows step by step: stored, linked and found at once, in one transaction."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+from conftest import DIM, QUICK, Planted, new_index
+from engine_servers import ENGINES, fresh_engine
+
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, TrajectoryRecord, UnknownId
+
+
+def letters(texts: list[str]) -> np.ndarray:
+    """A vector a text: how often each of the first letters is in it."""
+    return np.array([[1 + text.lower().count(letter) for letter in "abcdefghijklmnop"] for text in texts], np.float32)
+
+
+def linked(index: PredictiveAssociativeIndex, id: str, window: int = 5) -> set[str]:
+    with index._lock.shared():  # where an engine follows what others wrote
+        memories = index._bank.documents.memories
+        _, found, _ = index._bank.links.of(np.array(list(memories.rows_of([id]).values()), np.int64), window)
+        return {content[0] for content in memories.contents(np.unique(found)).values()}
+
+
+def test_what_is_appended_is_linked_to_the_steps_before_it(planted: Planted) -> None:
+    index = PredictiveAssociativeIndex(dim=DIM)
+    for at in range(4):  # two sessions take turns
+        for session in "ab":
+            assert (
+                index.append(session, planted.vectors[at + 10 * (session == "b")], id=f"{session}{at}")
+                == f"{session}{at}"
+            )
+    assert len(index) == 8
+    assert linked(index, "a1", window=1) == {"a0", "a2"}
+    assert linked(index, "b3", window=2) == {"b1", "b2"}
+    assert index.trajectories() == [
+        TrajectoryRecord(session, tuple(f"{session}{at}" for at in range(4)), None, 4) for session in "ab"
+    ]
+
+
+def test_a_first_step_is_a_trajectory_of_one_and_outlives_a_save_and_a_prune(planted, tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
+        index.append("s", planted.vectors[0], id="first")
+        index.append("t", planted.vectors[2], id="other")
+        index.prune(2)
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert [one.ids for one in index.trajectories()] == [("first",), ("other",)]
+        index.append("s", planted.vectors[1], id="second")
+        assert linked(index, "first") == {"second"}
+    index = PredictiveAssociativeIndex.load(tmp_path / "index")
+    assert linked(index, "second") == {"first"}
+
+
+def test_an_embedder_makes_a_step_of_text_alone():
+    index = PredictiveAssociativeIndex(embedder=letters)
+    index.append("chat", text="a cab", metadata={"user": "ann"}, timestamp=datetime(2024, 5, 1, tzinfo=timezone.utc))
+    id = index.append("chat", text="a deed", timestamp=datetime(2024, 5, 2, tzinfo=timezone.utc))
+    assert index.get([id])[0].text == "a deed"
+    assert index.embedder_name
+    (record,) = index.trajectories()
+    assert record.timestamps == (1714521600.0, 1714608000.0)
+    assert index.recall(text="deed", k=1)[0].id == id
+
+
+def test_a_stored_memory_is_linked_as_it_is_or_replaced(index, planted):
+    index.append("s", id="m000")
+    index.append("s", id="m050")
+    assert linked(index, "m050") == {"m000"}
+    assert index.get(["m050"])[0].text == "text of m050"
+    index.append("s", planted.vectors[7], id="m100", text="new")
+    assert index.get(["m100"])[0].text == "new"
+    np.testing.assert_array_equal(index.get(["m100"])[0].vector, planted.vectors[7])
+    assert len(index) == 200
+    assert linked(index, "m100") == {"m000", "m050"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("s",), InvalidInput, "no vector"),
+        ((7, np.ones(DIM)), InvalidInput, "id 7"),
+        (("s", np.ones(DIM + 1)), InvalidInput, "shape"),
+        (("s", None, "words alone"), InvalidInput, "embedder"),
+        (("s", None, None, "nobody"), UnknownId, "nobody"),
+        (("s", None, None, "m000", {"a": 1}), InvalidInput, "update"),
+        (("s", np.ones(DIM), None, None, None, 4.0), InvalidInput, "fall"),
+        (("s", np.ones(DIM), None, None, None, "noon"), InvalidInput, "timestamp"),
+        (("s", {"image": 1}), InvalidInput, "encoder"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_nothing_is_stored(index, planted, arguments, error, message):
+    index.append("s", planted.vectors[0], id="first", timestamp=5)
+    with pytest.raises(error, match=message):
+        index.append(*arguments)
+    assert len(index) == 201
+    assert [one.ids for one in index.trajectories()] == [("first",)]
+
+
+def test_a_step_without_a_time_follows_one_with_a_time(planted):
+    index = PredictiveAssociativeIndex(dim=DIM)
+    for at, time in enumerate([1.0, None, 1.0, 2.0]):
+        index.append("s", planted.vectors[at], id=str(at), timestamp=time)
+    assert index.trajectories()[0].timestamps == (1.0, None, 1.0, 2.0)
+
+
+def test_a_step_and_its_memory_are_stored_together_or_not_at_all(planted, tmp_path, monkeypatch):
+    index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
+    index.append("s", planted.vectors[0], id="first")
+    with monkeypatch.context() as broken:
+        trajectories = type(index._bank.documents.trajectories)
+        broken.setattr(trajectories, "extend", lambda *_: (_ for _ in ()).throw(OSError("no disk")))
+        with pytest.raises(OSError, match="no disk"):
+            index.append("s", planted.vectors[1], id="second")
+    assert index.find()[0].id == "first"
+    assert len(index) == 1
+    index.append("s", planted.vectors[1], id="second")
+    assert linked(index, "first") == {"second"}
+    index.close()
+
+
+def test_sending_a_session_again_with_more_steps_keeps_its_beginning_and_adds_the_rest(index, planted):
+    ids = planted.ids[:10]
+    index.observe(Trajectory(ids[:6], id="s"))
+    before = index._bank.documents.trajectories.last_number()
+    index.observe(Trajectory(ids, id="s"))
+    assert index._bank.documents.trajectories.last_number() == before
+    assert index.trajectories() == [TrajectoryRecord("s", tuple(ids), None, 10)]
+    assert linked(index, "m005", window=1) == {"m004", "m006"}
+    index.observe(Trajectory(ids[::-1], id="s"))  # another course: it replaces
+    assert index.trajectories()[0].ids == tuple(ids[::-1])
+    assert linked(index, "m005", window=1) == {"m004", "m006"}
+
+
+def test_what_was_appended_since_is_learnt_and_only_that(planted):
+    index = new_index(planted)
+    index.fit(planted.outings, config=QUICK, progress=False)
+    for id in planted.ids[:3]:
+        index.append("new", id=id)
+    learnt = index._bank.learnt()
+    _, trajectory, position, _ = index._bank.documents.trajectories.experienced()
+    assert learnt.fresh(trajectory, position).sum() == 3
+    assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
+    assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
+    index.append("new", id=planted.ids[3])  # the trajectory itself was learnt
+    learnt = index._bank.learnt()
+    _, trajectory, position, _ = index._bank.documents.trajectories.experienced()
+    assert learnt.fresh(trajectory, position).sum() == 1
+    assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
+    assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
+
+
+@pytest.mark.parametrize("parts", [{}, {"buffer": 50}])
+def test_a_step_that_comes_while_fit_learns_is_new_for_the_next_one(planted, monkeypatch, parts):
+    from pam_retriever.training import fit as training
+
+    index = new_index(planted)
+    index.append("s", id="m000")
+    index.append("s", id="m050")
+    taking_over = training.switch_over
+
+    def late(*arguments: object) -> None:
+        index.append("s", id="m100")
+        taking_over(*arguments)
+
+    monkeypatch.setattr(training, "switch_over", late)
+    index.fit(planted.outings, config=QUICK, progress=False, **parts)
+    monkeypatch.setattr(training, "switch_over", taking_over)
+    assert linked(index, "m100", 1) >= {"m050"}
+    assert index.fit(config=QUICK, progress=False, **parts).stopped_by == "passes"
+    assert index.fit(config=QUICK, progress=False, **parts).stopped_by == "nothing new"
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_an_engine_takes_steps_one_by_one_and_others_see_them(planted, kind, monkeypatch):
+    engine = fresh_engine(kind)
+    if kind == "milvus":
+        from pam_retriever.engines.milvus import trajectories
+
+        monkeypatch.setattr(trajectories, "CHUNK", 3)
+    here, there = PredictiveAssociativeIndex(dim=DIM, backend=engine), PredictiveAssociativeIndex(backend=engine)
+    for at in range(5):
+        for session in "ab":
+            here.append(session, planted.vectors[at + 10 * (session == "b")], id=f"{session}{at}", timestamp=at)
+            if at % 2:
+                assert linked(there, f"{session}{at}", window=2) == {
+                    f"{session}{one}" for one in (at - 1, at - 2) if one >= 0
+                }
+    for index in (here, there):
+        assert linked(index, "a2", window=1) == {"a1", "a3"}
+        assert [record.ids for record in index.trajectories()] == [tuple(f"{s}{at}" for at in range(5)) for s in "ab"]
+        assert index.trajectories()[1].timestamps == (0, 1, 2, 3, 4)
+    with pytest.raises(InvalidInput, match="fall"):
+        here.append("a", planted.vectors[7], timestamp=3)
+    there.append("a", id="b0")
+    assert linked(here, "b0", window=1) == {"a4", "b1"}
+    assert here.trajectories(limit=1, offset=1)[0].id == "b"
+    with monkeypatch.context() as broken:
+        store = type(here._bank)
+        broken.setattr(store, "reserve_disk", lambda *_: (_ for _ in ()).throw(OSError("gone")), raising=False)
+        with pytest.raises(OSError, match="gone"):
+            here.append("b", planted.vectors[30], id="b5")
+    here.append("b", planted.vectors[30], id="b5")
+    assert here.trajectories()[1].ids == ("b0", "b1", "b2", "b3", "b4", "b5")
+    here.delete([f"b{at}" for at in range(1, 6)])
+    assert [record.ids for record in there.trajectories()] == [("a0", "a1", "a2", "a3", "a4", "b0"), ("b0",)]
+    here.delete("b0")
+    assert [record.id for record in there.trajectories()] == ["a"]
+    assert here.delete_trajectory("a") == 1
+    assert there.trajectories() == []
+    assert linked(there, "a2") == set()
+    here.close()
+    there.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_an_engine_learns_what_was_appended_and_no_more(planted, kind):
+    index = new_index(planted, backend=fresh_engine(kind))
+    index.fit(planted.outings[:3], config=QUICK, progress=False)
+    index.append("s", id="m000")
+    index.append("s", id="m050")
+    for _ in range(2):
+        assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
+        assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
+        index.append("s", id="m100")
+    index.close()

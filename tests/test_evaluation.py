@@ -1,0 +1,98 @@
+"""Metrics against explicit loops."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.evaluation import evaluate, evaluate_rankings, interval
+
+RANKED = st.lists(st.integers(0, 30), unique=True, max_size=25)
+RIGHT = st.sets(st.integers(0, 30), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(RANKED, RIGHT), min_size=1, max_size=5), st.integers(1, 20))
+def test_metrics_are_those_of_explicit_loops(rows, k):
+    found = evaluate_rankings([ranked for ranked, _ in rows], [right for _, right in rows], ks=(k,))
+    for at, (ranked, right) in enumerate(rows):
+        hits, gain, first = 0, 0.0, 0.0
+        for place, id in enumerate(ranked[:k], start=1):
+            if id in right:
+                hits += 1
+                gain += 1 / math.log2(place + 1)
+                first = first or 1 / place
+        ideal = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(right)) + 1))
+        assert found.per_question[f"recall@{k}"][at] == pytest.approx(hits / min(k, len(right)))
+        assert found.per_question[f"mrr@{k}"][at] == pytest.approx(first)
+        assert found.per_question[f"ndcg@{k}"][at] == pytest.approx(gain / ideal)
+
+
+def test_the_interval_holds_the_mean_and_narrows_with_more_questions():
+    random = np.random.default_rng(0)
+    few, many = interval(random.random(30)), interval(random.random(3000))
+    assert few.low < few.mean < few.high
+    assert many.high - many.low < (few.high - few.low) / 3
+    assert interval(np.ones(5)).low == interval(np.ones(5)).high == 1
+
+
+def test_the_same_seed_gives_the_same_interval():
+    values = np.random.default_rng(1).random(50)
+    assert interval(values, seed=3) == interval(values, seed=3)
+    assert interval(values, seed=3) != interval(values, seed=4)
+
+
+@dataclass(frozen=True)
+class Hit:
+    id: str
+
+
+class Shelf:
+    """Recalls its ids in order, whatever is asked."""
+
+    def recall(self, query, k):
+        return [Hit(id) for id in "abcdef"[:k]]
+
+
+def test_an_index_is_asked_every_question():
+    found = evaluate(Shelf(), ["x", np.zeros(3)], [{"b"}, {"f", "z"}], ks=(2, 6))
+    assert found["recall@2"].mean == pytest.approx(0.5)
+    assert found["recall@6"].mean == pytest.approx(0.75)
+    assert found["mrr@2"].mean == pytest.approx(0.25)
+    assert found.questions == 2
+    assert "recall@2" in repr(found)
+    assert json.loads(json.dumps(found.to_dict()))["metrics"]["recall@2"]["mean"] == pytest.approx(0.5)
+
+
+def test_one_can_ask_in_another_way():
+    found = evaluate(Shelf(), ["x"], [{"f"}], ks=(1,), recall=lambda query, k: [Hit("f")])
+    assert found["recall@1"].mean == 1
+
+
+@pytest.mark.parametrize(
+    ("ranked", "relevant", "ks", "says"),
+    [
+        ([["a"]], [], (5,), "1 questions and 0"),
+        ([], [], (5,), "at least one"),
+        ([["a"]], [set()], (5,), "Question 0"),
+        ([["a"]], ["a"], (5,), "string 'a'"),
+        ([["a"]], [{"a"}], (0,), r"ks=\(0,\)"),
+        ([["a"]], [{"a"}], (), r"ks=\(\)"),
+        ([["a", "a"]], [{"a"}], (5,), "twice"),
+    ],
+)
+def test_bad_input_is_refused(ranked, relevant, ks, says):
+    with pytest.raises(InvalidInput, match=says):
+        evaluate_rankings(ranked, relevant, ks=ks)
+
+
+def test_an_unknown_metric_names_those_that_there_are():
+    with pytest.raises(InvalidInput, match="recall@5"):
+        evaluate_rankings([["a"]], [{"a"}])["recall@7"]

@@ -1,0 +1,172 @@
+"""What a newcomer may count on: short files, short functions, few arguments, types that say something.
+
+Each list names what does not hold yet; it may only get shorter.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pam_retriever
+
+PACKAGE = Path(pam_retriever.__file__).parent
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LINES_OF_A_FILE, LINES_OF_A_FUNCTION, ARGUMENTS = 400, 60, 8
+KINDS = re.compile(r"(Backend|Bank|Engine|Store|Documents|Database)$")
+
+STILL_LONG_FILES: set[str] = set()
+STILL_LONG_FUNCTIONS: set[str] = set()
+STILL_MANY_ARGUMENTS = {
+    "store/reencoding.py:reencode",
+}
+STILL_ANY = {
+    "experience/parquet.py:read_parquet",
+    "index/__init__.py:PredictiveAssociativeIndex.__init__",
+    "index/__init__.py:PredictiveAssociativeIndex.load",
+    "index/__init__.py:PredictiveAssociativeIndex.open",
+    "index/feedback.py:FeedbackKeeping.delete_feedback",
+    "index/feedback.py:FeedbackKeeping.feedback",
+    "index/feedback.py:FeedbackKeeping.feedbacks",
+    "index/recalling.py:Recalling.recall_many",
+    "index/recalling.py:Recalling.search_many",
+    "jepa/encoder.py:CompositeEncoder.encode",
+    "jepa/encoder.py:CompositeEncoder.read",
+    "jepa/encoder.py:CompositeEncoder.to_json",
+    "jepa/joint.py:JointTrainer.fit",
+    "jepa/joint.py:JointTrainer.surprise",
+    "jepa/modalities.py:Modality.read",
+    "jepa/modalities.py:Modality.to_json",
+    "types.py:Hits.to_dicts",
+}
+STILL_ISINSTANCE: set[str] = set()
+
+
+def files() -> Iterator[tuple[str, str]]:
+    """(name, text) of every module of the package."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), path.read_text()
+
+
+def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """(qualified name, function) of every function below a node."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, FUNCTIONS):
+            yield f"{within}{node.name}", node
+        name = getattr(node, "name", None) if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else None
+        yield from functions(node, f"{within}{name}." if name else within)
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Its lines from ``def`` on, the docstring apart."""
+    assert function.end_lineno
+    first = function.body[0]
+    documented = ast.get_docstring(function, clean=False) is not None
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
+    return function.end_lineno - function.lineno + 1 - docstring
+
+
+def arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    given = function.args
+    rest = [one for one in (given.vararg, given.kwarg) if one]
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs, *rest]
+    return [one for one in named if one.arg not in {"self", "cls"}]
+
+
+def is_interface(name: str) -> bool:
+    """Public methods and constructors of public classes, whose keywords are the interface."""
+    *classes, last = name.split(".")
+    return bool(classes) and not any(one.startswith("_") for one in classes) and (last[0] != "_" or last == "__init__")
+
+
+def exported() -> Iterator[tuple[str, str]]:
+    """(module file, qualified name) of every class of the library behind an exported name, and of every function."""
+    for name in pam_retriever.__all__:
+        thing = getattr(pam_retriever, name)
+        for one in inspect.getmro(thing) if inspect.isclass(thing) else [thing]:
+            if getattr(one, "__module__", "").startswith("pam_retriever"):
+                file = Path(inspect.getsourcefile(inspect.unwrap(one)) or "")
+                yield file.relative_to(PACKAGE).as_posix(), one.__qualname__
+
+
+def test_no_file_is_long():
+    assert {name for name, text in files() if len(text.splitlines()) > LINES_OF_A_FILE} == STILL_LONG_FILES
+
+
+def test_no_function_is_long():
+    found = {
+        f"{file}:{name}"
+        for file, text in files()
+        for name, function in functions(ast.parse(text))
+        if body_lines(function) > LINES_OF_A_FUNCTION
+    }
+    assert found == STILL_LONG_FUNCTIONS
+
+
+def test_no_function_takes_many_arguments():
+    found = {
+        f"{file}:{name}"
+        for file, text in files()
+        for name, function in functions(ast.parse(text))
+        if len(arguments(function)) > ARGUMENTS and not is_interface(name)
+    }
+    assert found == STILL_MANY_ARGUMENTS
+
+
+def test_no_public_signature_says_any():
+    """As it is written: what a name for a type hides is seen by the checkers in ``test_typing.py``."""
+    trees = {file: dict(functions(ast.parse(text))) for file, text in files()}
+    found = set()
+    for file, owner in set(exported()):
+        for name, function in trees[file].items():
+            if not (name == owner or (name.rpartition(".")[0] == owner and is_interface(name))):
+                continue
+            hints = [one.annotation for one in arguments(function)] + [function.returns]
+            if any(re.search(r"\bAny\b", ast.unparse(hint)) for hint in hints if hint):
+                found.add(f"{file}:{name}")
+    assert found == STILL_ANY
+
+
+def test_no_one_asks_what_kind_of_store_it_has():
+    found = set()
+    for file, text in files():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                kinds = [one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)]
+                found |= {f"{file}: {kind}" for kind in kinds if KINDS.search(kind)}
+    assert found == STILL_ISINSTANCE
+
+
+@pytest.mark.parametrize(
+    ("source", "lines", "count"),
+    [
+        ("def f(a, *, b=1):\n    return a", 2, 2),
+        ('def f(self, *a, **b):\n    """One.\n\n    Two.\n    """\n    return a', 2, 2),
+        ("async def f(\n    a,\n):\n    return a\n", 4, 1),
+    ],
+)
+def test_lines_and_arguments_are_counted_as_said(source, lines, count):
+    ((name, function),) = functions(ast.parse(source))
+    assert (name, body_lines(function), len(arguments(function))) == ("f", lines, count)
+
+
+@pytest.mark.slow
+def test_the_last_line_is_that_of_pytest():
+    """Milvus Lite and PostgreSQL, which stop with the tests, have nothing to say after it."""
+    tests = ["tests/test_filters.py", "-k", "test_an_engine_finds_what_python_finds", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *tests],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=PACKAGE.parent,
+        timeout=300,
+    )
+    assert re.search(r"2 passed.* in ", done.stdout.splitlines()[-1]), done.stdout

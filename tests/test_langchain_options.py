@@ -1,0 +1,223 @@
+"""What is given to a retriever or a store acts, or is refused: nothing vanishes, a filter least of all."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from datetime import date, datetime
+from functools import partial
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.runnables import ConfigurableField
+from langchain_samples import DIM, TableEmbedder, fitted_sessions, ids_of
+
+from langchain_pam import PAMRetriever, PAMVectorStore
+from pam_retriever import IndexLocked, InvalidInput, PAMError, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
+
+
+def two_users():
+    store = PAMVectorStore(TableEmbedder())
+    users = ["ann", "bob"] * 5
+    store.add_documents(
+        [
+            Document(id=f"{user}-{at}", page_content=f"note {at}", metadata={"user": user, "at": at})
+            for at, user in enumerate(users)
+        ]
+    )
+    return store
+
+
+def both(retriever, query="note 3", **options):
+    """The answer of both calls, which is the same."""
+    found = ids_of(retriever.invoke(query, **options))
+    assert ids_of(asyncio.run(retriever.ainvoke(query, **options))) == found
+    return found
+
+
+@pytest.mark.parametrize("name", ["filter", "where"])
+def test_a_retrievers_filter_keeps_other_users_documents_out(name):
+    store = two_users()
+    for wanted in ({"user": "ann"}, lambda document: document.metadata["user"] == "ann"):
+        found = both(PAMRetriever(vectorstore=store, k=10, **{name: wanted}))
+        assert len(found) == 5
+        assert all(id.startswith("ann") for id in found)
+        assert set(both(PAMRetriever(vectorstore=store, k=10), **{name: wanted})) == set(found)
+
+
+def test_a_filter_for_one_call_replaces_the_retrievers_by_either_name():
+    store = two_users()
+    for fixed in ("filter", "where"):
+        retriever = PAMRetriever(vectorstore=store, k=10, **{fixed: {"user": "ann"}})
+        for name in ("filter", "where"):
+            assert all(id.startswith("bob") for id in both(retriever, **{name: {"user": "bob"}}))
+            assert len(both(retriever, **{name: None})) == 10
+        with pytest.raises(InvalidInput, match="both filter and where"):
+            both(retriever, filter={"user": "ann"}, where={"user": "bob"})
+    with pytest.raises(InvalidInput, match="both filter and where"):
+        PAMRetriever(vectorstore=store, filter={"user": "ann"}, where={"user": "bob"})
+
+
+def test_a_filter_can_be_configured():
+    retriever = PAMRetriever(vectorstore=two_users(), k=10, filter={"user": "ann"}).configurable_fields(
+        filter=ConfigurableField(id="filter")
+    )
+    for chain in (retriever, retriever.with_config(configurable={"filter": {"user": "bob"}})):
+        name = "ann" if chain is retriever else "bob"
+        assert all(id.startswith(name) for id in ids_of(chain.invoke("note 3")))
+
+
+def test_faithful_and_min_score_of_a_retriever_act():
+    store = fitted_sessions()
+    recalled = {"k": 50, "mode": "association"}
+    for options in ({"faithful": True}, {"min_score": 0.05}):
+        expected = ids_of(store.recall("s3 p0", **recalled, **options))
+        assert 0 < len(expected) < 50
+        assert both(PAMRetriever(vectorstore=store, **recalled, **options), "s3 p0") == expected
+        assert both(PAMRetriever(vectorstore=store, **recalled), "s3 p0", **options) == expected
+
+
+@pytest.mark.parametrize("unknown", ["search_kwargs", "score_threshold", "search_type", "filters", "K"])
+def test_a_field_that_a_retriever_does_not_have_is_refused(unknown):
+    store = two_users()
+    for give in (
+        lambda: PAMRetriever(vectorstore=store, **{unknown: {"filter": {"user": "ann"}}}),
+        lambda: PAMRetriever(vectorstore=store).invoke("note 3", **{unknown: 1}),
+        lambda: asyncio.run(PAMRetriever(vectorstore=store).ainvoke("note 3", **{unknown: 1})),
+    ):
+        with pytest.raises(InvalidInput, match=rf"\['{unknown}'\].*k, mode, hops, filter or where"):
+            give()
+
+
+@pytest.mark.parametrize("unknown", ["filter", "where", "k", "score_threshold"])
+def test_as_retriever_refuses_what_belongs_into_search_kwargs(unknown):
+    store = two_users()
+    with pytest.raises(InvalidInput, match=rf"\['{unknown}'\].*search_kwargs"):
+        store.as_retriever(**{unknown: {"user": "ann"}})
+    for search_type in ("similarity", "mmr", "associative"):
+        options = {"k": 10, "filter": {"user": "ann"}}
+        found = both(store.as_retriever(search_type=search_type, search_kwargs=options))
+        assert len(found) == 5
+        assert all(id.startswith("ann") for id in found)
+
+
+# ---- hops, depth, reading alone
+
+
+def test_several_hops_of_a_question_never_drop_its_words():
+    """Until the index takes words over several hops it refuses them, and so does everything above it."""
+    store = fitted_sessions()
+    asks = (
+        lambda: store.recall("s3 p0", hops=2),
+        lambda: store.recall("s3 p0", hops=2, mode="hybrid"),
+        lambda: PAMRetriever(vectorstore=store, hops=2).invoke("s3 p0"),
+        lambda: asyncio.run(store.arecall("s3 p0", hops=2)),
+        lambda: store.as_retriever(search_type="associative", search_kwargs={"hops": 2}).invoke("s3 p0"),
+    )
+    vector = store.embedding.embed_query("s3 p0")
+    for ask in asks:
+        assert outcome(ask) == outcome(lambda: store.index.recall(vector, 4, hops=2, text="s3 p0"))
+    assert len(store.recall("s3 p0", hops=2, mode="association")) == 4
+
+
+def outcome(ask):
+    """The ids that were found, or why none were."""
+    try:
+        return ids_of(ask())
+    except InvalidInput as error:
+        return str(error)
+
+
+def test_a_blank_question_has_no_words_and_is_answered():
+    for store in (two_users(), fitted_sessions()):
+        assert len(store.recall("  ")) == len(PAMRetriever(vectorstore=store).invoke("")) == 4
+
+
+@pytest.mark.parametrize("method", ["similarity_search", "similarity_search_with_score", "recall"])
+def test_a_search_is_at_most_two_calls_above_the_index(method, monkeypatch):
+    store, depths = fitted_sessions(), []
+    plain = store.index.recall
+
+    def deep(*arguments, **options):
+        depths.append(len(inspect.stack(0)))
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(store.index, "recall", deep)
+    here = len(inspect.stack(0))
+    getattr(store, method)("s3 p0")
+    assert depths[0] - here - 1 <= 2 + (method == "recall")
+
+
+def test_a_store_that_is_only_read(tmp_path):
+    with pytest.raises(InvalidInput, match="read_only"):
+        PAMVectorStore(TableEmbedder(), read_only=True)
+    writer = PAMVectorStore.from_texts(["x"], TableEmbedder(), ids=["x"], path=tmp_path / "store")
+    with pytest.raises(IndexLocked, match="read_only=True"):
+        PAMVectorStore(TableEmbedder(), path=tmp_path / "store")
+    reader = PAMVectorStore(TableEmbedder(), path=tmp_path / "store", read_only=True)
+    assert ids_of(reader.similarity_search("x")) == ["x"]
+    for change in (lambda: reader.add_texts(["y"]), lambda: reader.delete(["x"])):
+        with pytest.raises(ReadOnlyIndex):
+            change()
+    reader.close()
+    writer.close()
+    with pytest.raises(PAMError):
+        PAMVectorStore(TableEmbedder(), path=tmp_path / "nowhere", read_only=True)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_decay_of_a_retriever_acts():
+    store = PAMVectorStore(TableEmbedder(), group_by="session", order_by="time")
+    store.add_texts(["old", "new"], [{"session": 1, "time": 0}, {"session": 1, "time": 90}], ids=["old", "new"])
+    options = {"mode": "similarity", "k": 2}
+    assert both(PAMRetriever(vectorstore=store, **options), "old") == ["old", "new"]
+    plain = dict(_scores(store.recall_with_score("old", **options)))
+    for decay in ({"decay": 90.0}, {"decay": 90.0, "now": 180}):
+        faded = dict(_scores(store.recall_with_score("old", **options, **decay)))
+        halvings = (decay.get("now", 90) - 0) / 90
+        assert faded["old"] == pytest.approx(plain["old"] / 2**halvings, abs=1e-6)
+        retriever = PAMRetriever(vectorstore=store, score_key="score", **options, **decay)
+        assert retriever.invoke("old")[0].metadata["score"] in faded.values()
+
+
+def test_when_and_now_of_a_retriever_act():
+    store = PAMVectorStore(TableEmbedder())
+    store.add_texts(["old", "new"], ids=["old", "new"])
+    store.fit([Trajectory(ids=["old", "new"], timestamps=[date(2023, 3, 1), date(2023, 5, 2)])], progress=False)
+    for when in ("last month", "May 2023", date(2023, 5, 2), (date(2023, 4, 1), None)):
+        asked = {"when": when, "now": datetime(2023, 6, 1), "k": 2}
+        assert both(PAMRetriever(vectorstore=store, **asked), "old") == ["new"]
+        assert both(PAMRetriever(vectorstore=store), "old", **asked) == ["new"]
+
+
+def _scores(scored):
+    return [(document.id, score) for document, score in scored]
+
+
+# ---- whose vectors these are
+
+
+class OtherEmbedder(TableEmbedder):
+    """Another embedder of the same dimension."""
+
+
+def test_the_embedder_of_another_index_is_refused_by_both_names(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "store", DIM, embedder=TableEmbedder()) as index:
+        index.add(ids=["x"], texts=["x"])
+        with pytest.raises(InvalidInput, match=r"OtherEmbedder.*TableEmbedder"):
+            PAMVectorStore(OtherEmbedder(), index=index)
+        assert ids_of(PAMVectorStore(OtherEmbedder(), index=index, same_embedder=True).similarity_search("x")) == ["x"]
+        index.save(tmp_path / "saved")
+    for made in (
+        partial(PAMVectorStore, OtherEmbedder(), path=tmp_path / "store"),
+        partial(PAMVectorStore, OtherEmbedder(), path=tmp_path / "store", read_only=True),
+        partial(PAMVectorStore.load_local, tmp_path / "saved", OtherEmbedder()),
+    ):
+        with pytest.raises(InvalidInput, match=r"OtherEmbedder.*TableEmbedder"):
+            made()
+        again = made(same_embedder=True)
+        assert ids_of(again.similarity_search("x")) == ["x"]
+        again.close()
+    again = PAMVectorStore(TableEmbedder(), path=tmp_path / "store")
+    assert ids_of(again.similarity_search("x")) == ["x"]
+    again.close()

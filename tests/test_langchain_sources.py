@@ -1,0 +1,258 @@
+"""What belongs together is linked as it is stored: words and neighbours answer before any ``fit``."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import dialogue_samples as dialogue
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, aindex, index
+from langchain_samples import TINY, TableEmbedder, ids_of
+
+from langchain_pam import PAMRetriever, PAMVectorStore
+from pam_retriever import InvalidInput
+
+EMBEDDER = TableEmbedder({text: dialogue.embed(text) for text, _ in dialogue.questions()}, dialogue.DIM)
+EMBEDDER.table |= {turn.text: dialogue.embed(turn.text) for turn in dialogue.turns()}
+
+
+def documents(shuffled: bool = False, group: str = "source", place: str = "start_index") -> list[Document]:
+    made = [
+        Document(turn.text, id=turn.id, metadata={group: turn.session, place: 100 * turn.place})
+        for turn in dialogue.turns()
+    ]
+    if shuffled:
+        random.Random(0).shuffle(made)
+    return made
+
+
+def orders(store: PAMVectorStore, ids) -> set[tuple[str, str, int]]:
+    """Who stands how far from whom, as the evidence of the index tells it after a fit."""
+    store.fit(config=TINY, progress=False)
+    return {
+        (cue, hit.id, met.offset)
+        for cue in ids
+        for hit in store.index.recall(cue, k=100, explain=True)
+        for met in hit.evidence or ()
+    }
+
+
+def chunk(id: str, source: str, start: int, text: str | None = None, **more) -> Document:
+    return Document(text or f"text of {id}", id=id, metadata={"source": source, "start_index": start, **more})
+
+
+# ---- as good as the core, before fit
+
+
+def test_an_unfitted_store_finds_in_a_dialogue_what_the_core_finds():
+    expected = {
+        text: [hit.id for hit in dialogue.core().recall(dialogue.embed(text), 10, text=text)]
+        for text, _ in dialogue.questions()
+    }
+    assert dialogue.recall_at_10(expected) > 0.9
+    for group, place in (("source", "start_index"), ("session", "turn")):
+        keys = {} if group == "source" else {"group_by": group, "order_by": place}
+        store = PAMVectorStore(EMBEDDER, **keys)
+        store.add_documents(documents(shuffled=True, group=group, place=place))
+        retriever = PAMRetriever(vectorstore=store, k=10)
+        associative = store.as_retriever(search_type="associative", search_kwargs={"k": 10})
+        for ask in (retriever.invoke, partial(store.recall, k=10), associative.invoke):
+            found = {text: ids_of(ask(text)) for text in expected}
+            assert abs(dialogue.recall_at_10(found) - dialogue.recall_at_10(expected)) <= 0.01
+        similar = {text: ids_of(store.similarity_search(text, k=10)) for text in expected}
+        assert dialogue.recall_at_10(similar) < dialogue.recall_at_10(expected) - 0.3
+
+
+async def test_an_unfitted_store_does_so_asynchronously():
+    store = PAMVectorStore(EMBEDDER)
+    await store.aadd_documents(documents())
+    retriever = PAMRetriever(vectorstore=store, k=10)
+    for text, _ in dialogue.questions()[:4]:
+        expected = [hit.id for hit in dialogue.core().recall(dialogue.embed(text), 10, text=text)]
+        assert set(ids_of(await retriever.ainvoke(text))) == set(expected)
+        assert await store.arecall(text, k=10) == store.recall(text, k=10)
+
+
+def test_a_question_defaults_to_everything_that_helps_and_an_id_to_association():
+    store = PAMVectorStore(EMBEDDER)
+    store.add_documents(documents())
+    text = dialogue.questions()[0][0]
+    assert store.recall_with_score(text, k=5) == store.recall_with_score(text, k=5, mode="hybrid")
+    store.fit(config=TINY, progress=False)
+    assert store.recall_with_score(text, k=5) == store.recall_with_score(text, k=5, mode="hybrid")
+    assert store.recall_with_score(id="0-0", k=5) == store.recall_with_score(id="0-0", k=5, mode="association")
+
+
+# ---- the order within a source
+
+
+def test_chunks_stand_in_the_order_of_page_and_start_index():
+    store = PAMVectorStore(TableEmbedder())
+    places = {"d": (1, 50), "b": (0, 900), "a": (0, 0), "c": (1, 0)}
+    store.add_documents([chunk(id, "s", start, page=page) for id, (page, start) in places.items()])
+    assert {(a, b) for a, b, offset in orders(store, "abcd") if offset == 1} == {("a", "b"), ("b", "c"), ("c", "d")}
+
+
+def test_documents_without_a_place_are_not_linked():
+    store = PAMVectorStore(TableEmbedder())
+    store.add_texts(["x", "y"], [{"source": "tweet"}, {"source": "tweet"}])
+    store.add_texts(["z", "w"], [{"source": "s", "start_index": 0}, {"start_index": 9}])
+    with pytest.raises(InvalidInput, match="no trajectories"):
+        store.fit(config=TINY, progress=False)
+
+
+def test_several_keys_of_order_and_none():
+    store = PAMVectorStore(TableEmbedder(), group_by="session", order_by=["day", "turn"])
+    given = {"c": (2, 0), "a": (1, 3), "d": (2, 1), "b": (1, 10)}
+    store.add_texts(
+        list(given), [{"session": "s", "day": day, "turn": turn} for day, turn in given.values()], ids=list(given)
+    )
+    assert {(a, b) for a, b, offset in orders(store, "abcd") if offset == 1} == {("a", "b"), ("b", "c"), ("c", "d")}
+    store = PAMVectorStore(TableEmbedder(), group_by="session", order_by=None)
+    store.add_texts(list("cab"), [{"session": 1}] * 3, ids=list("cab"))
+    assert {(a, b) for a, b, offset in orders(store, "abc") if offset == 1} == {("c", "a"), ("a", "b")}
+    store = PAMVectorStore(TableEmbedder(), order_by=[])
+    store.add_texts(list("cab"), [{"source": "s"}] * 3, ids=list("cab"))
+    assert {(a, b) for a, b, offset in orders(store, "abc") if offset == 1} == {("c", "a"), ("a", "b")}
+    off = PAMVectorStore(TableEmbedder(), group_by=None)
+    off.add_documents([chunk("a", "s", 0), chunk("b", "s", 1)])
+    with pytest.raises(InvalidInput, match="no trajectories"):
+        off.fit(config=TINY, progress=False)
+
+
+def test_an_order_without_a_group_is_refused():
+    with pytest.raises(InvalidInput, match="order_by"):
+        PAMVectorStore(TableEmbedder(), group_by=None, order_by="turn")
+    store = PAMVectorStore.from_texts(["x", "y"], TableEmbedder(), ids=["x", "y"])
+    with pytest.raises(InvalidInput, match="order_by"):
+        store.fit([["x", "y"]], order_by="turn", config=TINY, progress=False)
+
+
+def test_numbers_that_order_a_group_are_its_times():
+    store = PAMVectorStore(TableEmbedder(), group_by="session", order_by="time")
+    store.add_texts(["old", "new"], [{"session": 1, "time": 0}, {"session": 1, "time": 10}], ids=["old", "new"])
+    plain, faded = (
+        dict(_scores(store.recall_with_score("old", mode="similarity", **decay))) for decay in ({}, {"decay": 10.0})
+    )
+    assert faded["old"] == pytest.approx(plain["old"] / 2, abs=1e-6)
+
+
+def _scores(scored):
+    return [(document.id, score) for document, score in scored]
+
+
+# ---- what changes
+
+
+def test_a_reindexed_chunk_takes_its_right_place():
+    store = PAMVectorStore(TableEmbedder())
+    store.add_documents([chunk("a", "s", 0), chunk("b", "s", 100), chunk("c", "s", 200)])
+    store.delete(["b"])
+    store.add_documents([chunk("b2", "s", 100)])
+    expected = {("a", "b2", 1), ("a", "c", 2), ("b2", "c", 1)}
+    assert {found for found in orders(store, ["a", "b2", "c"]) if found[2] > 0} == expected
+
+
+def test_a_chunk_that_moves_to_another_source_leaves_the_first():
+    store = PAMVectorStore(TableEmbedder())
+    store.add_documents([chunk(id, "s", at) for at, id in enumerate("abc")] + [chunk("x", "t", 0)])
+    store.add_documents([chunk("b", "t", 1)])
+    found = {(a, b, offset) for a, b, offset in orders(store, "abcx") if offset > 0}
+    assert found == {("a", "c", 1), ("x", "b", 1)}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["index", "aindex"])
+async def test_langchains_indexing_keeps_the_order(asynchronous):
+    store, records = PAMVectorStore(TableEmbedder()), InMemoryRecordManager("test")
+    records.create_schema()
+
+    async def run(texts):
+        pages = [Document(text, metadata={"source": "s", "start_index": 10 * at}) for at, text in enumerate(texts)]
+        options = {"cleanup": "incremental", "source_id_key": "source", "key_encoder": "sha256", "batch_size": 2}
+        if asynchronous:
+            await aindex(pages, records, store, **options)
+        else:
+            index(pages, records, store, **options)
+
+    await run(["one", "two", "three", "four"])
+    await run(["one", "TWO", "three", "four", "five"])
+    text = {record.id: record.text for record in store.index.find()}
+    found = {(text[a], text[b]) for a, b, offset in orders(store, text) if offset == 1}
+    assert found == {("one", "TWO"), ("TWO", "three"), ("three", "four"), ("four", "five")}
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "delete"]),
+        st.lists(
+            st.tuples(st.sampled_from("abcdef"), st.sampled_from("st"), st.integers(0, 9)), min_size=1, max_size=4
+        ),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(changes=changes)
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_added_and_deleted_the_links_are_those_of_the_sorted_sources(changes):
+    store, there = PAMVectorStore(TableEmbedder()), {}
+    observed: dict[str, list[str]] = {}
+    for kind, entries in changes:
+        if kind == "add":
+            given = {id: (source, start) for id, source, start in entries}
+            store.add_documents([chunk(id, source, start) for id, (source, start) in given.items()])
+            there |= given
+        else:
+            store.delete([id for id, _, _ in entries])
+            for id, _, _ in entries:
+                there.pop(id, None)
+    if store.index is None:
+        return
+    order = [record.id for record in store.index.find()]
+    for source in "st":
+        members = [id for id in order if there[id][0] == source]
+        observed[source] = sorted(members, key=lambda id: there[id][1])
+    expected = {
+        (a, b, bs - at)
+        for ids in observed.values()
+        if len(ids) > 1
+        for at, a in enumerate(ids)
+        for bs, b in enumerate(ids)
+        if a != b
+    }
+    assert meetings(store.index) == expected
+
+
+def meetings(index) -> set[tuple[str, str, int]]:
+    """All pairs of memories that stand in one trajectory, and how far apart."""
+    documents = index._bank.documents
+    rows, trajectories, positions, _ = documents.trajectories.experienced()
+    names = {row: id for id, row in documents.memories.rows_of([record.id for record in index.find()]).items()}
+    steps = list(zip(rows.tolist(), trajectories.tolist(), positions.tolist(), strict=True))
+    return {
+        (names[a], names[b], later - first)
+        for a, one, first in steps
+        for b, other, later in steps
+        if one == other and a != b
+    }
+
+
+def test_links_survive_a_restart_and_go_on_growing(tmp_path):
+    store = PAMVectorStore(TableEmbedder(), path=tmp_path / "store")
+    store.add_documents([chunk("a", "s", 0), chunk("c", "s", 200)])
+    store.close()
+    store = PAMVectorStore(TableEmbedder(), path=tmp_path / "store")
+    store.add_documents([chunk("b", "s", 100)])
+    assert {found for found in meetings(store.index) if found[2] == 1} == {("a", "b", 1), ("b", "c", 1)}
+    store.close()
+
+
+def test_fit_by_the_same_key_counts_a_source_once():
+    store = PAMVectorStore(TableEmbedder())
+    store.add_documents([chunk(id, "s", at) for at, id in enumerate("abc")])
+    assert store.fit(group_by="source", order_by="start_index", config=TINY, progress=False).trajectories == 1

@@ -1,0 +1,320 @@
+"""Mentions in an index: kept in step whatever is done to it, and found again by recall."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pam_retriever import InvalidInput, Mention, NotFitted, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
+from pam_retriever.mentions.store import TABLES
+from pam_retriever.store.files import checksum_of
+from pam_retriever.store.repair import check, repair
+
+DIM = 8
+FILMS = {
+    "kiss": ("Kiss and Tell", "Kiss and Tell is a film with Shirley Temple."),
+    "temple": ("Shirley Temple", "Shirley Temple was ambassador to Ghana."),
+    "ghana": ("Ghana", "A country on the coast."),
+}
+
+
+def _add(index, *ids, vectors=None):
+    texts = [FILMS[id][1] for id in ids]
+    index.add(
+        _vectors(len(ids)) if vectors is None else vectors,
+        ids=list(ids),
+        texts=texts,
+        metadatas=[{"title": FILMS[id][0]} for id in ids],
+    )
+
+
+def _vectors(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, DIM)).astype(np.float32)
+
+
+def _fill(index, n=20):
+    index.add(
+        _vectors(n, 1), ids=[f"filler {at}" for at in range(n)], texts=[f"nothing of note {at}" for at in range(n)]
+    )
+
+
+def _films(**options):
+    index = PredictiveAssociativeIndex(DIM, **options)
+    _fill(index)
+    _add(index, *FILMS)
+    return index
+
+
+def _state(index):
+    """All that is stored of names and mentions, names by their words and memories by their ids."""
+    fetch = index._bank.documents.connection.fetch
+    ids = dict(fetch("SELECT row, id FROM memories"))
+    names = dict(fetch("SELECT number, phrase FROM names"))
+    called = [(str(names.get(n, n)), ids[row], s) for n, row, s in fetch("SELECT number, row, short FROM called")]
+    mentions = fetch("SELECT row, number, start, length FROM mentions")
+    return (
+        sorted(names.values()),
+        sorted(called),
+        sorted((ids[row], str(names.get(n, n)), start, length) for row, n, start, length in mentions),
+    )
+
+
+def test_a_question_finds_whom_its_hits_name():
+    index = _films()
+    asked = index._bank.documents.memories.records(["kiss"])["kiss"].vector
+    hits = index.recall(asked, 23, text="which film is about a kiss", explain=True)
+    assert hits.ids[:2] == ["kiss", "temple"]
+    assert hits[1].mentions[0] == Mention("Kiss and Tell", "Shirley Temple", "names", 29, "kiss")
+    assert repr(hits[1].mentions[0]) == '"Kiss and Tell" names "Shirley Temple"'
+    assert hits[hits.ids.index("ghana")].mentions[0].source_id == "temple"  # two steps away
+    assert max(hits.scores) <= 1
+    assert json.loads(json.dumps(hits.to_dicts()))[1]["mentions"][0]["name"] == "Shirley Temple"
+    assert "mentions=" not in repr(index.recall(asked, 3, text="film"))
+
+
+def test_a_question_finds_whom_it_names():
+    hits = _films().recall(np.ones(DIM), 1, text="who was shirley temple?", explain=True)
+    assert hits.ids == ["temple"]
+    assert Mention(None, "shirley temple", "asked", 8, None) in hits[0].mentions
+    assert repr(hits[0].mentions[0]) == 'the question names "shirley temple"'
+
+
+def test_without_names_nothing_changes():
+    texts = ["see [a](b)", "Shirley Temple was here", "Shirley Temple again", "https://x.org/b", "kiss the title"]
+    metadatas = [{"kind": "title"}, {}, {"title": None}, {"other": "Shirley Temple"}, {"aliases": []}]
+    answers = []
+    for names in (None, ()):
+        index = PredictiveAssociativeIndex(DIM, names=names)
+        index.add(_vectors(5), ids=list("abcde"), texts=texts, metadatas=metadatas)
+        assert not index._bank.documents.mentions.known
+        assert _state(index) == ([], [], [])
+        answers.append(index.recall(np.ones(DIM), 5, text="shirley temple kiss", explain=True))
+    assert list(answers[0]) == list(answers[1])
+    assert [hit.mentions for hit in answers[0]] == [None] * 5
+
+
+def test_names_that_are_switched_off_count_nothing():
+    off, none = _films(names=()), PredictiveAssociativeIndex(DIM)
+    _fill(none)
+    none.add(
+        _vectors(3),
+        ids=list(FILMS),
+        texts=[text for _, text in FILMS.values()],
+        metadatas=[{"other": title} for title, _ in FILMS.values()],
+    )
+    for question in ("shirley temple", "film"):
+        one, other = off.recall(np.ones(DIM), text=question), none.recall(np.ones(DIM), text=question)
+        assert one.ids == other.ids
+        assert one.scores.tolist() == other.scores.tolist()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.randoms(use_true_random=False), st.lists(st.sampled_from(["add", "delete", "rename", "observe"]), max_size=6))
+def test_mentions_are_those_of_an_index_built_at_once(random: random.Random, steps: list[str]):
+    words = ("Red", "Blue Sea", "Red Sea", "Oslo", "plain")
+
+    def memory():
+        text = " meets ".join(random.sample(words, 3)) if random.random() < 0.9 else None
+        return text, {"title": random.choice(words)} if random.random() < 0.6 else {}
+
+    index, there = PredictiveAssociativeIndex(DIM), {}
+    for at, step in enumerate(["add", *steps]):
+        some = random.sample(sorted(there), min(len(there), 2))
+        if step == "delete":
+            index.delete(some)
+            there = {id: one for id, one in there.items() if id not in some}
+        elif step == "observe":  # states that are given by their vectors replace memories
+            states = random.choice(range(at))
+            index.observe(Trajectory(id=str(states), vectors=_vectors(2)))
+            there |= {f"{states}/{position}": (None, {}) for position in range(2)}
+        else:
+            new = {id: memory() for id in (some if step == "rename" else [f"{at}/{n}" for n in range(2)])}
+            if new:
+                index.add(
+                    _vectors(len(new)), list(new), [text for text, _ in new.values()], [m for _, m in new.values()]
+                )
+            there |= new
+    whole = PredictiveAssociativeIndex(DIM)
+    if there:
+        texts, metadatas = [text for text, _ in there.values()], [metadata for _, metadata in there.values()]
+        whole.add(_vectors(len(there)), list(there), texts, metadatas)
+    if whole._bank.documents.mentions.known:
+        assert _state(index) == _state(whole)
+    else:  # links and phrases may be left of what once had a name
+        assert _state(index)[0] == []
+
+
+def test_many_at_once_are_as_one_by_one(monkeypatch):
+    monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
+    at_once, one_by_one = PredictiveAssociativeIndex(DIM), PredictiveAssociativeIndex(DIM)
+    _add(at_once, *FILMS)
+    _add(at_once, "kiss", "temple", "ghana")
+    for id in FILMS:
+        _add(one_by_one, id)
+    assert _state(at_once) == _state(one_by_one)
+
+
+def test_a_failed_add_leaves_mentions_as_they_were(monkeypatch):
+    index = _films()
+    before = _state(index)
+    monkeypatch.setattr(index._bank, "reserve_disk", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        index.add(_vectors(1), ids=["new"], texts=["Ghana"], metadatas=[{"title": "Nothing of note"}])
+    assert _state(index) == before
+
+
+def test_mentions_are_those_of_the_index_opened_again_saved_and_loaded(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        _fill(index)
+        _add(index, *FILMS)
+        state, asked = _state(index), index.recall(np.ones(DIM), text="film of kiss and tell")
+        index.save(tmp_path / "copy")
+    for again in (
+        PredictiveAssociativeIndex.open(tmp_path / "index"),
+        PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True),
+        PredictiveAssociativeIndex.load(tmp_path / "copy"),
+    ):
+        assert _state(again) == state
+        assert list(again.recall(np.ones(DIM), text="film of kiss and tell")) == list(asked)
+        again.close()
+    assert check(tmp_path / "index") == []
+
+
+def test_an_erased_name_leaves_no_word_behind(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        _fill(index)
+        _add(index, *FILMS)
+        index.add(_vectors(1, 3), ["secret"], ["of whom"], [{"title": "Zanzibar Quux Affair"}])
+        index.erase(["secret"])
+        assert not index._bank.documents.connection.fetch("SELECT 1 FROM beginnings WHERE words LIKE '%zanzibar%'")
+        assert index._bank.documents.connection.fetch("SELECT 1 FROM beginnings WHERE words = 'kiss'")
+    for path in (tmp_path / "index").iterdir():
+        assert b"zanzibar" not in path.read_bytes().lower()
+
+
+def test_a_step_that_is_appended_is_followed():
+    index = _films()
+    index.append("session", id="note", vector=np.ones(DIM), text="I met Shirley Temple", metadata={"title": "A note"})
+    assert ("note", "shirley temple", 6, 14) in _state(index)[2]
+
+
+def test_forgetting_takes_mentions_along():
+    index = _films()
+    index.prune(5)
+    index._bank.documents.connection.check_structure()
+    names = _state(index)[0]
+    assert sorted(names) == sorted(FILMS[id][0].lower() for id in FILMS if id in index)
+
+
+def test_repair_finds_mentions_anew(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        _add(index, *FILMS)
+        state = _state(index)
+    _change(tmp_path / "index", "DELETE FROM mentions", "UPDATE memories SET checksum = 1 WHERE id = 'ghana'")
+    assert any("ghana" in line for line in repair(tmp_path / "index"))
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert "ghana" not in index
+        assert [one for one in state[2] if one[1] != "ghana" and one[0] != "ghana"] == _state(index)[2]
+
+
+def _format_1(folder):
+    """Makes the index in a folder one of format 1."""
+    tables = [f"DROP TABLE {table}" for table in (*TABLES, "times", "uses", "feedback")]
+    _change(
+        folder,
+        "DROP TRIGGER feedback_without_use",
+        *tables,
+        "DELETE FROM settings WHERE key IN ('mentions', 'names')",
+    )
+
+
+def _change(folder, *statements):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    path = folder / manifest["database"]
+    database = sqlite3.connect(path)
+    with database:
+        for statement in statements:
+            database.execute(statement)
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    manifest["database_sha256"] = checksum_of(path)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("first", ["write", "question"])
+def test_names_of_a_folder_of_format_1_are_looked_for_once(tmp_path, first):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        _fill(index)
+        _add(index, *FILMS)
+        state, answer = _state(index), index.recall(np.ones(DIM), text="kiss and tell")
+    _format_1(tmp_path / "index")
+    with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True) as index:
+        assert _state(index) == ([], [], [])
+        assert index.recall(np.ones(DIM), 1, text="kiss and tell").ids == ["kiss"]
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index._bank.documents.mentions.pending
+        if first == "write":
+            _add(index, "ghana", vectors=_vectors(3)[2:])
+        else:
+            assert list(index.recall(np.ones(DIM), text="kiss and tell")) == list(answer)
+        assert _state(index) == state
+        assert not index._bank.documents.mentions.pending
+
+
+def test_a_mention_leads_only_to_what_a_filter_leaves():
+    index = _films()
+    vector = index._bank.documents.memories.records(["kiss"])["kiss"].vector
+    for where, steps in (({"title": {"$in": ["Kiss and Tell", "Ghana"]}}, {"kiss"}), ({"title": "Ghana"}, set())):
+        hits = index.recall(vector, text="which film is about a kiss", where=where, explain=True)
+        assert "temple" not in hits.ids
+        assert {one.source_id for hit in hits for one in hit.mentions} <= steps
+    # Ghana is named by Shirley Temple alone, who may not lead there
+    hits = index.recall(vector, text="which film", where={"title": {"$in": ["Kiss and Tell", "Ghana"]}}, explain=True)
+    assert [hit.mentions for hit in hits if hit.id == "ghana"] == [()]
+
+
+def test_a_memory_has_those_it_names_before_any_fit():
+    index = _films()
+    for mode in (None, "association"):
+        hits = index.recall("temple", mode=mode, explain=True)
+        assert set(hits.ids) == {"kiss", "ghana"}
+        assert repr(hits[hits.ids.index("kiss")].mentions[0]) == 'names "Shirley Temple"'
+        assert all(0 <= score <= 1 for score in hits.scores)
+    assert index.recall("temple", where={"title": {"$in": ["Shirley Temple", "Ghana"]}}).ids == ["ghana"]
+    assert index.recall("filler 1").ids == []
+    with pytest.raises(NotFitted):
+        index.recall(np.ones(DIM))
+    with pytest.raises(NotFitted):
+        index.recall("temple", hops=2)
+    with pytest.raises(NotFitted):
+        _films(names=()).recall("temple")
+
+
+def test_other_names_are_taken_over(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=("headline",)) as index:
+        _fill(index)
+        _add(index, *FILMS)
+        assert not index._bank.documents.mentions.known
+        with pytest.raises(NotFitted):
+            index.recall("temple")
+    with pytest.raises(ReadOnlyIndex):
+        PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True, names=("title",))
+    with PredictiveAssociativeIndex.open(tmp_path / "index", names=["headline"], read_only=True) as index:
+        assert index._bank.documents.mentions.keys == ("headline",)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", names=("title",)) as index:
+        assert set(index.recall("temple").ids) == {"kiss", "ghana"}
+        assert _state(index)[0] == ["ghana", "kiss and tell", "shirley temple"]
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index._bank.documents.mentions.keys == ("title",)
+
+
+@pytest.mark.parametrize("names", ["title", [1], 5, lambda metadata, text: []])
+def test_names_that_are_no_keys_are_refused(names):
+    with pytest.raises(InvalidInput, match="names"):
+        PredictiveAssociativeIndex(DIM, names=names)

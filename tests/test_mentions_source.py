@@ -1,0 +1,186 @@
+"""Mentions as a source of recall, against a plain loop over texts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_mentions import World
+
+from pam_retriever.mentions.folding import words
+from pam_retriever.mentions.source import LEFT, POWER, PRIOR, TEMPERATURE, WAYS, Mentioned, MentionSource
+from pam_retriever.types import Bools, Float32, Int64
+
+LOOKS = (0.8, 0.5, 0.3, 0.2, 0.1, 0.0)
+
+
+class Question:
+    """A question whose scores are given, and whose terms are its words."""
+
+    def __init__(self, world: World, text: str | None, scores: dict[str, float], forbidden: str = "") -> None:
+        self.text = text
+        self._rows = world.memories.rows_of(list(scores))
+        self._scores = {self._rows[id]: score for id, score in scores.items()}
+        self._forbidden = [self._rows[id] for id in forbidden]
+        texts = world.database.connection.fetch("SELECT row, text FROM memories")
+        self._words = {row: set(words(text or "")) for row, text in texts}
+        self.terms = sorted(set(words(text or "")))
+        self.term_weights: Float32 = np.ones(len(self.terms), np.float32)
+
+    def scores(self, rows: Int64) -> Float32:
+        return np.array([self._scores[row] for row in rows.tolist()], np.float32)
+
+    def holds(self, rows: Int64) -> Bools:
+        held = [[term in self._words[row] for row in rows.tolist()] for term in self.terms]
+        return np.array(held, bool).reshape(len(self.terms), len(rows))
+
+    def allowed(self, rows: Int64) -> Bools:
+        return ~np.isin(rows, self._forbidden)
+
+
+def _world(*memories: tuple[str, str | None, str | None]) -> World:
+    world = World()
+    world.add(*((id, text, {"title": title} if title else {}) for id, title, text in memories))
+    world.add(*((f"filler {at}", "nothing of note", {}) for at in range(20)))
+    return world
+
+
+def _ask(world: World, question: Question, ids: str) -> dict[str, dict[str, float]]:
+    found = _mentioned(world, question, ids)
+    names = {row: id for id, row in world.memories.rows_of([*"abcdef"]).items()}
+    return {
+        names[row]: {way: float(value) for way, value in zip(WAYS, values, strict=True) if value}
+        for row, values in zip(found.rows.tolist(), found.features, strict=True)
+    }
+
+
+def _mentioned(world: World, question: Question, ids: str) -> Mentioned:
+    rows = np.array([world.memories.rows_of([id])[id] for id in ids], np.int64)
+    return MentionSource(world.store).score(question, rows, question.scores(rows))
+
+
+def _idf(texts: int, count: int) -> float:
+    return min(1.0, max(0.0, math.log((texts - count + 0.5) / (count + 0.5)) / math.log(texts + 1.5)))
+
+
+CHAIN = (
+    ("a", "Kiss and Tell", "It stars Shirley Temple."),
+    ("b", "Shirley Temple", "An actress and ambassador. Born in Santa Monica."),
+    ("c", "Santa Monica", "A city."),
+    ("d", "Prague", "Shirley Temple was there."),
+)
+
+
+def test_a_chain_of_names() -> None:
+    world = _world(*CHAIN)
+    question = Question(world, "which ambassador was in Kiss and Tell", dict(zip("abcd", LOOKS, strict=False)))
+    found = _ask(world, question, "a")
+    one, two = _idf(24, 0), _idf(24, 2)
+    assert found["a"]["asked"] == pytest.approx(one, rel=1e-5)  # no text has this name
+    strength = (0.8 + PRIOR["asked"] * one) ** POWER
+    left = 3 / 7  # "ambassador", "and" and "in" are in the second text alone
+    assert found["b"]["names"] == pytest.approx(strength * two * (1 + LEFT * left), rel=1e-5)
+    assert found["c"]["second step"] > 0 and "names" not in found["c"]
+    assert "d" not in found or "names" not in found["d"]
+
+
+def test_who_names_it_and_who_shares_a_phrase() -> None:
+    world = _world(*CHAIN)
+    scores = dict(zip("abcd", LOOKS, strict=False))
+    found = _ask(world, Question(world, None, scores), "b")
+    assert found["a"]["named by"] == found["d"]["named by"] == pytest.approx(0.5**POWER * _idf(24, 2), rel=1e-5)
+    shared = _ask(world, Question(world, None, scores), "a")["d"]
+    assert shared["shares"] == pytest.approx(0.8**POWER * _idf(24, 2), rel=1e-5)
+    # a phrase that the question has leads nowhere new
+    assert "shares" not in _ask(world, Question(world, "when was Shirley Temple born", scores), "a").get("d", {})
+
+
+def test_memories_that_may_not_be_found_neither_come_nor_lead_on() -> None:
+    world = _world(*CHAIN)
+    question = Question(world, "Kiss and Tell", dict(zip("abcd", LOOKS, strict=False)), forbidden="b")
+    assert {"b", "c"}.isdisjoint(_ask(world, question, "a"))
+
+
+def test_the_passage_of_a_title_that_fits_best_gets_most() -> None:
+    world = _world(("a", "Kiss", "Shirley Temple."), ("b", "Shirley Temple", "x"), ("c", "Shirley Temple", "y"))
+    found = _ask(world, Question(world, None, {"a": 0.5, "b": 0.3, "c": 0.1}), "a")
+    assert found["c"]["names"] / found["b"]["names"] == pytest.approx(math.exp(-0.2 / TEMPERATURE), rel=1e-4)
+    whole = found["b"]["names"] + found["c"]["names"]
+    assert whole == pytest.approx(0.5**POWER * _idf(23, 1), rel=1e-4)
+
+
+def test_a_name_in_half_of_the_texts_counts_nothing() -> None:
+    world = World()
+    world.add(("a", "a game", {"title": "First"}), ("b", None, {"title": "Game"}), ("c", "no", {}))
+    question = Question(world, "a game", {"a": 0.5, "b": 0.3, "c": 0.1})
+    assert _ask(world, question, "a") == {}
+
+
+def test_it_says_by_which_name_and_from_where() -> None:
+    world = _world(*CHAIN)
+    question = Question(world, "Kiss and Tell", dict(zip("abcd", LOOKS, strict=False)))
+    found = _mentioned(world, question, "a")
+    rows = world.memories.rows_of([*"abcd"])
+    at, way = found.rows.tolist().index(rows["b"]), WAYS.index("names")
+    assert found.sources[at, way] == rows["a"]
+    assert world.store.phrases(found.numbers[at, [way]]) == {int(found.numbers[at, way]): "shirley temple"}
+    mentions = world.store.mentions_of(np.array([rows["a"]]))
+    place = mentions.numbers.tolist().index(int(found.numbers[at, way]))
+    start, length = int(mentions.starts[place]), int(mentions.lengths[place])
+    assert "It stars Shirley Temple."[start : start + length] == "Shirley Temple"
+    asked = found.rows.tolist().index(rows["a"])
+    assert found.sources[asked, WAYS.index("asked")] == -1
+
+
+def test_an_index_without_names_has_nothing_to_say() -> None:
+    world = World()
+    world.add(*((f"t{at}", "Shirley Temple met Natalie Wood in New York", {"speaker": "Ann"}) for at in range(9)))
+    rows = np.arange(1, 10)
+    question = Question(world, "Shirley Temple", {f"t{at}": 0.5 for at in range(9)})
+    assert len(MentionSource(world.store).score(question, rows, np.full(9, 0.5, np.float32)).rows) == 0
+
+
+TITLES = ("ann x", "bob y", "cat z")
+PASSAGES = st.lists(
+    st.tuples(st.sampled_from((*TITLES, None)), st.lists(st.sampled_from(TITLES), max_size=3)), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PASSAGES, st.lists(st.sampled_from(TITLES), max_size=2), st.integers(1, 3))
+def test_the_first_step_is_that_of_a_plain_loop(
+    passages: list[tuple[str | None, list[str]]], asked: list[str], seeds: int
+) -> None:
+    ids = "abcdef"[: len(passages)]
+    title = {id: one for id, (one, _) in zip(ids, passages, strict=True)}
+    text = {id: " ! ".join([*names, "w"]) for id, (_, names) in zip(ids, passages, strict=True)}
+    world = _world(*((id, title[id], text[id]) for id in ids))
+    scores = dict(zip(ids, LOOKS, strict=False))
+    question = Question(world, " ! ".join(["w", *asked]), scores)
+    found = _ask(world, question, ids[:seeds])
+
+    def worth(name: str, target: str) -> float:
+        if title[target] != name:
+            return 0.0
+        fits = {id: math.exp(scores[id] / TEMPERATURE) for id in ids if title[id] == name}
+        return _idf(20 + len(ids), sum(name in text[id] for id in ids)) * fits[target] / sum(fits.values())
+
+    def left(source: str, target: str) -> float:
+        terms = [term for term in question.terms if term in words(text[target]) and term not in words(text[source])]
+        return len(terms) / len(question.terms)
+
+    by_question = {id: max((worth(name, id) for name in asked), default=0.0) for id in ids}
+    strength = {id: scores[id] + PRIOR["asked"] * by_question[id] for id in ids if id in ids[:seeds] or by_question[id]}
+    by_text = {
+        target: max(
+            strength[source] ** POWER * worth(name, target) * (1 + LEFT * left(source, target)) * (source != target)
+            for source in strength
+            for name in [n for n in TITLES if n in text[source]] or [""]
+        )
+        for target in ids
+    }
+    assert {id: found.get(id, {}).get("asked", 0) for id in ids} == pytest.approx(by_question, rel=1e-4, abs=1e-6)
+    assert {id: found.get(id, {}).get("names", 0) for id in ids} == pytest.approx(by_text, rel=1e-4, abs=1e-6)

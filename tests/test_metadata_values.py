@@ -1,0 +1,81 @@
+"""Metadata values that Python has and JSON does not: stored in one form, and compared in it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from enum import Enum
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+
+
+class Colour(Enum):
+    RED = "red"
+    TWO = 2
+
+
+NAME = UUID("12345678123456781234567812345678")
+EAST = timezone(timedelta(hours=5, minutes=30))
+
+
+@pytest.fixture
+def index() -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(
+        [[1, 0], [0, 1], [1, 1]],
+        ["a", "b", "c"],
+        metadatas=[
+            {"at": datetime(2023, 5, 8, 12), "day": date(2023, 5, 8), "name": NAME, "colour": Colour.RED},
+            {"at": datetime(2023, 5, 8, 12, 0, 0, 5), "day": date(2023, 5, 9), "n": np.int64(3), "colour": Colour.TWO},
+            {"zoned": datetime(2023, 5, 8, 3, tzinfo=EAST), "x": np.float32(0.5), "flag": np.bool_(True)},
+        ],
+    )
+    return index
+
+
+def found(index: PredictiveAssociativeIndex, where: dict[str, object]) -> list[str]:
+    return [record.id for record in index.find(where)]
+
+
+def test_they_come_back_as_json_has_them(index):
+    a, b, c = index.get(["a", "b", "c"])
+    assert a.metadata == {"at": "2023-05-08T12:00:00", "day": "2023-05-08", "name": str(NAME), "colour": "red"}
+    assert b.metadata == {"at": "2023-05-08T12:00:00.000005", "day": "2023-05-09", "n": 3, "colour": 2}
+    assert c.metadata == {"zoned": "2023-05-07T21:30:00+00:00", "x": 0.5, "flag": True}
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ({"at": datetime(2023, 5, 8, 12)}, ["a"]),
+        ({"at": {"$gt": datetime(2023, 5, 8, 12)}}, ["b"]),
+        ({"at": {"$gte": date(2023, 5, 8)}}, ["a", "b"]),
+        ({"day": {"$in": [date(2023, 5, 9), date(2024, 1, 1)]}}, ["b"]),
+        ({"name": NAME}, ["a"]),
+        ({"colour": Colour.RED}, ["a"]),
+        ({"colour": {"$in": [Colour.TWO]}}, ["b"]),
+        ({"n": np.int32(3)}, ["b"]),
+        ({"x": {"$lt": np.float64(0.75)}}, ["c"]),
+        ({"flag": np.bool_(True)}, ["c"]),
+        # the same moment in another zone
+        ({"zoned": datetime(2023, 5, 7, 21, 30, tzinfo=timezone.utc)}, ["c"]),
+    ],
+)
+def test_filters_take_them_too(index, where, ids):
+    assert found(index, where) == ids
+
+
+def test_what_has_no_such_form_is_refused_and_nothing_is_stored(index):
+    with pytest.raises(InvalidInput, match="complex"):
+        index.add([[1, 0]], ["d"], metadatas=[{"z": 1j}])
+    assert "d" not in index
+
+
+def test_a_filter_that_tests_nothing_is_refused(index):
+    with pytest.raises(InvalidInput, match="tests nothing"):
+        index.find({"user": {}})
+    with pytest.raises(InvalidInput, match="tests nothing"):
+        index.search([1.0, 0.0], where={"$and": [{"user": {}}]})

@@ -1,0 +1,195 @@
+"""Default recall from feedback: what served requests like it, found at once, weighed by fit, limited by filters."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from pam_retriever import NotFitted, PredictiveAssociativeIndex
+
+TOPICS, THINGS, DIM = 8, 3, 64
+
+
+def unit(values):
+    return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
+
+
+class World:
+    """Requests of one of eight topics use two of its three things, which neither look nor sound like them."""
+
+    def __init__(self, requests: int, seed: int = 0) -> None:
+        random = np.random.default_rng(seed)
+        centres = unit(np.random.default_rng(99).normal(size=(TOPICS, DIM)))
+        self.topic = random.integers(0, TOPICS, requests)
+        self.vectors = unit(centres[self.topic] + 0.08 * random.normal(size=(requests, DIM)))
+        self.texts = [f"how about subject{topic} please" for topic in self.topic]
+        self.used = [[f"t{topic}.{n}" for n in random.permutation(THINGS)[:2]] for topic in self.topic]
+
+    def index(self) -> PredictiveAssociativeIndex:
+        index = PredictiveAssociativeIndex(dim=DIM)
+        ids = [f"t{topic}.{n}" for topic in range(TOPICS) for n in range(THINGS)]
+        looks = unit(np.random.default_rng(7).normal(size=(len(ids), DIM)))
+        index.add(
+            looks, ids, [f"thing number{at}" for at in range(len(ids))], [{"n": at % 3} for at in range(len(ids))]
+        )
+        return index
+
+    def taught(self) -> PredictiveAssociativeIndex:
+        index = self.index()
+        index.feedback(self.vectors, self.used, text=self.texts)
+        return index
+
+
+def recall_at_3(index: PredictiveAssociativeIndex, asked: World, words: bool = True) -> float:
+    right = 0
+    for vector, text, topic in zip(asked.vectors, asked.texts, asked.topic, strict=True):
+        hits = index.recall(vector, 3, text=text) if words else index.recall(vector, 3)
+        right += sum(id.startswith(f"t{topic}.") for id in hits.ids)
+    return right / (3 * len(asked.topic))
+
+
+ASKED = World(40, seed=1)
+
+
+def test_what_served_requests_like_it_is_found_before_any_fit_and_after():
+    world = World(200)
+    assert recall_at_3(world.index(), ASKED) < 0.4
+    index = world.taught()
+    assert recall_at_3(index, ASKED) > 0.8  # by priors from other data, which know nothing of this world
+    report = index.fit(progress=False)
+    assert report.requests == 200
+    assert recall_at_3(index, ASKED) > 0.95
+    assert recall_at_3(index, ASKED, words=False) > 0.95
+    worth = report.validation.mixture()
+    assert worth.recall.mean > 0.9
+    assert "requests" in repr(report)
+    assert "mixture" in repr(report)
+
+
+def test_one_request_is_found_at_once_and_changes_nothing_else():
+    index = World(0).index()
+    vector = unit(np.ones(DIM))
+    before = index.recall(vector, 24, text="a word").ids
+    index.feedback(vector, ["t5.1"], text="a word")
+    after = index.recall(vector, 24, text="a word")
+    assert after[0].id == "t5.1"
+    assert sorted(after.ids) == sorted(before)
+    assert len(index) == 24
+
+
+def test_requests_one_by_one_answer_as_all_at_once():
+    world = World(30)
+    whole, grown = world.taught(), world.index()
+    for vector, used, text in zip(world.vectors, world.used, world.texts, strict=True):
+        grown.feedback(vector, used, text=text)
+        grown.recall(vector, 3, text=text)  # what it knows is in memory, and has to follow
+    for vector, text in zip(ASKED.vectors, ASKED.texts, strict=True):
+        one, other = (index.recall(vector, 5, text=text) for index in (whole, grown))
+        assert one.ids == other.ids
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-5)
+
+
+def test_filters_limit_hits_and_whose_requests_count():
+    world = World(400)
+    index = world.index()
+    users = ["ann" if at % 2 else "ben" for at in range(400)]
+    wrong = [[f"t{(topic + 1) % TOPICS}.0"] for topic in world.topic]
+    used = [world.used[at] if users[at] == "ann" else wrong[at] for at in range(400)]
+    index.feedback(world.vectors, used, text=world.texts, metadata=[{"user": user} for user in users])
+    vector, text, topic = ASKED.vectors[0], ASKED.texts[0], ASKED.topic[0]
+    ann = index.recall(vector, 2, text=text, feedback_where={"user": "ann"})
+    ben = index.recall(vector, 1, text=text, feedback_where={"user": "ben"})
+    assert all(id.startswith(f"t{topic}.") for id in ann.ids)
+    assert ben.ids == [f"t{(topic + 1) % TOPICS}.0"]
+    only = index.recall(vector, 24, text=text, where={"n": 1})
+    assert {hit.metadata["n"] for hit in only} == {1}
+    assert len(only) == TOPICS
+    assert len(index.recall(vector, 5, text=text, where={"n": 9})) == 0
+    alone = world.index()
+    alone.feedback(world.vectors[1::2], world.used[1::2], text=world.texts[1::2], metadata=[{"user": "ann"}] * 200)
+    assert alone.recall(vector, 2, text=text).ids == ann.ids
+
+
+def test_a_stored_memory_asks_what_was_used_with_it():
+    index = World(200).taught()
+    index.fit(progress=False)
+    hits = index.recall("t3.0", 2)
+    assert set(hits.ids) == {"t3.1", "t3.2"}
+    assert index.recall("t3.0", 2, mode="association").ids == hits.ids
+    with pytest.raises(NotFitted):
+        index.recall("t3.0", mode="specific")
+
+
+def test_what_is_deleted_counts_no_more():
+    index = World(200).taught()
+    vector, text, topic = ASKED.vectors[0], ASKED.texts[0], ASKED.topic[0]
+    index.delete(f"t{topic}.0")
+    assert set(index.recall(vector, 2, text=text).ids) == {f"t{topic}.1", f"t{topic}.2"}
+    index.delete_feedback(where={})
+    expected = index.recall(vector, 5, mode="hybrid", text=text)
+    assert index.recall(vector, 5, text=text) == expected
+
+
+def test_what_did_not_help_falls():
+    index = World(0).index()
+    vector = unit(np.ones(DIM))
+    index.feedback(vector, ["t1.0", "t2.0"], text="word")
+    index.feedback(vector, ["t1.0"], unused=["t2.0"], text="word")
+    assert index.recall(vector, 1, text="word").ids == ["t1.0"]
+
+
+def test_weights_and_answers_survive_a_folder(tmp_path):
+    world = World(150)
+    with PredictiveAssociativeIndex.open(tmp_path / "i", dim=DIM) as index:
+        source = world.index()
+        for record in source.find():
+            index.add(record.vector[None], [record.id], [record.text], [record.metadata])
+        index.feedback(world.vectors, world.used, text=world.texts)
+        index.fit(progress=False)
+        expected = [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)]
+    with PredictiveAssociativeIndex.open(tmp_path / "i") as index:
+        assert [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)] == expected
+
+
+def test_threads_get_their_own_answers():
+    index = World(200).taught()
+    expected = [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)]
+    wrong: list[object] = []
+
+    def ask(seed: int) -> None:
+        for at in np.random.default_rng(seed).integers(0, len(expected), 60).tolist():
+            try:
+                found = index.recall(ASKED.vectors[at], 4, text=ASKED.texts[at])
+            except Exception as error:  # noqa: BLE001
+                wrong.append(error)
+                return
+            if found != expected[at]:
+                wrong.append((at, found.ids))
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_batches_answer_as_single_questions():
+    index = World(100).taught()
+    many = index.recall_many(ASKED.vectors[:5], 3, texts=ASKED.texts[:5])
+    for hits, vector, text in zip(many, ASKED.vectors, ASKED.texts, strict=False):
+        single = index.recall(vector, 3, text=text)
+        assert hits.ids == single.ids
+        np.testing.assert_allclose(hits.scores, single.scores, rtol=1e-4)
+
+
+def test_scores_are_probabilities_and_confidence_falls_with_the_rank():
+    index = World(200).taught()
+    index.fit(progress=False)
+    hits = index.recall(ASKED.vectors[0], 24, text=ASKED.texts[0])
+    assert abs(float(hits.scores.sum()) - 1) < 1e-4
+    sure = [hit.confidence for hit in hits]
+    assert all(0 <= one <= 1 for one in sure)
+    assert sure == sorted(sure, reverse=True)

@@ -1,0 +1,432 @@
+"""The retrieval mixture against plain NumPy, and in small planted worlds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.real.use_words import Splitter
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.errors import InvalidInput
+from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
+from pam_retriever.retrieval.mixture.fitting import fit_mixture, sample
+from pam_retriever.retrieval.mixture.holdout import History, Newcomers, ask_held_out, parts
+from pam_retriever.retrieval.mixture.logit import Choices
+from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors, kinds, rank
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
+from pam_retriever.retrieval.mixture.sources import Similarity, Words, bm25
+from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Popularity, Profile, UsedTogether, log_share
+from pam_retriever.retrieval.mixture.words import WordIndex
+
+WORDS = [f"word{n}" for n in range(40)]
+
+
+def unit(values):
+    return (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
+
+
+class Array:
+    """Vectors of memories, as sources read them."""
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+
+    def __len__(self):
+        return len(self.vectors)
+
+    def __getitem__(self, at):
+        return self.vectors[at]
+
+    def nearest(self, vectors, n):
+        return [np.argsort(-row, kind="stable")[:n] for row in vectors @ self.vectors.T]
+
+
+def world(seed=0, things=30, requests=200, dim=8):
+    """Requests have one of ten topics, and use two of the three things of that topic, which they do not look like."""
+    random = np.random.default_rng(seed)
+    centres = unit(random.normal(size=(10, dim)))
+    topic = random.integers(0, 10, requests)
+    vectors = unit(centres[topic] + 0.2 * random.normal(size=(requests, dim)))
+    words = [[WORDS[4 * t + n] for n in random.integers(0, 4, 3)] for t in topic.tolist()]
+    used = [(3 * t + random.permutation(3)[:2]).tolist() for t in topic.tolist()]
+    stored = Cues(unit(random.normal(size=(things, dim))), [[f"thing{n}"] for n in range(things)], np.arange(things))
+    return History(vectors, words, Uses.of(used), stored, timed=False)
+
+
+def maker(history):
+    own = WordIndex.of(history.stored.words)
+
+    def evidence(log):
+        return Evidence(
+            [
+                Similarity(Array(history.stored.vectors)),
+                Words("words", own),
+                Popularity(log),
+                PastUse(log),
+                Profile(log),
+                ExpandedWords(own, WordIndex(len(history.stored)), log),
+                UsedTogether(log, Array(history.stored.vectors)),
+            ],
+            log,
+        )
+
+    return evidence
+
+
+NO_PRIORS = Priors({kind: {"similarity": (3.0, 0.0)} for kind in KINDS})
+
+
+def test_uses_are_expanded_transposed_and_taken():
+    uses = Uses.of([[3, 1], [], [1]], [[1.0, 0.5], [], [2.0]])
+    place, rows, weights = uses.expand(np.array([2, 0, 1]))
+    assert place.tolist() == [0, 1, 1]
+    assert rows.tolist() == [1, 3, 1]
+    assert weights.tolist() == [2.0, 1.0, 0.5]
+    turned = uses.transpose(4)
+    assert [turned.expand(np.array([n]))[1].tolist() for n in range(4)] == [[], [0, 2], [], [0]]
+    assert uses.take(np.array([2, 1])).rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_values_are_added_up_by_pair(full):
+    random = np.random.default_rng(0)
+    pools = Pools.full(3, 6) if full else Pools.of([np.array([5, 1]), np.array([0]), np.array([2, 3, 3])], 6)
+    cue, row, value = random.integers(0, 3, 50), random.integers(0, 6, 50), random.random(50).astype(np.float32)
+    table = np.zeros((3, 6))
+    np.add.at(table, (cue, row), value)
+    np.testing.assert_allclose(pools.add_up(cue, row, value), table[pools.cue, pools.row], rtol=1e-5)
+    vectors, memories = random.random((3, 4)).astype(np.float32), random.random((6, 4)).astype(np.float32)
+    np.testing.assert_allclose(pools.dot(vectors, memories), (vectors @ memories.T)[pools.cue, pools.row], rtol=1e-5)
+
+
+def test_bm25_is_that_of_the_formula():
+    texts = [["a", "b", "a"], ["b"], ["c", "c", "c", "d"]]
+    scores = bm25([(WordIndex.of(texts), 1.0)], ["a", "c", "a", "unknown"])
+    mean = np.mean([3, 1, 4])
+    for at, text in enumerate(texts):
+        expected = 0.0
+        for word in ("a", "c"):
+            df = sum(word in one for one in texts)
+            count = text.count(word)
+            idf = np.log(1 + (3 - df + 0.5) / (df + 0.5))
+            expected += idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * len(text) / mean))
+        assert scores[at] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_word_that_is_added_later_is_found():
+    index = WordIndex.of([["a"], ["b"]])
+    assert not bm25([(index, 1.0)], ["c"]).any()
+    index.add(1, ["c"], 0.5)
+    assert bm25([(index, 1.0)], ["c"])[1] > 0
+
+
+def test_fields_add_up_their_words():
+    """A word three times in a name is as a text that says it three times."""
+    text, name = WordIndex.of([["a"], ["b"]]), WordIndex.of([["n"], []])
+    together = WordIndex.of([["a", "n", "n", "n"], ["b"]])
+    for word in ("a", "n"):
+        expected = bm25([(together, 1.0)], [word])
+        np.testing.assert_allclose(bm25([(text, 1.0), (name, 3.0)], [word]), expected, rtol=1e-6)
+
+
+def test_recall_without_feedback_is_a_source():
+    """Its feature is the score that recall gives, of memories in trajectories, too."""
+    index = PredictiveAssociativeIndex(dim=4)
+    vectors = unit(np.random.default_rng(3).normal(size=(12, 4)))
+    index.add(vectors, [f"m{n}" for n in range(12)], [f"{WORDS[n % 5]} {WORDS[n % 3]}" for n in range(12)])
+    index.observe([f"m{n}" for n in range(8)])
+    index.feedback(vectors[0], ["m3"], text="word1")
+    knowledge = index._knowledge(index._bank.view(), None)
+    cue = unit(np.ones((1, 4)))
+    questions = knowledge.bank.cues(cue, ["word1 word4"], np.array([-1]))
+    features = knowledge.evidence.score(questions, Pools.full(1, 12))
+    found = features[:, knowledge.evidence.features.index("plain")] / 10
+    hits = index.recall(cue[0], 12, "hybrid", text="word1 word4")
+    expected = {hit.id: hit.score for hit in hits}
+    np.testing.assert_allclose(found, [expected[f"m{n}"] for n in range(12)], atol=1e-6)
+
+
+def test_identifiers_are_split_and_stop_words_left_out():
+    split = Splitter(["the"], lambda word: word.rstrip("s"))
+    assert split("the getRootPaths in HTTPServer_v2") == ["get", "root", "path", "in", "http", "server", "v", "2"]
+    assert split("the") == ["the"]
+
+
+def test_word_cosines_are_those_of_tf_idf():
+    history = world(requests=60)
+    log = history.log()
+    numbers = sorted({word for words in history.words for word in words})
+    df = np.array([sum(word in words for words in history.words) for word in numbers])
+    table = np.array([[word in words for word in numbers] for words in history.words]) * np.log(61 / (df + 0.5))
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    cues = history.cues(np.arange(60))
+    np.testing.assert_allclose(log.word_cosines(cues), table @ table.T, atol=1e-5)
+    dense, lexical = log.gram(np.array([4, 50, 7]))
+    np.testing.assert_allclose(lexical, (table @ table.T)[np.ix_([4, 50, 7], [4, 50, 7])], atol=1e-5)
+    np.testing.assert_allclose(dense, (history.vectors @ history.vectors.T)[np.ix_([4, 50, 7], [4, 50, 7])], atol=1e-5)
+
+
+def test_a_request_that_is_appended_is_found_at_once():
+    history = world()
+    log = history.log(np.arange(len(history) - 1))
+    evidence = maker(history)(log)
+    cue = Cues(unit(np.ones((1, 8))), [["brandnew"]], np.array([-1]))
+    pools = Pools.full(1, 30)
+    before = evidence.score(cue, pools)
+    log.append(cue.vectors[0], ["brandnew"], np.array([29]), np.ones(1, np.float32))
+    after = evidence.score(cue, pools)
+    for name in ("dense_10", "lexical_50", "regression", "profile", "expanded_words", "popularity"):
+        column = evidence.features.index(name)
+        assert after[29, column] > before[29, column], name
+    assert log.word_cosines(cue)[0, -1] == pytest.approx(1)
+
+
+def test_appended_requests_score_as_those_that_were_there_from_the_start():
+    history = world()
+    whole, grown = history.log(), history.log(np.arange(60))
+    for at in range(60, len(history)):
+        _, rows, weights = history.uses.expand(np.array([at]))
+        grown.append(history.vectors[at], history.words[at], rows, weights)
+    grown._weigh()
+    cues, pools = history.cues(np.arange(5)), Pools.full(5, 30)
+    np.testing.assert_allclose(
+        maker(history)(grown).score(cues, pools), maker(history)(whole).score(cues, pools), atol=1e-4
+    )
+
+
+def test_the_regression_is_a_ridge_on_the_neighbours():
+    history = world(requests=50)
+    log = history.log()
+    cues = history.cues(np.arange(3))
+    source = PastUse(log)
+    found = source.score(cues, Pools.full(3, 30))[:, source.features.index("regression")].reshape(3, 30)
+    joint = 0.7 * log.cosines(cues) + 0.3 * log.word_cosines(cues)
+    every = history.cues(np.arange(50))
+    kernel = np.exp(2 * (0.7 * log.cosines(every) + 0.3 * log.word_cosines(every) - 1))
+    used = np.zeros((50, 30))
+    used[np.repeat(np.arange(50), 2), history.uses.rows] = 1
+    expected = np.exp(2 * (joint - 1)) @ np.linalg.solve(kernel + 0.3 * np.eye(50), used)
+    np.testing.assert_allclose(found, log_share(expected), atol=2e-3)
+
+
+def test_pools_of_candidates_score_as_all_memories_do():
+    history = world()
+    evidence = maker(history)(history.log())
+    cues = history.cues(np.arange(4))
+    cues = replace(cues, rows=np.array([-1, 3, -1, 7]))
+    full = evidence.score(cues, Pools.full(4, 30)).reshape(4, 30, -1)
+    pools = Pools.of([np.array([1, 5, 9]), np.array([2]), np.arange(30), np.array([0, 29])], 30)
+    np.testing.assert_allclose(evidence.score(cues, pools), full[pools.cue, pools.row], atol=1e-5)
+
+
+def test_sources_propose_what_they_score_best():
+    history = world()
+    evidence = maker(history)(history.log())
+    cues = replace(history.cues(np.arange(6)), rows=np.array([-1, -1, 3, -1, 7, -1]))
+    scores = evidence.score(cues, Pools.full(6, 30)).reshape(6, 30, -1)
+    proposed = evidence.propose(cues, 5)
+    for feature in ("similarity", "dense_10", "regression", "expanded_words", "together"):
+        column = evidence.features.index(feature)
+        for at in range(6):
+            best = int(scores[at, :, column].argmax())
+            assert scores[at, best, column] == 0 or best in proposed[at], feature
+
+
+def test_hidden_memories_look_as_if_they_were_never_used():
+    history = world()
+    log = history.log()
+    evidence = maker(history)(log)
+    cues = history.cues(np.arange(4))
+    hidden = np.zeros(30, bool)
+    hidden[[2, 14]] = True
+    pools = Pools.full(4, 30)
+    masked = evidence.score(cues, replace(pools, hidden=hidden[pools.row]))
+    for name in ("popularity", "dense_10", "dense_50", "lexical_50", "regression", "profile", "expanded_words"):
+        assert np.all(masked[hidden[pools.row], evidence.features.index(name)] == 0), name
+    assert np.all(masked[hidden[pools.row], evidence.features.index("never_used")] == 1)
+    np.testing.assert_array_equal(masked[~hidden[pools.row]], evidence.score(cues, pools)[~hidden[pools.row]])
+
+
+def test_used_together_counts_the_company_of_the_cue():
+    uses = Uses.of([[0, 1], [0, 1], [0, 2], [3]])
+    log = RequestLog(unit(np.random.default_rng(0).normal(size=(4, 3))), [[]] * 4, uses, 5)
+    source = UsedTogether(log, Array(unit(np.random.default_rng(1).normal(size=(5, 3)))))
+    cues = Cues(np.zeros((2, 3), np.float32), [[], []], np.array([0, -1]))
+    found = source.score(cues, Pools.full(2, 5))[:, 0].reshape(2, 5)
+    np.testing.assert_allclose(found[0], log_share(np.array([0, 2, 1, 0, 0]) / 4), rtol=1e-5)
+    assert not found[1].any()
+
+
+def test_nothing_known_scores_nothing():
+    history = world()
+    evidence = maker(history)(history.log(np.arange(0)))
+    found = evidence.score(history.cues(np.arange(2)), Pools.full(2, 30))
+    known = [
+        name in ("similarity", "words", "expanded_words") or name.startswith("never") for name in evidence.features
+    ]
+    assert not found[:, ~np.array(known)].any()
+    assert len(evidence.propose(history.cues(np.arange(2)), 5)[0])
+
+
+def planted(questions=800, candidates=6, weights=(2.0, -1.0, 0.0), seed=0):
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(questions, candidates, len(weights))).astype(np.float32)
+    scores = features @ np.array(weights) + random.gumbel(size=(questions, candidates))
+    target = (scores == scores.max(axis=1, keepdims=True)).astype(np.float32).reshape(-1)
+    starts = np.arange(questions) * candidates
+    flat = features.reshape(-1, len(weights))
+    return Choices(flat, starts, target, np.ones(questions, np.float32), np.zeros(len(flat), np.float32))
+
+
+def test_the_logit_finds_planted_weights_and_stays_at_the_prior_under_a_strong_ridge():
+    choices = planted()
+    np.testing.assert_allclose(logit.fit(choices, np.zeros(3), np.full(3, 1e-6)), [2, -1, 0], atol=0.25)
+    prior = np.array([1.0, 1.0, 1.0])
+    np.testing.assert_allclose(logit.fit(choices, prior, np.full(3, 1e4)), prior, atol=1e-3)
+
+
+def test_the_logit_is_at_a_minimum():
+    choices, ridge, prior = planted(), np.full(3, 0.05), np.array([0.5, 0.5, 0.5])
+    found = logit.fit(choices, prior, ridge)
+
+    def objective(weights):
+        return logit.log_loss(weights, choices).mean() + 0.5 * (ridge * (weights - prior) ** 2).sum()
+
+    for at in range(3):
+        for step in (-0.05, 0.05):
+            assert objective(found + step * np.eye(3)[at]) > objective(found)
+
+
+def test_sampled_candidates_give_the_weights_of_all():
+    random = np.random.default_rng(0)
+    choices = planted(questions=1500, candidates=200, weights=(1.5, -0.5, 0.3))
+    target = np.zeros(len(choices.target), np.float32)
+    scores = choices.features @ np.array([1.5, -0.5, 0.3]) + random.gumbel(size=len(target))
+    best = scores.reshape(-1, 200).argmax(axis=1)
+    target[np.arange(1500) * 200 + best] = 1
+    choices = replace(choices, target=target)
+    small = sample(choices, np.array([1.0, 0.0, 0.0]))
+    assert len(small.features) < len(choices.features) / 2
+    whole = logit.fit(choices, np.zeros(3), np.full(3, 1e-6))
+    np.testing.assert_allclose(logit.fit(small, np.zeros(3), np.full(3, 1e-6)), whole, atol=0.08)
+
+
+def test_held_out_requests_are_not_known():
+    for timed in (True, False):
+        for known, held in parts(100, timed, seed=0):
+            assert not set(known.tolist()) & set(held.tolist())
+            assert len(held) == 20
+            assert not timed or known.max() < held.min()
+
+
+def test_the_mixture_learns_what_serves_and_reports_it():
+    history = world(requests=400)
+    fitted = fit_mixture(history, maker(history), NO_PRIORS)
+    worth = {row.source: row.recall.mean for row in fitted.validation.worths if row.kind == "question"}
+    assert worth["mixture"] > 0.95
+    assert worth["similarity"] < 0.7
+    assert "mixture" in repr(fitted.validation)
+    other = world(requests=500)
+    asked = other.cues(np.arange(400, 500))
+    evidence = maker(history)(history.log())
+    pools = Pools.full(100, 30)
+    scores = fitted.mixture.score(evidence.score(asked, pools), pools, kinds(asked, evidence.used))
+    confidence = fitted.mixture.confidence(scores, pools, kinds(asked, evidence.used))
+    assert len(rank(scores, pools, 5)[0]) == 5
+    assert ((confidence >= 0) & (confidence <= 1)).all()
+
+
+def test_weights_follow_the_same_seed():
+    history = world()
+    first, second = (fit_mixture(history, maker(history), NO_PRIORS, seed=5).mixture for _ in range(2))
+    np.testing.assert_array_equal(first.weights, second.weights)
+
+
+def test_too_little_experience_leaves_the_priors():
+    history = world(requests=10)
+    fitted = fit_mixture(history, maker(history), NO_PRIORS)
+    np.testing.assert_array_equal(fitted.mixture.weights, NO_PRIORS.at(fitted.mixture.features, 10))
+    assert "too little" in repr(fitted.validation)
+
+
+def test_a_question_asks_only_what_can_be_known():
+    history = replace(world(requests=300), timed=True)
+    asked = ask_held_out(history, maker(history), seed=0)[0]
+    assert asked is not None
+    np.testing.assert_allclose(np.add.reduceat(asked.choices.target, asked.choices.starts), 1, rtol=1e-5)
+    assert (asked.choices.weight > 0).all()
+    assert asked.natural.any()
+    assert not asked.natural.all()
+
+
+def test_uses_of_newcomers_count_as_often_as_they_are_to_be_expected():
+    uses = Uses.of([[0], [0], [1], [1], [0, 1], [2, 2], [2], [3]])  # of 10 uses one is of a memory used once
+    stored = Cues(np.eye(6, dtype=np.float32), [[]] * 6, np.arange(6))
+    history = History(np.eye(8, 6, dtype=np.float32), [[]] * 8, uses, stored)
+    known = np.array([True, True, False, False, False, False])
+    found = Newcomers.of(history, known, np.arange(4, 8), np.random.default_rng(0))
+    assert found.rows.tolist() == [False, False, True, True, False, False]
+    share = 4 / 6  # of the held-out uses are of newcomers
+    assert found.factor == pytest.approx((1 / 10) / (9 / 10) * (1 - share) / share)
+    assert not found.absent[:4].any()
+
+
+def test_memories_that_were_never_used_are_found_where_they_are_alike():
+    """Each of two memories of a topic looks like its requests; experience never used the second."""
+    random = np.random.default_rng(0)
+    centres = unit(random.normal(size=(15, 12)))
+    topic = random.integers(0, 15, 600)
+    vectors = unit(centres[topic] + 0.1 * random.normal(size=(600, 12)))
+    stored = Cues(np.repeat(centres, 2, axis=0), [[] for _ in range(30)], np.arange(30))
+    new = 2 * np.arange(5) + 1  # struck
+    used = [[2 * t] if 2 * t + 1 in new else [2 * t, 2 * t + 1] for t in topic.tolist()]
+    history = History(vectors, [[] for _ in range(600)], Uses.of(used), stored, timed=False)
+    fitted = fit_mixture(history, maker(history), NO_PRIORS)
+    asked = Cues(centres[:5], [[] for _ in range(5)], np.full(5, -1))
+    evidence, pools = maker(history)(history.log()), Pools.full(5, 30)
+    best = rank(fitted.mixture.score(evidence.score(asked, pools), pools, np.zeros(5, np.int64)), pools, 2)
+    assert [set(row.tolist()) for row in best] == [{2 * t, 2 * t + 1} for t in range(5)]
+
+
+def test_a_mixture_survives_json():
+    mixture = Mixture(("a", "b"), np.arange(6, dtype=np.float32).reshape(3, 2), (Calibration((0.1, 1.2, -0.3)),) * 3)
+    again = Mixture.from_dict(json.loads(json.dumps(mixture.to_dict())))
+    np.testing.assert_array_equal(again.weights, mixture.weights)
+    assert again.features == mixture.features
+    assert again.calibration == mixture.calibration
+    broken = mixture.to_dict() | {"features": ["a"]}
+    with pytest.raises(InvalidInput, match="1 features"):
+        Mixture.from_dict(broken)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        Mixture.from_dict({"features": []})
+
+
+def test_confidence_is_calibrated():
+    random = np.random.default_rng(0)
+    share, ranks = random.random(20_000).astype(np.float32), random.integers(1, 20, 20_000)
+    used = random.random(20_000) < share**2
+    before = expected_calibration_error(share, used)
+    after = expected_calibration_error(Calibration.fit(share, ranks, used)(share, ranks), used)
+    assert before > 0.1
+    assert after < 0.03
+
+
+def test_priors_change_with_size():
+    priors = Priors({kind: {"a": (1.0, 0.5)} for kind in KINDS})
+    assert priors.at(("a", "b"), 1000).tolist() == [[1.0, 0.0]] * 3
+    assert priors.at(("a",), 100)[0, 0] == pytest.approx(0.5)
+    assert priors.at(("a",), 10**9)[0, 0] == pytest.approx(1.5)
+
+
+def test_shipped_priors_name_the_features_that_the_library_has():
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add([[1.0, 0.0]], ["a"])
+    index.feedback([1.0, 0.0], ["a"])
+    knowledge = index._knowledge(index._bank.view(), None)
+    for named in Priors.read().weights.values():
+        assert set(named) == set(knowledge.evidence.features)

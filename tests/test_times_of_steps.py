@@ -1,0 +1,38 @@
+"""Timestamps may be datetimes, dates or numbers of a unit of one's own."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+
+import pytest
+
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.validation import read_timestamp
+
+
+def test_a_datetime_counts_in_seconds_and_as_utc_without_an_offset():
+    east = timezone(timedelta(hours=2))
+    assert read_timestamp(datetime(1970, 1, 1, 0, 1)) == 60.0
+    assert read_timestamp(datetime(1970, 1, 1, 2, 1, tzinfo=east)) == 60.0
+    assert read_timestamp(date(1970, 1, 2)) == 86_400.0
+    assert read_timestamp(7) == 7.0
+
+
+@pytest.mark.parametrize("bad", ["2023-01-01", float("nan"), float("inf"), True, object()])
+def test_other_times_are_refused(bad):
+    with pytest.raises(InvalidInput, match="timestamp"):
+        read_timestamp(bad)
+
+
+def test_trajectories_take_datetimes():
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add([[1, 0], [0, 1], [1, 1]], ["a", "b", "c"])
+    days = [datetime(2023, 5, 8), datetime(2023, 5, 9), datetime(2023, 5, 10)]
+    index.observe(Trajectory(ids=["a", "b", "c"], timestamps=days))
+    week = timedelta(days=7).total_seconds()
+    recent, old = index.recall([1.0, 1.0], k=2, mode="similarity", decay=week)[:2]
+    assert (recent.id, old.id) == ("c", "b")
+    with pytest.raises(InvalidInput, match="fall"):
+        index.observe(Trajectory(ids=["a", "b", "c"], timestamps=days[::-1]))
+    with pytest.raises(InvalidInput, match="timestamp"):
+        index.observe(Trajectory(ids=["a", "b"], timestamps=["monday", "tuesday"]))
