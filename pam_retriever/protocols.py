@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pam_retriever.types import Float32
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-ObservationsLike = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+ObservationsLike = Mapping[str, object] | Sequence[Mapping[str, object]]
 """n moments: a list of dicts of modalities, or a dict of columns."""
 
 
@@ -36,7 +36,7 @@ class Trainable(Protocol):
     def duplicate(self, trainable: bool) -> Self:
         """A copy, to go on training, or a frozen one on the CPU."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """What rebuilds it, apart from its weights."""
 
     def pack_weights(self) -> bytes:
@@ -58,7 +58,7 @@ class Encoder(Trainable, Protocol):
     def modalities(self) -> Mapping[str, object]:
         """What it observes, by name."""
 
-    def read(self, given: Any, where: str) -> Observed:
+    def read(self, given: object, where: str) -> Observed:
         """Checks n observations of any form.
 
         Raises:
@@ -68,5 +68,5 @@ class Encoder(Trainable, Protocol):
     def unpack(self, packed: Sequence[bytes]) -> Observed:
         """The observations that ``Observed.pack`` made bytes of."""
 
-    def encode(self, observations: Any) -> Float32:
+    def encode(self, observations: ObservationsLike | Observed) -> Float32:
         """The states (n, dim) of n observations."""

@@ -18,7 +18,8 @@ Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Times = Float64
-Metadata = Mapping[str, Any]
+Metadata = Mapping[str, object]
+Array = npt.NDArray[np.generic]  # of any dtype
 Time = float | date | datetime  # of your own unit, or seconds since 1970 for dates
 Familiarity = Literal["none", "log", "difference"]
 
@@ -250,7 +251,7 @@ class Hits(Sequence[Hit]):
         """The texts."""
         return [hit.text for hit in self._hits]
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """A dict a hit, of its attributes; JSON can hold it."""
         return [asdict(hit, dict_factory=_plain) for hit in self._hits]
 
@@ -378,7 +379,7 @@ class FitReport:
         ) + used
 
 
-def _plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
+def _plain(items: list[tuple[str, object]]) -> dict[str, object]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in items}
 
 

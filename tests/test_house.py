@@ -24,28 +24,8 @@ KINDS = re.compile(r"(Backend|Bank|Engine|Store|Documents|Database)$")
 
 STILL_LONG_FILES: set[str] = set()
 STILL_LONG_FUNCTIONS: set[str] = set()
-STILL_MANY_ARGUMENTS = {
-    "store/reencoding.py:reencode",
-}
-STILL_ANY = {
-    "experience/parquet.py:read_parquet",
-    "index/__init__.py:PredictiveAssociativeIndex.__init__",
-    "index/__init__.py:PredictiveAssociativeIndex.load",
-    "index/__init__.py:PredictiveAssociativeIndex.open",
-    "index/feedback.py:FeedbackKeeping.delete_feedback",
-    "index/feedback.py:FeedbackKeeping.feedback",
-    "index/feedback.py:FeedbackKeeping.feedbacks",
-    "index/recalling.py:Recalling.recall_many",
-    "index/recalling.py:Recalling.search_many",
-    "jepa/encoder.py:CompositeEncoder.encode",
-    "jepa/encoder.py:CompositeEncoder.read",
-    "jepa/encoder.py:CompositeEncoder.to_json",
-    "jepa/joint.py:JointTrainer.fit",
-    "jepa/joint.py:JointTrainer.surprise",
-    "jepa/modalities.py:Modality.read",
-    "jepa/modalities.py:Modality.to_json",
-    "types.py:Hits.to_dicts",
-}
+STILL_MANY_ARGUMENTS: set[str] = set()
+STILL_ANY: set[str] = set()
 STILL_ISINSTANCE: set[str] = set()
 
 

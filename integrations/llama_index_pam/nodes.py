@@ -81,7 +81,7 @@ class Place:
 
 def read_place(metadata: Metadata) -> Place:
     """Where a node stands, by what is stored of it."""
-    content = json.loads(metadata.get("_node_content", "{}"))
+    content = json.loads(str(metadata.get("_node_content", "{}")))
     related = content.get("relationships") or {}
     source, previous, next = (
         (related.get(kind.value) or {}).get("node_id")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,26 @@ from pam_retriever.types import Float32
 from pam_retriever.validation import check_length, check_text, check_texts, check_vectors, read_query
 
 PROGRESS_FROM = 1_000  # texts from which a model shows its progress bar on a terminal
+
+
+class EmbedsDocuments(Protocol):
+    """LangChain's ``Embeddings``."""
+
+    def embed_documents(self, texts: list[str], /) -> list[list[float]]:
+        """A vector for each text that is stored."""
+
+    def embed_query(self, text: str, /) -> list[float]:
+        """The vector of a text that is asked."""
+
+
+class Encodes(Protocol):
+    """A sentence-transformers model."""
+
+    def encode(self, sentences: list[str], /, *, show_progress_bar: bool) -> npt.ArrayLike:
+        """A vector for each text."""
+
+
+EmbedderLike = str | EmbedsDocuments | Encodes | Callable[[list[str]], npt.ArrayLike]
 
 
 class Embedder:
@@ -31,7 +51,7 @@ class Embedder:
         InvalidInput: for anything else.
     """
 
-    def __init__(self, model: Any, same: bool = False) -> None:
+    def __init__(self, model: EmbedderLike, same: bool = False) -> None:
         if isinstance(model, str):
             from pam_retriever.embedding.text_models import TextModel
 
@@ -89,7 +109,7 @@ class Embedder:
         return int(np.shape(self.documents(["dimension"]))[1])
 
 
-def read_embedder(model: Any, same: bool = False) -> Embedder | None:
+def read_embedder(model: EmbedderLike | None, same: bool = False) -> Embedder | None:
     """The embedder of an index that may have none; ``same`` as for ``Embedder``.
 
     Raises:

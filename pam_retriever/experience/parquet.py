@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.types import Trajectory
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset
+
 BATCH = 10_000  # rows
 
 
 def read_parquet(
-    source: str | Path | list[str | Path] | Any,
+    source: str | Path | list[str | Path] | pa.Table | pyarrow.dataset.Dataset | pa.RecordBatchReader,
     trajectory: str = "trajectory",
     *,
     ids: str | None = None,

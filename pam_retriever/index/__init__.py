@@ -7,9 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from pam_retriever.embedding import Embedder, read_embedder
+from pam_retriever.embedding import Embedder, EmbedderLike, read_embedder
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index.learning import Learning
 from pam_retriever.index.memories import Memories
@@ -67,7 +66,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
         self,
         dim: int | None = None,
         backend: str | Engine = "faiss",
-        embedder: Any = None,
+        embedder: EmbedderLike | None = None,
         *,
         encoder: Encoder | None = None,
         same_embedder: bool = False,
@@ -92,7 +91,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
         path: str | Path,
         dim: int | None = None,
         backend: str = "faiss",
-        embedder: Any = None,
+        embedder: EmbedderLike | None = None,
         *,
         encoder: Encoder | None = None,
         read_only: bool = False,
@@ -131,7 +130,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
     def load(
         cls,
         path: str | Path,
-        embedder: Any = None,
+        embedder: EmbedderLike | None = None,
         *,
         encoder: Encoder | None = None,
         same_embedder: bool = False,

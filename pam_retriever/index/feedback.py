@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from pam_retriever.embedding import embed_questions
 from pam_retriever.errors import InvalidInput
@@ -17,11 +16,11 @@ from pam_retriever.retrieval.mixture.bank import Bank
 from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.mixture import Priors
 from pam_retriever.retrieval.mixture.scorer import evidence_of, history_of
-from pam_retriever.types import Float32, Metadata, Time
+from pam_retriever.types import Array, Float32, Metadata, Time
 from pam_retriever.validation import check_count, check_vectors, read_ids
 
-Request = str | npt.NDArray[Any] | Sequence[float]
-Requests = list[str] | npt.NDArray[Any] | Sequence[Sequence[float]]
+Request = str | Array | Sequence[float]
+Requests = list[str] | Array | Sequence[Sequence[float]]
 
 
 class FeedbackKeeping(IndexBase):
@@ -55,14 +54,14 @@ class FeedbackKeeping(IndexBase):
 
     def feedback(
         self,
-        query: Any = None,
-        used: Any = (),
+        query: Request | Requests | None = None,
+        used: Used | Sequence[Used] = (),
         *,
-        unused: Any = (),
-        text: Any = None,
-        metadata: Any = None,
-        timestamp: Any = None,
-        id: Any = None,
+        unused: Sequence[str] | Sequence[Sequence[str]] = (),
+        text: str | list[str] | None = None,
+        metadata: Metadata | Sequence[Metadata | None] | None = None,
+        timestamp: Time | Sequence[Time | None] | None = None,
+        id: str | Sequence[str] | None = None,
     ) -> str | list[str]:
         """Stores a request and what served it. Later requests find it at once, and the next ``fit`` learns from it.
 
@@ -135,9 +134,7 @@ class FeedbackKeeping(IndexBase):
             raise InvalidInput(f"Got {len(texts)} texts for {len(vectors)} requests.", "as many", "Give one each.")
         return vectors, list(texts), batch
 
-    def feedbacks(
-        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
-    ) -> list[Feedback]:
+    def feedbacks(self, where: Metadata | None = None, limit: int | None = None, offset: int = 0) -> list[Feedback]:
         """The stored feedback whose metadata satisfy a filter, in the order of arrival.
 
         Args:
@@ -150,7 +147,7 @@ class FeedbackKeeping(IndexBase):
         with self._lock.shared():
             return self._bank.feedback_table.find(where or {}, limit, offset)
 
-    def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
+    def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Metadata | None = None) -> int:
         """Forgets feedback, by id or by a filter on its metadata; unknown ids are ignored.
 
         Returns:

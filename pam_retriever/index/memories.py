@@ -17,7 +17,7 @@ from pam_retriever.protocols import Encoder, ObservationsLike, Observed, Trainab
 from pam_retriever.store.adding import NOT_GIVEN, NotGiven, add, append, update
 from pam_retriever.store.appending import NewStep
 from pam_retriever.store.erasure import ErasureReport, erase
-from pam_retriever.store.reencoding import reencode
+from pam_retriever.store.reencoding import read_new_space, reencode
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Metadata, Record, Time
 from pam_retriever.validation import check_count, check_id, check_offset, read_ids, read_timestamp
@@ -164,9 +164,8 @@ class Memories(IndexBase):
             InvalidInput: another dimension or other modalities, or, not in the background, memories that were
                 added as vectors.
         """
-        return reencode(
-            self._bank, self._lock, self._learning, encoder, predictor, outward, window, background, progress
-        )
+        new = read_new_space(self._bank, encoder, predictor, outward, window)
+        return reencode(self._bank, self._lock, self._learning, new, background, progress)
 
     def delete(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None) -> int:
         """Forgets memories and their places in trajectories, by id or by a filter; unknown ids are ignored.

@@ -6,8 +6,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast, overload
 
-import numpy.typing as npt
-
 from pam_retriever.embedding import read_question
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
@@ -25,16 +23,16 @@ from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.store.space import Space, is_observed, no_encoder
 from pam_retriever.store.view import View
 from pam_retriever.training.dataset import check_known
-from pam_retriever.types import Hits, Time
+from pam_retriever.types import Array, Hits, Metadata, Time
 from pam_retriever.validation import check_count, read_query
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Where = Mapping[str, Any] | None
-Vector = npt.NDArray[Any] | Sequence[float]
-One = str | Vector | Mapping[str, Any]
-Many = list[str] | Sequence[Sequence[float]] | Sequence[npt.NDArray[Any]] | Sequence[Mapping[str, Any]] | Observed
+Where = Metadata | None
+Vector = Array | Sequence[float]
+One = str | Vector | Mapping[str, object]
+Many = list[str] | Sequence[Sequence[float]] | Sequence[Array] | Sequence[Mapping[str, object]] | Observed
 
 
 class RecallOptions(TypedDict, total=False):
@@ -95,7 +93,7 @@ class Recalling(IndexBase):
 
     def search_many(
         self,
-        queries: Many | npt.NDArray[Any] | None = None,
+        queries: Many | Array | None = None,
         k: int = 10,
         where: Where = None,
         *,
@@ -234,7 +232,7 @@ class Recalling(IndexBase):
 
     def recall_many(
         self,
-        queries: Many | npt.NDArray[Any] | None = None,
+        queries: Many | Array | None = None,
         k: int | None = 10,
         mode: Mode | None = None,
         *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.jepa.modalities import Modality
 from pam_retriever.jepa.observations import Observations, read_observations, unpack
 from pam_retriever.jepa.weights import KeptModule
+from pam_retriever.protocols import ObservationsLike, Observed
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_count
 
@@ -103,7 +104,7 @@ class CompositeEncoder(KeptModule):
         return F.layer_norm(self.fuse(joined) + self.straight(joined), (self.dim,))
 
     @torch.inference_mode()
-    def encode(self, observations: Any, batch_size: int = 512) -> Float32:
+    def encode(self, observations: ObservationsLike | Observed, batch_size: int = 512) -> Float32:
         """The states (n, d) of n observations: a list of dicts, a dict of columns, or ``Observations``.
 
         Raises:
@@ -119,7 +120,7 @@ class CompositeEncoder(KeptModule):
         encoded: Float32 = torch.cat(states).float().cpu().numpy()
         return encoded
 
-    def read(self, given: Any, where: str) -> Observations:
+    def read(self, given: object, where: str) -> Observations:
         """Checks n observations of any form.
 
         Raises:
@@ -145,7 +146,7 @@ class CompositeEncoder(KeptModule):
         present = {name: torch.from_numpy(there).to(place) for name, there in observations.present.items()}
         return values, present
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """What rebuilds it, apart from weights and custom modules."""
         return {
             "modalities": {name: kind.to_json() for name, kind in self.modalities.items()},

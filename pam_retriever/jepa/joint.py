@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from pam_retriever.jepa.outward import OutwardPredictor
 from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.losses import multi_positive_info_nce
 from pam_retriever.model.predictor import Predictor
+from pam_retriever.protocols import ObservationsLike
 from pam_retriever.training.device import choose_device
 from pam_retriever.training.trainer import descend
 from pam_retriever.types import Float32, Int64
@@ -97,12 +97,15 @@ class JointReport:
     seconds: float
     steps: int
     device: str
-    config: dict[str, Any]
+    config: dict[str, object]
 
     @property
     def collapsed(self) -> bool:
         """Whether all states ended up nearly the same."""
         return self.spread[-1] < 0.1
+
+
+Moments = ObservationsLike | Observations
 
 
 class JointTrainer:
@@ -141,7 +144,7 @@ class JointTrainer:
 
     def fit(
         self,
-        observations: Any,
+        observations: Moments,
         experience: Experience,
         actions: Actions | None = None,
         window: int = 5,
@@ -225,7 +228,7 @@ class JointTrainer:
         follow(self.target, self.encoder, _momentum(config, done))
         return torch.stack(losses[1:]).detach().cpu()
 
-    def surprise(self, observations: Any, experience: Experience, actions: Actions | None = None) -> Float32:
+    def surprise(self, observations: Moments, experience: Experience, actions: Actions | None = None) -> Float32:
         """How wrong the outward predictor was about each step (S,): 1 - cosine; 0 where a trajectory begins."""
         read = read_observations(observations, self.encoder.modalities, "surprise")
         check_actions(self.outward, actions, len(experience))

@@ -89,7 +89,7 @@ class Modality:
         """The dtype in which memories keep it: references are kept as text."""
         return np.dtype(object) if self.loader else np.dtype(self.dtype)
 
-    def read(self, values: Sequence[Any] | Array, where: str) -> Array:
+    def read(self, values: Sequence[object] | Array, where: str) -> Array:
         """The observations (n, *shape) that are present, checked and in the stored dtype.
 
         Raises:
@@ -124,7 +124,7 @@ class Modality:
             return nn.Identity()
         return nn.Sequential(nn.Linear(self.shape[0], 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """All but the module and the loader."""
         return {
             "kind": self.kind,
@@ -135,7 +135,7 @@ class Modality:
             "loader": self.loader is not None,
         }
 
-    def _read_numbers(self, values: npt.ArrayLike, dtype: str, where: str) -> Array:
+    def _read_numbers(self, values: object, dtype: str, where: str) -> Array:
         try:
             given = np.asarray(values)
             numbers = given.astype(np.float64, copy=False)
@@ -165,7 +165,7 @@ class Modality:
             )
         return np.ascontiguousarray(given.astype(dtype))
 
-    def _read_categories(self, values: Sequence[Any] | Array, where: str) -> Array:
+    def _read_categories(self, values: Sequence[object] | Array, where: str) -> Array:
         names = {name: at for at, name in enumerate(self.options["values"])}
         unknown = [value for value in values if not isinstance(value, str) or value not in names]
         if unknown:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,30 +30,51 @@ if TYPE_CHECKING:
 CHUNK = 512  # memories at a time, so that the lock is never held for long
 
 
+@dataclass(frozen=True)
+class NewSpace:
+    """Where the memories move to.
+
+    Attributes:
+        space: copies of the new encoder and, if one is kept, of the outward predictor.
+        predictor: over the new states; None keeps that of the store.
+        window: of that predictor; None keeps that of the store.
+    """
+
+    space: Space
+    predictor: PredictorWeights | None = None
+    window: int | None = None
+
+
+def read_new_space(
+    bank: Store, encoder: Encoder, predictor: Predictor | None, outward: Trainable | None, window: int | None
+) -> NewSpace:
+    """The arguments of ``PredictiveAssociativeIndex.reencode``, checked.
+
+    Raises:
+        InvalidInput: the store has no encoder, or something does not fit it.
+    """
+    space = _read_space(bank, encoder, outward)
+    if predictor is not None and predictor.config.dim != bank.dim:
+        raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{bank.dim}", "Match the encoder.")
+    weights = None if predictor is None else predictor.weights()
+    return NewSpace(space, weights, None if window is None else check_count("window", window, MAX_WINDOW))
+
+
 def reencode(
     bank: Store,
     lock: ReadWriteLock,
     learning: threading.Lock,
-    encoder: Encoder,
-    predictor: Predictor | None,
-    outward: Trainable | None,
-    window: int | None,
+    new: NewSpace,
     background: bool,
     progress: bool | None,
 ) -> Future[int]:
-    """Checks the arguments, and encodes all memories anew; see ``PredictiveAssociativeIndex.reencode``."""
-    space = _read_space(bank, encoder, outward)
-    if predictor is not None and predictor.config.dim != bank.dim:
-        raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{bank.dim}", "Match the encoder.")
-    inward = None if predictor is None else predictor.weights()
-    tau = None if window is None else check_count("window", window, MAX_WINDOW)
+    """Encodes all memories anew, here or in a thread of its own; see ``PredictiveAssociativeIndex.reencode``."""
     done: Future[int] = Future()
 
     def run() -> None:
         with learning:
             try:
-                kept = inward or bank.predictor
-                done.set_result(encode_anew(bank, lock, space, kept, tau or bank.window, progress))
+                done.set_result(encode_anew(bank, lock, new, progress))
             except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
                 done.set_exception(error)
 
@@ -80,14 +102,7 @@ def _read_space(bank: Store, encoder: Encoder, outward: Trainable | None) -> Spa
     return space
 
 
-def encode_anew(
-    bank: Store,
-    lock: ReadWriteLock,
-    space: Space,
-    predictor: PredictorWeights | None,
-    window: int,
-    progress: bool | None,
-) -> int:
+def encode_anew(bank: Store, lock: ReadWriteLock, new: NewSpace, progress: bool | None) -> int:
     """Encodes all memories with another encoder, outside the lock, and switches over at the end.
 
     Memories added, replaced or deleted meanwhile are so afterwards too.
@@ -109,7 +124,7 @@ def encode_anew(
         with tqdm(total=len(rows), desc="encode", unit="memory", disable=hidden(progress)) as bar:
             for start in range(0, len(rows), CHUNK):
                 part = slice(start, start + CHUNK)
-                vectors[part] = _encode_rows(bank, lock, space.encoder, rows[part])
+                vectors[part] = _encode_rows(bank, lock, new.space.encoder, rows[part])
                 bar.update(len(rows[part]))
         with lock:
             _check_observed(bank)
@@ -119,10 +134,10 @@ def encode_anew(
             switched = np.empty((len(now), bank.dim), np.float32)
             switched[known] = vectors[place[known]]
             if not known.all():
-                switched[~known] = _encode_rows(bank, lock, space.encoder, now[~known])
+                switched[~known] = _encode_rows(bank, lock, new.space.encoder, now[~known])
             if len(now):
                 check_vectors(switched, bank.dim, "the encoder's states")
-            _observed(bank).move(space, predictor, window, now, switched)
+            _observed(bank).move(new.space, new.predictor or bank.predictor, new.window or bank.window, now, switched)
             return len(now)
     finally:
         with lock:
