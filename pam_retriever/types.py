@@ -196,6 +196,8 @@ class Hit:
             through the continuum.
         times: the times in the question that speak for it, and those in its text, filled by ``explain=True``.
         mentions: the texts that name it, or that it names, filled by ``explain=True`` where memories have names.
+        sources: what each source of evidence adds, by name, filled by ``explain=True``: to the score, or with feedback
+            to the log odds that the score follows from. None where sources are not told apart.
     """
 
     id: str
@@ -211,6 +213,7 @@ class Hit:
     path: tuple[str, ...] = ()
     times: tuple[NamedTime, ...] | None = None
     mentions: tuple[Mention, ...] | None = None
+    sources: dict[str, float] | None = None
 
     def __hash__(self) -> int:
         return hash(self.id)

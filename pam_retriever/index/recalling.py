@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast, overload
 
 from pam_retriever.embedding import read_question
@@ -52,6 +52,7 @@ class RecallOptions(TypedDict, total=False):
     explain: bool
     feedback_where: Where
     when: Interval | None
+    without: Collection[str]
 
 
 class Recalling(IndexBase):
@@ -145,6 +146,7 @@ class Recalling(IndexBase):
         explain: bool = False,
         feedback_where: Where = None,
         when: Interval | None = None,
+        without: Collection[str] = (),
     ) -> Hits | list[Hits]:
         """What happened with the query.
 
@@ -184,11 +186,12 @@ class Recalling(IndexBase):
                 in ``text`` and ``when`` count from, a date, the clock if None (a plain number is for ``decay``
                 alone). For questions about old dialogues, say when they are asked.
             faithful: only memories that were experienced with the cue, within the window.
-            explain: fill ``Hit.evidence`` and ``Hit.mentions``.
+            explain: fill ``Hit.evidence``, ``Hit.mentions`` and ``Hit.sources``.
             feedback_where: metadata filter: whose past requests count; see ``feedback``.
             when: only memories of that time: words ("last week"), a date, a datetime, or a pair (start, end) of them,
                 None for an open one; a pair of numbers where timestamps are numbers. Without a query and a text, all
                 that was there, the newest first.
+            without: names of ``Hit.sources`` that do not count: to see what each brings.
 
         Returns:
             ``Hits`` by falling score, for a batch a list of them. A query by id leaves
@@ -200,12 +203,11 @@ class Recalling(IndexBase):
                 have names.
             MissingExtra: ``when`` is in words that need the extra ``times``.
         """
-        way = Hops(hops, fan_out, beam, snap)
         settings = RecallSettings(
             k,
             mode,
             channels,
-            way,
+            Hops(hops, fan_out, beam, snap),
             min_score,
             where,
             decay,
@@ -215,6 +217,7 @@ class Recalling(IndexBase):
             feedback_where,
             cue_where=cue_where,
             when=when,
+            without=without,
         )
         if query is None and text is None and when is not None:
             return self._recent(settings)

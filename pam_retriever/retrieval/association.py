@@ -41,6 +41,7 @@ from pam_retriever.model.scoring import (
 )
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
@@ -48,6 +49,15 @@ POOLED = 4  # candidates for each hit
 UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/training.md)
 EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
 PAIRS_AT_ONCE = 16_384  # whose keys are fetched at once
+
+# names of the sources, and of which of the parts below each consists
+SOURCES = {
+    "experience": (1,),
+    "prediction": (0,),
+    "links of look-alikes": (2,),
+    "links of predictions": (3,),
+    "similarity": (4, 5),
+}
 
 Part = tuple[Int64, Int64, Float32]
 """Query, row and value of each pair that some source speaks of."""
@@ -83,12 +93,22 @@ class AssociationScorer:
         min_score: smallest probability.
         by_confidence: score by how surely each was experienced with the cue, where that is known: what a step of
             several counts.
+        without: names of ``SOURCES`` that do not count.
+        explain: say what each source adds.
     """
 
-    def __init__(self, view: View, min_score: float | None = None, by_confidence: bool = False) -> None:
+    def __init__(
+        self,
+        view: View,
+        min_score: float | None = None,
+        by_confidence: bool = False,
+        without: frozenset[str] = frozenset(),
+        explain: bool = False,
+    ) -> None:
         assert view.associative is not None and view.calibration is not None
         self._view, self._index, self._calibration = view, view.associative, view.calibration
-        self._min_score, self._by_confidence = min_score, by_confidence
+        self._min_score, self._by_confidence, self._explain = min_score, by_confidence, explain
+        self._without = [part for name in check_without(without, tuple(SOURCES)) for part in SOURCES[name]]
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """As ``Scorer``."""
@@ -115,16 +135,28 @@ class AssociationScorer:
         missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among what the channels name
         late = _products(queries, query[missing], index, row[missing])
         values[missing, 0] = odds.shares(late, query[missing])
-        share, sureness = _weigh(query, values, view.links.experienced(row), t, calibration, view.window)
+        values[:, self._without] = 0
+        share, sureness, factors = _weigh(query, values, view.links.experienced(row), t, calibration, view.window)
 
         order = np.lexsort((-share, query))
+        if self._without:  # who is left out with its source
+            order = order[share[order] > 0]
         kept = order if k is None else order[_places(query[order]) < k]
         if min_score is not None:
             kept = kept[share[kept] >= min_score]
         similarity = _products(cues.looks, query[kept], view.similar, row[kept])
         ends = np.searchsorted(query[kept], np.arange(1, len(t)))
         columns = row[kept], share[kept], similarity, values[kept, 0], np.ones(len(kept), np.int64), sureness[kept]
-        return [Candidates(*of_one) for of_one in zip(*(np.split(column, ends) for column in columns), strict=True)]
+        found = [Candidates(*of_one) for of_one in zip(*(np.split(column, ends) for column in columns), strict=True)]
+        if not self._explain:
+            return found
+        said = np.split(values[kept] * factors()[kept], ends)
+        return [replace(one, sources=_by_source(parts)) for one, parts in zip(found, said, strict=True)]
+
+
+def _by_source(parts: Float32) -> Contributions:
+    """What each source adds to the shares of n memories, from what each part (n, 6) does."""
+    return Contributions.of({name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()})
 
 
 def _by_confidence(found: Candidates, min_score: float | None) -> Candidates:
@@ -175,8 +207,11 @@ def _products(queries: Float32, query: Int64, backend: AnnIndex, row: Int64) -> 
 
 def _weigh(
     query: Int64, values: Float32, experienced: Bools, t: Float32, calibration: Calibration, window: int
-) -> tuple[Float32, Float32]:
-    """Share and confidence of each pair; ``values`` (E, 6) are the parts in the order of ``AssociationScorer``."""
+) -> tuple[Float32, Float32, Callable[[], Float32]]:
+    """Share and confidence of each pair, and what works out how much each part (E, 6) counts for the share.
+
+    ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
+    """
     learned, links, alike, named, looks, appearance = values.T
     sure, prior = t[query], 1 / window
     total = np.bincount(query, links, len(t))[query]
@@ -188,11 +223,27 @@ def _weigh(
     # what a cue of one or two episodes met is all there is to know of it: nothing new passes that
     met = np.bincount(query[links > 0], minlength=len(t))[query]
     few = (met > 0) & (met <= EPISODIC * window)
-    new *= np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
+    scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
+    new *= scale
     share = np.minimum(np.where(experienced, old, new), 1)
     # of a cue that was experienced all is known: without a link, they never met
     sureness = sure * (links > 0) + (1 - sure) * confidence(calibration.unseen, unknown)
-    return share.astype(np.float32), sureness.astype(np.float32)
+
+    def factors() -> Float32:
+        own, unsure = sure / (total + prior), 1 - sure
+        of_old = (
+            own * prior + unsure * by_channels,
+            own,
+            unsure * by_alike,
+            unsure * by_named,
+            unsure * by_looks,
+            0 * own,
+        )
+        of_new = (*[0 * own] * 4, by_looks * scale, (1 - by_looks) * scale)
+        counted: Float32 = np.where(experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
+        return counted
+
+    return share.astype(np.float32), sureness.astype(np.float32), factors
 
 
 def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float32) -> Float32:

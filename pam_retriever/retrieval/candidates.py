@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
+from pam_retriever.retrieval.sources import Contributions
 from pam_retriever.types import Float32, Int64
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Candidates:
         paths: (n, any) the memories on the way to each, padded with -1; None for a single hop.
         mentions: (n, ways, 2) for each of ``mentions.source.WAYS`` the row that leads there, -1 for the query, and the
             number of the name, 0 for nothing; None where no memory has a name.
+        sources: what each source of evidence adds; None where that is not known, or was not asked for.
     """
 
     rows: Int64
@@ -43,6 +45,7 @@ class Candidates:
     lexical: Float32 | None = None
     paths: Int64 | None = None
     mentions: Int64 | None = None
+    sources: Contributions | None = None
 
     def at(self: Some, places: Int64) -> Some:
         """Some of them."""

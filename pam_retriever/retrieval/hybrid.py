@@ -19,6 +19,7 @@ from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mentioned import Mentioning, added_by
+from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.retrieval.timeline import Heard, QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
@@ -31,6 +32,7 @@ MENTIONS = 1.6  # of what mentions add, chosen on half of the questions of three
 TIME = 0.4  # of what the times in a question say, beside all of that, which ends near 1 (benchmarks/real/times.py)
 SMOOTHING = 0.3  # how much the mean score of the memories around counts
 WINDOW = 2  # positions: how far "around" reaches, for scores and for words
+SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 CANDIDATES = 100  # of each source, and at least as many as hits are asked for
 
 
@@ -45,6 +47,7 @@ class HybridScorer:
         channels: the weights of similarity and association.
         min_score: leave out hits that score less.
         times: reads the times in questions; None does not count them.
+        without: names of ``SOURCES`` that do not count.
     """
 
     def __init__(
@@ -54,9 +57,11 @@ class HybridScorer:
         channels: Channels,
         min_score: float | None = None,
         times: QuestionTimes | None = None,
+        without: frozenset[str] = frozenset(),
     ) -> None:
         self._view, self._lexicon, self._channels, self._min_score = view, lexicon, channels, min_score
-        self._times = times
+        self._without = check_without(without, SOURCES)
+        self._times = None if "times" in without else times
         self._index = view.index_of(channels)
         self._mentioning = Mentioning.of(view, lexicon)
 
@@ -87,17 +92,19 @@ class HybridScorer:
         if heard is not None:
             candidates = np.union1d(candidates, self._then(heard, terms, looks, k, allowed))
         mentioned = None
-        if self._mentioning is not None:
+        if self._mentioning is not None and "mentions" not in self._without:
             mentioned = self._mentioning.from_question(looks, cues.texts[at], candidates, allowed)
             candidates = np.union1d(candidates, mentioned.rows)
         _, met, distance = _around(links, candidates, 2 * WINDOW, cues.visible)
         pool = np.union1d(candidates, met[distance <= WINDOW])
         rows = np.union1d(candidates, met)  # what the scores of the pool lean on too
-        question = Question(looks, terms, association, cues.visible, mentioned)
+        question = Question(looks, terms, association, cues.visible, mentioned, self._without)
         scored = score_rows(question, rows, self._index, links, lexicon, self._channels)
         scores, similarity, lexical, parts = scored.scores, scored.similarity, scored.lexical, scored.association
+        sources = scored.sources
         if heard is not None:
-            scores = scores + np.float32(TIME) * heard.at(rows)
+            sources = {**sources, "times": np.float32(TIME) * heard.at(rows)}
+            scores = scores + sources["times"]
         chosen = np.isin(rows, pool) & (rows != cues.own[at])
         if allowed is not None:
             chosen &= holds(allowed, rows)
@@ -112,6 +119,7 @@ class HybridScorer:
             hops,
             lexical=lexical[place],
             mentions=None if mentioned is None else added_by(mentioned, rows[place])[1],
+            sources=Contributions.of({name: column[place] for name, column in sources.items()}),
         )
         return found.best(k, self._min_score)
 
@@ -134,6 +142,7 @@ class Question:
         association: (2d + code,) the query vector of association; None for none.
         visible: sorted rows that may count as evidence; None for all.
         mentioned: whom it and its best hits name; None where no memory has a name.
+        without: names of ``SOURCES`` that do not count.
     """
 
     looks: Float32
@@ -141,16 +150,18 @@ class Question:
     association: Float32 | None = None
     visible: Rows | None = None
     mentioned: Mentioned | None = None
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows as a question finds them: (n,) each; ``association`` is None without."""
+    """Rows as a question finds them: (n,) each; ``association`` is None without. ``sources`` add up to the scores."""
 
     scores: Float32
     similarity: Float32
     lexical: Float32
     association: Float32 | None
+    sources: dict[str, Float32]
 
 
 def score_rows(
@@ -166,21 +177,29 @@ def score_rows(
     Neighbours that are not among ``rows`` do not count. BM25 is scaled to 1 for the best of them.
     """
     near = _around(links, rows, WINDOW, question.visible)
+    if "neighbours" in question.without:
+        near = near[0][:0], near[1][:0], near[2][:0]
     keys, association = index.keys(rows), question.association
     similarity: Float32 = keys[:, : len(question.looks)] @ question.looks
     parts = None if association is None else keys @ association
     lexical = lexicon.score(question.terms, rows, *near[:2])
     lexical /= max(float(lexical.max(initial=0)), 1e-9)
     labels = LABEL * lexicon.label(question.terms, rows)
-    scores = LEXICAL * lexical + labels + np.float32(channels.similarity) * similarity
+    said = {"words": LEXICAL * lexical, "labels": labels, "similarity": np.float32(channels.similarity) * similarity}
     if parts is not None:
-        scores += np.float32(channels.association) * parts
+        said["association"] = np.float32(channels.association) * parts
     if question.mentioned is not None:
-        scores += np.float32(MENTIONS) * added_by(question.mentioned, rows)[0]
+        said["mentions"] = np.float32(MENTIONS) * added_by(question.mentioned, rows)[0]
+    said = {name: column for name, column in said.items() if name not in question.without}
+    scores = sum(said.values(), np.zeros(len(rows), np.float32))
+    total = np.float32(LEXICAL + LABEL + channels.total)
+    if question.mentioned is not None:
         # a mention may add more than the mean of the others has room for
-        scores /= max(float(scores.max(initial=0)) / float(LEXICAL + LABEL + channels.total), 1.0)
-    scores = _smooth(scores / np.float32(LEXICAL + LABEL + channels.total), rows, *near[:2])
-    return Scored(scores, similarity, lexical, parts)
+        total *= np.float32(max(float(scores.max(initial=0)) / float(total), 1.0))
+    own = scores / total
+    scores = _smooth(own, rows, *near[:2])
+    sources = {name: column / total for name, column in said.items()} | {"neighbours": scores - own}
+    return Scored(scores, similarity, lexical, parts, sources)
 
 
 def plain_scores(

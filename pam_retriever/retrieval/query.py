@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -12,6 +12,7 @@ from pam_retriever.limits import MAX_HOPS, MAX_PATHS
 from pam_retriever.model.keys import MODES, Channels, Mode
 from pam_retriever.retrieval.hybrid import FUSED
 from pam_retriever.retrieval.multihop import Hops
+from pam_retriever.retrieval.sources import read_without
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Float32, Time
 from pam_retriever.validation import check_count, check_finite, check_positive, read_timestamp
@@ -37,6 +38,7 @@ class RecallSettings:
         cue_where: filter of the memories that a query may be, or be taken for; None for ``where``, {} for all.
         default: no mode was asked for: all evidence that there is counts.
         when: only memories of that time.
+        without: names of the sources of evidence that do not count.
     """
 
     k: int | None = 10
@@ -53,6 +55,7 @@ class RecallSettings:
     cue_where: Mapping[str, Any] | None = None
     default: bool = False
     when: Interval | None = None
+    without: Collection[str] = ()
 
     def checked(self, words: bool) -> RecallSettings:
         """The same, checked, and with a mode: for a question with ``words`` or without.
@@ -81,6 +84,7 @@ class RecallSettings:
             min_score=None if self.min_score is None else check_finite("min_score", self.min_score),
             decay=None if self.decay is None else check_positive("decay", self.decay),
             default=self.mode is None and self.channels is None,
+            without=read_without(self.without),
         )
 
     def of_time_alone(self) -> RecallSettings:

@@ -39,6 +39,7 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
             (tuple(contents[row][0] for row in path) for path in paths),
             [None] * count,  # times: see ``with_times``
             mentions_of(view, one, texts[at]) if explain and one.mentions is not None else [None] * count,
+            one.sources.of_each() if explain and one.sources is not None else [None] * count,
             strict=True,
         )
         # metadata are parsed for each hit, so that a caller who changes one changes no other

@@ -21,6 +21,7 @@ from pam_retriever.retrieval.mixture.scorer import Knowledge, MixtureScorer
 from pam_retriever.retrieval.multihop import MultihopScorer
 from pam_retriever.retrieval.query import Query, RecallSettings
 from pam_retriever.retrieval.results import listed, to_hits, with_times
+from pam_retriever.retrieval.sources import check_without
 from pam_retriever.retrieval.timeline import QuestionTimes, Timeline, read_clock
 from pam_retriever.store.view import View
 from pam_retriever.types import Hits, Int64, Times
@@ -52,12 +53,14 @@ class Retriever:
         self._view, self._settings = view, settings
         self._times = None if timeline is None else QuestionTimes(timeline, read_clock(settings.now))
         self._hears = False  # whether the times in a question count
+        without = frozenset(settings.without)
         if knowledge is not None and _asks_use(settings, words, view.predictor is not None):
             self._channels = Channels(similarity=1)  # what use says needs no more of the keys
-            self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score))
+            self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score, without))
             return
         if stored and _asks_mentions(settings, view):
             self._channels = Channels(similarity=1)
+            check_without(without, ())
             self._scorer = self._around(MentionScorer(view, lexicon, settings.min_score))
             return
         self._channels = settings.weights(words, view.predictor is not None)
@@ -78,12 +81,16 @@ class Retriever:
         return FaithfulScorer(scorer, view.links, view.window) if settings.faithful else scorer
 
     def _one_hop(self, lexicon: Lexicon, words: bool, calibrated: bool) -> Scorer:
-        view, settings = self._view, self._settings
+        view, settings, without = self._view, self._settings, frozenset(self._settings.without)
+        several = settings.hops.count > 1
+        if several:
+            check_without(without, ())
         if calibrated:
-            return AssociationScorer(view, settings.min_score, by_confidence=settings.hops.count > 1)
+            return AssociationScorer(view, settings.min_score, several, without, settings.explain and not several)
         if words:
             self._hears = True
-            return HybridScorer(view, lexicon, self._channels, settings.min_score, self._times)
+            return HybridScorer(view, lexicon, self._channels, settings.min_score, self._times, without)
+        check_without(without, ())
         index = view.index_of(self._channels)
         return ChannelScorer(index, self._channels, settings.min_score, intersect=settings.mode == "specific")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,18 @@ from pam_retriever.retrieval.mixture import pools as asked
 from pam_retriever.retrieval.mixture.bank import Bank
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, History
 from pam_retriever.retrieval.mixture.logit import softmax
-from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.mixture import NEVER_USED, Evidence, Mixture, Priors, kinds, rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT, Plain, Similarity, Words
 from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Popularity, Profile, UsedTogether
+from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
 # of the weight of recall without feedback; chosen on the first halves of three sets (benchmarks/real/documents.py)
 MENTIONS = 2.0
+MENTIONED, UNUSED = "mentions", "never used"  # sources beside those of the evidence
 
 
 def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
@@ -102,10 +104,23 @@ class MixtureScorer:
         view: of the index.
         knowledge: what use says.
         min_score: smallest probability.
+        without: names of sources that do not count.
     """
 
-    def __init__(self, view: View, knowledge: Knowledge, min_score: float | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        knowledge: Knowledge,
+        min_score: float | None = None,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
         self._view, self._knowledge, self._min_score = view, knowledge, min_score
+        self._owners = _owners(knowledge.evidence)
+        self._without = check_without(without, (*dict.fromkeys(self._owners), MENTIONED))
+        self._mixture = knowledge.mixture
+        if without:
+            counts = np.array([owner not in without for owner in self._owners])
+            self._mixture = replace(self._mixture, weights=np.where(counts, self._mixture.weights, np.float32(0)))
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """As ``Scorer``."""
@@ -113,7 +128,7 @@ class MixtureScorer:
             return self._score(cues, k, allowed)
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        bank, evidence, mixture = self._knowledge.bank, self._knowledge.evidence, self._knowledge.mixture
+        bank, evidence, mixture = self._knowledge.bank, self._knowledge.evidence, self._mixture
         questions = bank.cues(cues.looks, cues.texts, cues.own)
         found = self._candidates(questions, cues, allowed, max(PROPOSALS, k or 0))
         mentioned = self._mentioned(cues, allowed)
@@ -124,8 +139,8 @@ class MixtureScorer:
             return [one for at in range(len(cues)) for one in self._score(cues.only(at), k, allowed)]
         pools = Pools.of(found, len(bank))
         kind = kinds(questions, evidence.used)
-        scores = mixture.score(evidence.score(questions, pools), pools, kind)
-        scores += self._by_mentions(mentioned, pools, kind)
+        features, added = evidence.score(questions, pools), self._by_mentions(mentioned, pools, kind)
+        scores = mixture.score(features, pools, kind) + added
         share, confidence = softmax(scores, pools.starts), mixture.confidence(scores, pools, kind)
         rank = rank_in_pool(scores, pools)
         order = np.lexsort((rank, pools.cue))
@@ -136,16 +151,25 @@ class MixtureScorer:
         rows = bank.rows[pools.row[order]]
         similarity = np.einsum("pd,pd->p", cues.looks[pools.cue[order]], self._view.similar.keys(rows))
         cuts = np.searchsorted(pools.cue[order], np.arange(1, len(cues)))
-        columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order]
+        said = self._contributions(features[order] * mixture.weights[kind[pools.cue[order]]], added[order])
+        columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], said.values
         return [
-            Candidates(rows, score, likeness, score, hops, sure)
-            for rows, score, likeness, hops, sure in zip(*(np.split(column, cuts) for column in columns), strict=True)
+            Candidates(rows, score, likeness, score, hops, sure, sources=Contributions(said.names, parts))
+            for rows, score, likeness, hops, sure, parts in zip(
+                *(np.split(column, cuts) for column in columns), strict=True
+            )
         ]
+
+    def _contributions(self, weighed: Float32, mentioned: Float32) -> Contributions:
+        """What each source adds, from what each feature (n, F) and what mentions (n,) do."""
+        owners = np.array(self._owners)
+        columns = {name: weighed[:, owners == name].sum(axis=1) for name in dict.fromkeys(self._owners)}
+        return Contributions.of({**columns, MENTIONED: mentioned})
 
     def _mentioned(self, cues: Cues, allowed: Rows | None) -> list[Mentioned | None]:
         """What mentions say about each question in words; None where there are none."""
         mentioning = Mentioning.of(self._view, self._knowledge.bank.lexicon)
-        if mentioning is None or cues.texts is None:
+        if mentioning is None or cues.texts is None or MENTIONED in self._without:
             return [None] * len(cues)
         near = self._view.similar.search(cues.looks, BEST, allowed)[1]
         return [
@@ -185,6 +209,12 @@ class MixtureScorer:
                 found = [np.union1d(a, np.intersect1d(b, inside)) for a, b in zip(near, proposed, strict=True)]
         own = bank.positions(cues.own).tolist()
         return [some[some != itself] for some, itself in zip(found, own, strict=True)]
+
+
+def _owners(evidence: Evidence) -> tuple[str, ...]:
+    """For each feature the name of the source that has it."""
+    named = {feature: source.name for source in evidence.sources for feature in source.features}
+    return tuple(named.get(feature.removeprefix(f"{NEVER_USED}:"), UNUSED) for feature in evidence.features)
 
 
 def _nothing() -> Candidates:

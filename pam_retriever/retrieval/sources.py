@@ -1,0 +1,68 @@
+"""What each source of evidence adds to a score, and which sources a caller leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.types import Float32, Int64
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What each source adds to the scores of n memories.
+
+    Attributes:
+        names: S of them.
+        values: (n, S).
+    """
+
+    names: tuple[str, ...]
+    values: Float32
+
+    def __getitem__(self, places: Int64) -> Contributions:
+        """Those of some memories."""
+        return Contributions(self.names, self.values[places])
+
+    def of_each(self) -> list[dict[str, float]]:
+        """For each memory the sources that say something, by name."""
+        return [
+            {name: value for name, value in zip(self.names, row, strict=True) if value}
+            for row in self.values.astype(float).tolist()
+        ]
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Float32]) -> Contributions:
+        """From a column (n,) a source."""
+        return cls(tuple(columns), np.stack(list(columns.values()), axis=1).astype(np.float32))
+
+
+def read_without(without: Collection[str]) -> frozenset[str]:
+    """The names of the sources that do not count.
+
+    Raises:
+        InvalidInput: they are no collection of names.
+    """
+    if isinstance(without, str) or not all(isinstance(name, str) for name in without):
+        raise InvalidInput(f"Got without={without!r}.", "a list of names of sources", "Wrap it in [ ].")
+    return frozenset(without)
+
+
+def check_without(without: frozenset[str], names: Sequence[str]) -> frozenset[str]:
+    """The same, if an answer has these sources and one is left.
+
+    Raises:
+        InvalidInput: one is unknown, or none is left.
+    """
+    unknown = sorted(without - set(names))
+    if unknown:
+        fix = "Leave it out."
+        raise InvalidInput(
+            f"Got without={unknown}.", f"sources of this answer: {', '.join(names) or 'it has none'}", fix
+        )
+    if names and not set(names) - without:
+        raise InvalidInput("Got without= of every source.", "one source at least that counts", "Leave one of them in.")
+    return without
