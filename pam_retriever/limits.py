@@ -9,6 +9,7 @@ from __future__ import annotations
 # what a caller hands in
 MAX_DIM = 65_536
 MAX_ID_BYTES = 4_096  # UTF-8
+MAX_TENANT_BYTES = 150  # UTF-8: in base32 the name of a folder
 MAX_TEXT_BYTES = 16_000_000  # UTF-8
 MAX_METADATA_BYTES = 1_000_000  # of one memory, as JSON
 MAX_METADATA_DEPTH = 64  # SQLite's own JSON parser stops at 1,000

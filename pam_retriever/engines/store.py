@@ -246,11 +246,11 @@ class EngineStore(Store):
         associative = self._database.associative(generation, self.dim + predictor.config.width)
         self._publish(predictor=predictor, calibration=calibration, window=window, associative=associative)
 
-    def save(self, folder: Path, overwrite: bool) -> None:
+    def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         """Writes a copy of the whole index to a folder, for ``load`` or ``open``."""
         copy = copy_of(self._database, self.associative)
         try:
-            snapshot.write_snapshot(folder, new_manifest(self.dim, "faiss"), copy, self.predictor, overwrite)
+            snapshot.write_snapshot(folder, new_manifest(self.dim, "faiss"), copy, self.predictor, overwrite, tenants)
         finally:
             copy.close()
 

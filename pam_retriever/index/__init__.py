@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -12,17 +13,20 @@ from pam_retriever.embedding import Embedder, EmbedderLike, read_embedder
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index.learning import Learning
 from pam_retriever.index.memories import Memories
+from pam_retriever.index.open_tenants import MOST_OPEN
 from pam_retriever.index.recalling import Many, One, Recalling
+from pam_retriever.index.tenants import Tenants
 from pam_retriever.protocols import Encoder
 from pam_retriever.store.base import Store
 from pam_retriever.store.kinds import Engine
 from pam_retriever.store.opening import load_store, new_store, open_store
+from pam_retriever.validation import check_count
 
 Query = One | Many
 log = logging.getLogger(__name__)
 
 
-class PredictiveAssociativeIndex(Memories, Learning, Recalling):
+class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants):
     """Finds what looks like a query, and what happened with it.
 
     This makes an index in memory; ``open`` makes one in a folder, where what a call returned is
@@ -73,14 +77,18 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
         names: Sequence[str] | None = None,
     ) -> None:
         made = read_embedder(embedder, same_embedder)
-        self._begin(new_store(dim, backend, made, encoder), made, names)
+        self._begin(new_store(dim, backend, made, encoder), made, names, MOST_OPEN)
 
     @classmethod
     def _of(
-        cls, bank: Store, embedder: Embedder | None, names: Sequence[str] | None = None
+        cls,
+        bank: Store,
+        embedder: Embedder | None,
+        names: Sequence[str] | None = None,
+        max_open_tenants: int = MOST_OPEN,
     ) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
-        index._begin(bank, embedder, names)
+        index._begin(bank, embedder, names, max_open_tenants)
         return index
 
     # ---- where the index is kept
@@ -97,6 +105,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
         read_only: bool = False,
         same_embedder: bool = False,
         names: Sequence[str] | None = None,
+        max_open_tenants: int = MOST_OPEN,
     ) -> PredictiveAssociativeIndex:
         """Opens the durable index in a folder, and makes it if it is not there.
 
@@ -113,6 +122,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
             read_only: change nothing, and leave the writer alone. Open it again to see what was written since.
             same_embedder: as for the class.
             names: as for the class; other ones than those of the index take their place.
+            max_open_tenants: how many tenants stay open that nobody holds, those that were used last; each has up to
+                four files open. See ``tenant``.
 
         Raises:
             InvalidInput: no ``dim`` for a new index, another ``dim`` or embedder than that of the index, or a
@@ -122,7 +133,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
             StorageError: the folder cannot be written to, or the disk is full.
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
-        index = cls._of(open_store(Path(path), dim, backend, made, encoder, read_only), made, names)
+        most = check_count("max_open_tenants", max_open_tenants)
+        index = cls._of(open_store(Path(path), dim, backend, made, encoder, read_only), made, names, most)
         log.info("open: %r in %.2f s", index, time.perf_counter() - began)
         return index
 
@@ -174,18 +186,23 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling):
                 raise InvalidInput(
                     f"{folder} is where this index lives.", "another folder", "It is saved there already."
                 )
-            self._bank.save(folder, overwrite)
+            held = self._tenants is not None and self._bank.holds_tenants
+            self._bank.save(folder, overwrite, self._tenants.write if self._tenants is not None and held else None)
 
     def close(self) -> None:
         """Closes the database, once fits in the background are done; closing twice is harmless.
 
         The index cannot be used any more. What went wrong in a fit that began by itself is raised afterwards.
         """
-        try:
+        with ExitStack() as closing:
+            closing.callback(self._close_bank)
+            if self._tenants is not None:
+                closing.callback(self._tenants.close)
             self._background.finish()
-        finally:
-            with self._lock:
-                self._bank.close()
+
+    def _close_bank(self) -> None:
+        with self._lock:
+            self._bank.close()
 
     def __enter__(self) -> PredictiveAssociativeIndex:
         return self

@@ -48,6 +48,11 @@ class BackgroundFits:
         with self._mutex:
             self._every, self._fit = steps, fit
 
+    @property
+    def by_itself(self) -> bool:
+        """Whether fits begin by themselves."""
+        return self._every is not None
+
     def experienced(self, steps: int) -> None:
         """Counts new steps that are linked to others, and begins a fit once there are enough and none is under way."""
         with self._mutex:

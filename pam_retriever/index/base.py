@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, cast
 
 from pam_retriever.embedding import Embedder
 from pam_retriever.errors import PAMError
 from pam_retriever.filters import to_json
 from pam_retriever.index.background import BackgroundFits
+from pam_retriever.index.open_tenants import OpenTenants
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.protocols import Encoder, Trainable
 from pam_retriever.retrieval.imagination import SpreadCalibration
@@ -19,6 +21,9 @@ from pam_retriever.retrieval.timeline import Timeline
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.view import View
+
+if TYPE_CHECKING:
+    from pam_retriever.index import PredictiveAssociativeIndex
 
 Where = Mapping[str, object] | None
 MIXTURE = "mixture"  # the setting that ``fit`` stores the weights of the evidence in
@@ -31,7 +36,13 @@ class IndexBase:
     _bank: Store
     _embedder: Embedder | None
 
-    def _begin(self, bank: Store, embedder: Embedder | None, names: Sequence[str] | None = None) -> None:
+    def _begin(
+        self,
+        bank: Store,
+        embedder: Embedder | None,
+        names: Sequence[str] | None = None,
+        max_open_tenants: int | None = None,
+    ) -> None:
         try:
             if embedder is not None:
                 embedder.check(bank.embedder)
@@ -41,11 +52,22 @@ class IndexBase:
             bank.close()
             raise
         self._bank, self._embedder = bank, embedder
+        make = partial(self._tenant_in, embedder)
+        self._tenants = None if max_open_tenants is None else OpenTenants(bank, make, max_open_tenants)
         self._background = BackgroundFits()
         self._lock, self._learning = bank.lock, threading.Lock()
         self._known: dict[str, Knowledge] = {}  # by filter of feedback
         self._known_at: tuple[int, ...] = ()  # the state of memories and feedback that it is of
         self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # of which predictor
+
+    @classmethod
+    def _tenant_in(
+        cls, embedder: Embedder | None, names: Sequence[str] | None, bank: Store
+    ) -> tuple[PredictiveAssociativeIndex, BackgroundFits]:
+        """The index of a tenant, and its fits."""
+        tenant = cls.__new__(cls)
+        tenant._begin(bank, embedder, names)
+        return cast("PredictiveAssociativeIndex", tenant), tenant._background
 
     def _knowledge(self, view: View, where: Where) -> Knowledge | None:
         """What past requests say, of those whose metadata a filter allows; None without feedback.

@@ -26,6 +26,7 @@ from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
+from pam_retriever.store.tenants import TenantFolders
 from pam_retriever.store.times import NewTimes
 from pam_retriever.store.view import View
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
@@ -56,6 +57,8 @@ class Store(ABC):
     space: Space | None
     lock: ReadWriteLock
     _view: View
+    tenant_folders: TenantFolders | None = None  # of an index that has a folder, or was read from one
+    holds_tenants: bool = False  # whether it can have tenants
 
     # ---- what each kind of store does in its own way
 
@@ -98,8 +101,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def save(self, folder: Path, overwrite: bool) -> None:
-        """Writes a copy of the whole index to another folder."""
+    def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
+        """Writes a copy of the whole index to another folder; ``tenants`` writes those into a folder in it."""
 
     @abstractmethod
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:

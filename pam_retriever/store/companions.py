@@ -15,7 +15,7 @@ from pathlib import Path
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.store.faults import explained
 
-PATTERNS = ("manifest.json*", "memories-*", "predictor-*", "ann-*", "keys-*", "writer.lock", "damaged-*")
+PATTERNS = ("manifest.json*", "memories-*", "predictor-*", "ann-*", "keys-*", "writer.lock", "damaged-*", "tenants-*")
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names one; sqlite.org/fileformat2.html 4.2
 
 

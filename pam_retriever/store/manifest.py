@@ -19,10 +19,11 @@ FORMAT_VERSION = 2  # 2 added feedback
 MANIFEST = "manifest.json"
 DATABASE = re.compile(r"memories-[0-9a-f]{8,64}\.sqlite")
 SHA256 = re.compile(r"[0-9a-f]{64}")
+TENANTS = re.compile(r"tenants-[0-9a-f]{12}")
 
 
-class Manifest(TypedDict):
-    """What ``manifest.json`` says; see ``docs/reliability.md``."""
+class Required(TypedDict):
+    """What every ``manifest.json`` says; see ``docs/reliability.md``."""
 
     format: str
     format_version: int
@@ -32,6 +33,12 @@ class Manifest(TypedDict):
     backend: str
     database: str
     database_sha256: str | None  # None for a database that somebody writes to
+
+
+class Manifest(Required, total=False):
+    """What ``manifest.json`` says, and may say."""
+
+    tenants: str  # the folder of the tenants, if there are any
 
 
 def new_manifest(dim: int, backend: str) -> Manifest:
@@ -106,11 +113,14 @@ def parse_manifest(contents: bytes, path: Path) -> Manifest:
 def _expected(manifest: dict[str, Any]) -> dict[str, bool]:
     """Which entries are what they should be."""
     dim, sha256 = manifest.get("dim"), manifest.get("database_sha256", "missing")
+    unknown = set(manifest) - Manifest.__required_keys__ - Manifest.__optional_keys__
     return {
         "dim": type(dim) is int and 1 <= dim <= MAX_DIM,
         "backend": isinstance(manifest.get("backend"), str),
         "database": DATABASE.fullmatch(str(manifest.get("database"))) is not None,
         "database_sha256": sha256 is None or SHA256.fullmatch(str(sha256)) is not None,
+        "tenants": "tenants" not in manifest or TENANTS.fullmatch(str(manifest["tenants"])) is not None,
+        **dict.fromkeys(unknown, False),  # a flipped bit in a name would have it not be there
     }
 
 

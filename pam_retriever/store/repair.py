@@ -16,10 +16,11 @@ from pam_retriever.store import ann_cache, snapshot
 from pam_retriever.store.damage import damaged
 from pam_retriever.store.files import check_file
 from pam_retriever.store.lock import WriterLock
-from pam_retriever.store.manifest import FORMAT_VERSION, Manifest, new_manifest, read_manifest
+from pam_retriever.store.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.salvage import ENCODERS, salvage
 from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.tenants import root_of, tenants_in
 from pam_retriever.store.weights import read_predictor
 from pam_retriever.types import Bools, Float32
 
@@ -43,7 +44,17 @@ def check(path: str | Path) -> list[str]:
     folder = Path(path)
     refuse_others(folder)
     snapshot.refuse_companions(folder)
-    return list(_findings(folder))
+    found = list(_findings(folder))
+    for name, path in _tenants(folder):
+        found += [f"tenant {name!r}: {line}" for line in _check_tenant(path)]
+    return found
+
+
+def _check_tenant(folder: Path) -> list[str]:
+    try:
+        return check(folder)
+    except IndexFormatError as error:
+        return [str(error)]
 
 
 def repair(path: str | Path) -> list[str]:
@@ -69,9 +80,18 @@ def repair(path: str | Path) -> list[str]:
     lock = WriterLock(folder)
     try:
         wrong = list(_findings(folder))
-        return [*wrong, *_rebuild(folder)] if wrong else []
+        done = [*wrong, *_rebuild(folder)] if wrong else []
+        for name, path in _tenants(folder):
+            done += [f"tenant {name!r}: {line}" for line in repair(path)]
+        return done
     finally:
         lock.release()
+
+
+def _tenants(folder: Path) -> list[tuple[str, Path]]:
+    """(name, folder) of the tenants of an index."""
+    manifest = _manifest(folder)
+    return [] if isinstance(manifest, str) else tenants_in(root_of(folder, manifest))
 
 
 def refuse_others(folder: Path) -> None:
@@ -173,7 +193,7 @@ def _rebuild(folder: Path) -> Iterator[str]:
         predictor, words = _refit(folder, database, dim)
         kept = path.rename(path.with_name(f"damaged-{path.name}"))
         try:
-            snapshot.write_files(folder, None, new_manifest(dim, backend), database, predictor)
+            snapshot.write_files(folder, None, _new_manifest(folder, known, dim, backend), database, predictor)
         except BaseException:
             kept.rename(path)
             raise
@@ -184,6 +204,18 @@ def _rebuild(folder: Path) -> Iterator[str]:
         yield f"kept {len(database.memories):,} memories and {len(database.trajectories):,} trajectories"
         yield f"the damaged database is kept as {kept.name}"
     database.close()
+
+
+def _new_manifest(folder: Path, known: Manifest | None, dim: int, backend: str) -> Manifest:
+    """With the tenants that the manifest named; where it is lost, those that were changed last."""
+    made = new_manifest(dim, backend)
+    named = known["tenants"] if known is not None and "tenants" in known else None
+    if known is None:
+        found = [path for path in folder.glob("tenants-*") if TENANTS.fullmatch(path.name)]
+        named = max(found, key=lambda path: path.stat().st_mtime).name if found else None
+    if named is not None:
+        made["tenants"] = named
+    return made
 
 
 def _refit(folder: Path, database: SQLiteDatabase, dim: int) -> tuple[PredictorWeights | None, list[str]]:

@@ -30,6 +30,7 @@ from pam_retriever.store.files import check_file, checksum_of, sync
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.tenants import Write, remove_other_tenants, write_tenants
 from pam_retriever.store.weights import pack_predictor, write_weights
 
 T = TypeVar("T")
@@ -53,10 +54,16 @@ class Home:
         try:
             _remove_unfinished(folder)
             self.manifest = read_manifest(folder)
+            remove_other_tenants(folder, self.manifest)
             self.database = self._open()
         except BaseException:
             self._lock.release()
             raise
+
+    def name_tenants(self, name: str) -> None:
+        """Has the manifest name the folder of the tenants."""
+        self.manifest["tenants"] = name
+        write_manifest(self.folder, self.manifest)
 
     def _open(self) -> SQLiteDatabase:
         path, sha256 = self.folder / str(self.manifest["database"]), self.manifest["database_sha256"]
@@ -149,12 +156,13 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def create_folder(folder: Path, manifest: Manifest) -> None:
     """Makes the folder of an empty index, whole or not at all; an empty folder may be there."""
+    _make_folder(folder, lambda inside: write_empty(inside, manifest))
 
-    def write(inside: Path) -> None:
-        SQLiteDatabase(inside / str(manifest["database"])).close()
-        write_manifest(inside, manifest)
 
-    _make_folder(folder, write)
+def write_empty(folder: Path, manifest: Manifest) -> None:
+    """Writes the files of an empty index into a folder."""
+    SQLiteDatabase(folder / str(manifest["database"])).close()
+    write_manifest(folder, manifest)
 
 
 def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
@@ -277,9 +285,14 @@ def _view(folder: Path, manifest: Manifest) -> SQLiteDatabase:
 
 
 def write_snapshot(
-    folder: Path, manifest: Manifest, database: SQLiteDatabase, predictor: PredictorWeights | None, overwrite: bool
+    folder: Path,
+    manifest: Manifest,
+    database: SQLiteDatabase,
+    predictor: PredictorWeights | None,
+    overwrite: bool,
+    tenants: Write | None = None,
 ) -> None:
-    """Saves a whole index. The same contents give the same bytes.
+    """Saves a whole index. The same contents give the same bytes. ``tenants`` writes those into a folder.
 
     Raises:
         InvalidInput: the folder is not empty, and it is no index or ``overwrite`` is False.
@@ -289,7 +302,7 @@ def write_snapshot(
     with explained(folder):
         there = folder.exists() and any(folder.iterdir())
         if not there:
-            _make_folder(folder, lambda inside: write_files(inside, None, manifest, database, predictor))
+            _make_folder(folder, lambda inside: write_files(inside, None, manifest, database, predictor, tenants))
             return
         if not overwrite:
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
@@ -299,10 +312,11 @@ def write_snapshot(
         try:
             _remove_unfinished(folder)
             replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
-            kept = write_files(folder, old, manifest, database, predictor)
+            kept = write_files(folder, old, manifest, database, predictor, tenants)
             for path in replaced:
                 if path.name not in kept:
                     path.unlink(missing_ok=True)
+            remove_other_tenants(folder, read_manifest(folder))
         finally:
             lock.release()
 
@@ -311,7 +325,8 @@ def _remove_unfinished(folder: Path) -> None:
     """Deletes what a killed call had begun to write; the caller holds the lock."""
     with explained(folder):
         for path in [*folder.glob("*.new"), *folder.glob("*.new-*")]:
-            path.unlink(missing_ok=True)
+            if not path.is_dir():  # of a tenant
+                path.unlink(missing_ok=True)
 
 
 def write_files(
@@ -320,8 +335,13 @@ def write_files(
     manifest: Manifest,
     database: SQLiteDatabase,
     predictor: PredictorWeights | None,
+    tenants: Write | None = None,
 ) -> set[str]:
     """Writes the files of an index, the manifest last; returns the names of the others."""
+    if tenants is not None:
+        named = write_tenants(folder, None if old is None else old.get("tenants"), tenants)
+        if named is not None:
+            manifest = {**manifest, "tenants": named}
     copy = folder / f"{manifest['database']}.new"
     try:
         database.connection.copy_to(copy)

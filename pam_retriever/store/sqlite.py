@@ -29,6 +29,7 @@ from pam_retriever.store.space import Space, read_space, write_space
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
 from pam_retriever.store.stored_keys import Associate, NewKeys, StoredKeys
+from pam_retriever.store.tenants import TenantFolders
 from pam_retriever.store.verification import Verification
 from pam_retriever.store.view import FIRST_WINDOW, View
 from pam_retriever.store.weights import ModelMetadata, PackedPredictor
@@ -50,6 +51,8 @@ class SQLiteStore(Store):
         space: the encoder of a new index; of one that is read, for its custom modules.
     """
 
+    holds_tenants = True
+
     def __init__(
         self,
         database: SQLiteDatabase,
@@ -64,6 +67,7 @@ class SQLiteStore(Store):
         self._verification: Verification | None = None  # of a database that is asked already
         self._rebuilds: list[SQLiteRebuild] = []  # of fits that are under way
         self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: of what is, or is about to be, committed
+        self.tenant_folders = None if source is None else TenantFolders(source, home, database.read_only)
         self.lock = FollowingLock(self)
         self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
         self.built = Built(self.backend, folder, self.dim)
@@ -231,9 +235,10 @@ class SQLiteStore(Store):
             finally:
                 database.close()
 
-    def save(self, folder: Path, overwrite: bool) -> None:
-        """Writes a copy of the whole index to another folder."""
-        snapshot.write_snapshot(folder, new_manifest(self.dim, self.backend), self.documents, self.predictor, overwrite)
+    def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
+        """Writes a copy of the whole index to another folder; ``tenants`` writes those into a folder in it."""
+        manifest = new_manifest(self.dim, self.backend)
+        snapshot.write_snapshot(folder, manifest, self.documents, self.predictor, overwrite, tenants)
 
     # ---- changes of many memories
 

@@ -1,0 +1,184 @@
+"""Which tenants of an index are open: those that somebody holds, and some that were used last."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.index.background import BackgroundFits
+from pam_retriever.store import snapshot
+from pam_retriever.store.base import Store
+from pam_retriever.store.faults import closed_error
+from pam_retriever.store.manifest import new_manifest
+from pam_retriever.store.opening import load_store, new_store, open_store
+from pam_retriever.store.tenants import check_tenant, folder_of, no_tenants
+
+if TYPE_CHECKING:
+    from pam_retriever.index import PredictiveAssociativeIndex
+
+Make = Callable[[Sequence[str] | None, Store], tuple["PredictiveAssociativeIndex", BackgroundFits]]
+MOST_OPEN = 64  # each has up to four files open; systems allow 1,024 and more in a process
+
+
+class _Opened(NamedTuple):
+    """A tenant that is open.
+
+    Attributes:
+        held: the index, weak: whoever holds it keeps it open.
+        store: what it is in.
+        background: its fits.
+    """
+
+    held: weakref.ref[PredictiveAssociativeIndex]
+    store: Store
+    background: BackgroundFits
+
+
+class OpenTenants:
+    """The tenants of one index: those that are open, and where the others are.
+
+    Args:
+        store: of the index.
+        make: an index of the store of a tenant.
+        most: how many tenants stay open that nobody holds.
+    """
+
+    def __init__(self, store: Store, make: Make, most: int) -> None:
+        self._store, self._make, self._most = store, make, most
+        self._mutex = threading.RLock()
+        self._opened: dict[str, _Opened] = {}
+        self._recent: OrderedDict[str, PredictiveAssociativeIndex] = OrderedDict()  # the last one was used last
+        self._unheld: deque[str] = deque()  # whose index nobody has any more
+        self._dropped: set[str] = set()  # of a copy in memory: they are in the folder that it was read from
+        self._closed = False
+
+    def names(self) -> list[str]:
+        """The tenants that there are, in order."""
+        with self._mutex:
+            self._check()
+            folders = self._store.tenant_folders
+            stored = set() if folders is None else set(folders.names())
+            return sorted((stored - self._dropped) | set(self._opened))
+
+    def get(self, name: str) -> PredictiveAssociativeIndex:
+        """A tenant, opened or made."""
+        name = check_tenant(name)
+        with self._mutex:
+            self._check()
+            self._close_unheld()
+            index = self._find(name)
+            if index is None:
+                store, gone = self._open(name), self._unheld
+                index, background = self._make(self._names(), store)
+                self._opened[name] = _Opened(weakref.ref(index, lambda _: gone.append(name)), store, background)
+            self._recent[name] = index
+            self._recent.move_to_end(name)
+            self._keep_few_open()
+        return index
+
+    def drop(self, name: str) -> bool:
+        """Removes a tenant with its files; returns whether it was there."""
+        name = check_tenant(name)
+        with self._mutex:
+            self._check()
+            self._store.documents.check_writable()
+            there, folders = name in self._opened, self._store.tenant_folders
+            try:
+                self._close(name)
+            finally:
+                if folders is not None and folders.writable:
+                    there = folders.remove(name)
+                elif folders is not None:
+                    there = there or (name not in self._dropped and folders.find(name) is not None)
+                    self._dropped.add(name)
+            return there
+
+    def write(self, folder: Path) -> None:
+        """Writes the folder of each tenant into one folder."""
+        for name in self.names():
+            self.get(name).save(folder / folder_of(name))
+
+    def close(self) -> None:
+        """Closes all tenants, whoever holds them."""
+        with self._mutex, ExitStack() as closing:
+            self._closed = True
+            for name in list(self._opened):
+                closing.callback(self._close, name)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise closed_error()
+        if not self._store.holds_tenants:
+            raise no_tenants(self._store.backend)
+
+    def _find(self, name: str) -> PredictiveAssociativeIndex | None:
+        """A tenant that is open."""
+        opened = self._opened.get(name)
+        if opened is None or not opened.store.closed:
+            return None if opened is None else opened.held()
+        with opened.store.lock:  # its own ``close`` is done
+            del self._opened[name]
+        self._recent.pop(name, None)
+        return None
+
+    def _open(self, name: str) -> Store:
+        """The store of a tenant that is not open."""
+        store, folders = self._store, self._store.tenant_folders
+        path = None if folders is None or name in self._dropped else folders.find(name)
+        encoder = None if store.space is None else store.space.encoder.duplicate(trainable=True)
+        if folders is not None and folders.writable:
+            if path is None:
+                manifest = new_manifest(store.dim, store.backend)
+                path = folders.make(name, lambda made: snapshot.write_empty(made, manifest))
+            return open_store(path, store.dim, store.backend, None, encoder, read_only=False)
+        if folders is None or not folders.read_only:
+            return new_store(store.dim, store.backend, None, encoder) if path is None else load_store(path, encoder)
+        if path is None:
+            raise InvalidInput(
+                f"There is no tenant {name!r} in this index, which was opened with read_only=True.",
+                "one that is there",
+                "tenants() lists them; a new one is made in an index that may be changed.",
+            )
+        return open_store(path, store.dim, store.backend, None, encoder, read_only=True)
+
+    def _names(self) -> tuple[str, ...] | None:
+        """The keys of the metadata that are names in the index, and so in its tenants."""
+        mentions, folders = self._store.documents.mentions, self._store.tenant_folders
+        changing = folders is None or not folders.read_only
+        return mentions.keys if changing and mentions is not None else None
+
+    def _keep_few_open(self) -> None:
+        """Lets go of the tenants that were used longest ago."""
+        folders = self._store.tenant_folders
+        if folders is None or not (folders.writable or folders.read_only):
+            return  # they are nowhere else
+        for name in list(self._recent)[: max(0, len(self._recent) - self._most)]:
+            if not self._opened[name].background.by_itself:  # what it has counted so far is not stored
+                del self._recent[name]
+        self._close_unheld()
+
+    def _close_unheld(self) -> None:
+        """Closes the stores of tenants that nobody has any more."""
+        while self._unheld:
+            name = self._unheld.popleft()
+            opened = self._opened.get(name)
+            if opened is not None and opened.held() is None:
+                self._close(name)
+
+    def _close(self, name: str) -> None:
+        opened = self._opened.pop(name, None)
+        self._recent.pop(name, None)
+        if opened is None:
+            return
+        index = opened.held()
+        if index is not None:
+            index.close()
+            return
+        with opened.store.lock:
+            opened.store.close()

@@ -1,0 +1,232 @@
+"""Where the tenants of an index are on the disk: a folder of an index for each, in one that the manifest names.
+
+    tenants-<name>/t-<base32 of the tenant's name>/    manifest.json, memories-*.sqlite, ... of that tenant
+
+Names of folders are lower-case letters and digits, so that no name of a tenant leads anywhere else, and two names are
+two folders on any file system.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from pam_retriever.errors import IndexFormatError, InvalidInput
+from pam_retriever.limits import MAX_TENANT_BYTES
+from pam_retriever.store.faults import explained
+from pam_retriever.store.files import sync
+from pam_retriever.store.manifest import Manifest, read_manifest
+from pam_retriever.validation import check_id, check_size
+
+PREFIX = "t-"  # with it no name is one that a system keeps for itself, such as "con" and "nul"
+UNFINISHED = ".new"  # ends the name of what is being written or removed
+Write = Callable[[Path], object]
+
+
+def check_tenant(name: str) -> str:
+    """The name of a tenant: a non-empty string that fits into the name of a folder.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    name = check_id(name, "tenant")
+    check_size(name, MAX_TENANT_BYTES, f"The name {name[:60]!r} of a tenant")
+    return name
+
+
+def folder_of(name: str) -> str:
+    """The name of a tenant's folder."""
+    return PREFIX + base64.b32encode(name.encode()).decode().rstrip("=").lower()
+
+
+def name_of(folder: str) -> str | None:
+    """The tenant whose folder has this name; None for what is no such folder."""
+    letters = folder.removeprefix(PREFIX).upper()
+    try:
+        name = base64.b32decode(letters + "=" * (-len(letters) % 8)).decode()
+    except ValueError:  # no base32, or no UTF-8
+        return None
+    return name if name and folder_of(name) == folder else None
+
+
+class Home(Protocol):
+    """A folder that is open for writing.
+
+    Attributes:
+        folder: where it is.
+        manifest: what it says of itself.
+    """
+
+    folder: Path
+    manifest: Manifest
+
+    def name_tenants(self, name: str) -> None:
+        """Has the manifest name the folder of the tenants."""
+
+
+class TenantFolders:
+    """The tenants in the folder of an index.
+
+    Args:
+        folder: of the index.
+        home: the same, open for writing; None for one that is read.
+        read_only: what is read may not be changed, in memory neither.
+
+    Attributes:
+        writable: tenants can be made and removed in it.
+        read_only: as given.
+    """
+
+    def __init__(self, folder: Path, home: Home | None, read_only: bool) -> None:
+        self._folder, self._home = folder, home
+        self.writable, self.read_only = home is not None, read_only
+
+    def names(self) -> list[str]:
+        """The tenants that are there.
+
+        Raises:
+            IndexFormatError: a link is among them.
+        """
+        return [name for name, _ in tenants_in(self._root())]
+
+    def find(self, name: str) -> Path | None:
+        """The folder of a tenant; None if there is none.
+
+        Raises:
+            IndexFormatError: it is a link.
+        """
+        root = self._root()
+        if root is None:
+            return None
+        path = root / folder_of(name)
+        _refuse_link(path)
+        return path if path.is_dir() else None
+
+    def make(self, name: str, write: Write) -> Path:
+        """Makes the folder of a tenant, whole or not at all, and returns it."""
+        assert self._home is not None
+        with explained(self._folder):
+            root = self._root()
+            if root is None:
+                root = self._folder / f"tenants-{uuid.uuid4().hex[:12]}"
+                root.mkdir()
+                self._home.name_tenants(root.name)
+            made = self._folder / f"tenant-{uuid.uuid4().hex}{UNFINISHED}"
+            try:
+                made.mkdir()
+                write(made)
+                path = made.replace(root / folder_of(name))
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
+            sync(root)
+        return path
+
+    def remove(self, name: str) -> bool:
+        """Deletes the files of a tenant, all or none; returns whether it was there."""
+        path = self.find(name)
+        if path is None:
+            return False
+        with explained(path):
+            gone = path.replace(self._folder / f"tenant-{uuid.uuid4().hex}{UNFINISHED}")
+            sync(path.parent)
+            shutil.rmtree(gone)
+        return True
+
+    def _root(self) -> Path | None:
+        manifest = read_manifest(self._folder) if self._home is None else self._home.manifest
+        return root_of(self._folder, manifest)
+
+
+def root_of(folder: Path, manifest: Manifest) -> Path | None:
+    """The folder in which the tenants of an index are; None if it has none.
+
+    Raises:
+        IndexFormatError: it is missing, or a link.
+    """
+    named = manifest.get("tenants")
+    if named is None:
+        return None
+    path = folder / named
+    _refuse_link(path)
+    if not path.is_dir():
+        raise IndexFormatError(f"{path} is missing.", "the folder of the tenants", "Restore it from a copy.")
+    return path
+
+
+def tenants_in(root: Path | None) -> list[tuple[str, Path]]:
+    """(name, folder) of the tenants in a folder, by name.
+
+    Raises:
+        IndexFormatError: a link is among them.
+    """
+    if root is None:
+        return []
+    found = []
+    with explained(root):
+        for path in root.iterdir():
+            name = name_of(path.name)
+            if name is not None:
+                _refuse_link(path)
+                found.append((name, path))
+    return sorted(found)
+
+
+def remove_other_tenants(folder: Path, manifest: Manifest) -> None:
+    """Deletes tenants of an index that was replaced, and what a killed call had begun to write or to remove."""
+    root = root_of(folder, manifest)
+    with explained(folder):
+        others = [path for path in folder.glob("tenants-*") if path != root]
+        for path in [*others, *folder.glob(f"tenant-*{UNFINISHED}")]:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+
+
+def write_tenants(folder: Path, taken: str | None, write: Write) -> str | None:
+    """Has the folder of the tenants of a copy written; returns its name, None for no tenants.
+
+    The same tenants give the same name.
+
+    Args:
+        folder: of the index.
+        taken: a name that may not be used again.
+        write: writes the folder of each tenant into the one that it is given.
+    """
+    made = folder / f"tenants-{uuid.uuid4().hex}{UNFINISHED}"
+    try:
+        made.mkdir()
+        write(made)
+        tenants = tenants_in(made)
+        if not tenants:
+            return None
+        digest = hashlib.sha256()
+        for name, path in tenants:
+            digest.update(f"{name}\0{read_manifest(path)['database_sha256']}\0".encode())
+        named = f"tenants-{digest.hexdigest()[:12]}"
+        if named == taken:
+            named = f"tenants-{digest.hexdigest()[12:24]}"
+        sync(made)
+        made.replace(folder / named)
+        return named
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise IndexFormatError(
+            f"{path} is a link.", "a folder of the index itself", "Put the folder that it leads to in its place."
+        )
+
+
+def no_tenants(backend: str) -> InvalidInput:
+    """For whoever asks tenants of a store that has none."""
+    return InvalidInput(
+        f"A tenant was asked of an index in {backend!r}.",
+        "an index in a folder or in memory",
+        "In an engine give each tenant an index of its own: another schema=... or prefix=... of the backend.",
+    )
