@@ -2,6 +2,7 @@
 
 vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
 retriever    ``PAMRetriever`` also finds what happened with the query; ``as_retriever`` gives LangChain's own
+feedback     which documents served a question
 documents    documents to memories and back, filters, and what stands together in one source
 """
 

@@ -47,9 +47,9 @@ class HandedOn(TypedDict, total=False):
     """What a store hands on to ``PredictiveAssociativeIndex.recall`` as it is.
 
     Attributes:
-        mode: "hybrid" (similarity, words, neighbours, and association once there was a ``fit``),
-            "association", "specific" (both must agree), or "similarity". None is "hybrid" for a text and
-            "association" for an id.
+        mode: None counts all evidence that there is: similarity, words, neighbours, feedback, and association once
+            there was a ``fit``. "hybrid" is the same without feedback; and "association", "specific" (both must
+            agree), "similarity".
         hops: how many steps of association to follow.
         channels: weights of similarity and association, in place of those of ``mode``.
         min_score: leave out documents that score less.
@@ -58,6 +58,7 @@ class HandedOn(TypedDict, total=False):
         now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
         when: only memories of that time; see ``PredictiveAssociativeIndex.recall``.
         cue_where: filter of the documents that the query may be, or be taken for, in place of the filter; {} for all.
+        feedback_where: filter of metadata of feedback: whose past questions count; see ``feedback``.
     """
 
     mode: Mode | None
@@ -69,6 +70,7 @@ class HandedOn(TypedDict, total=False):
     now: Time | None
     when: Interval | None
     cue_where: dict[str, Any] | None
+    feedback_where: dict[str, Any] | None
 
 
 class RecallOptions(HandedOn, total=False):
@@ -362,6 +364,7 @@ def read_recall(
             asked["text"] = query
         else:  # there are no words: what else "hybrid" has
             asked["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
+            asked.pop("feedback_where", None)  # feedback is found by words
     return id, one_filter(options.get("filter"), options.get("where")), asked
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,14 +11,29 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import Field
+from typing_extensions import Unpack
 
 from langchain_pam.documents import one_filter, refuse
+from langchain_pam.feedback import FeedbackOptions, Found
 from langchain_pam.vectorstore import PAMVectorStore
 from pam_retriever.model.keys import Channels, Mode
 
 Moment = str | datetime | date
-OF_A_CALL = ("k", "mode", "hops", "filter", "where", "channels", "min_score", "faithful", "decay", "now", "when")
-KNOWN = "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when"
+OF_A_CALL = (
+    "k",
+    "mode",
+    "hops",
+    "filter",
+    "where",
+    "channels",
+    "min_score",
+    "faithful",
+    "decay",
+    "now",
+    "when",
+    "feedback_where",
+)
+KNOWN = "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when, feedback_where"
 
 
 class PAMRetriever(BaseRetriever):
@@ -30,9 +45,9 @@ class PAMRetriever(BaseRetriever):
     Attributes:
         vectorstore: the store to ask.
         k: how many documents.
-        mode: "hybrid" (similarity, words and neighbours, and association once the store was fitted),
-            "association" (what happened with the query), "similarity", or "specific" (both must agree).
-            Before ``fit``, "association" and "specific" raise ``NotFitted``.
+        mode: None counts all evidence that there is: similarity, words, neighbours, feedback, and association once the
+            store was fitted. "hybrid" is the same without feedback; "association" is what happened with the query, and
+            "specific" asks that both agree: before there is something to ask, they raise ``NotFitted``. "similarity".
         hops: how many steps of association to follow.
         where: metadata filter, a dict or a function of a document, applied before the ``k`` are
             chosen. A function goes with ``hops=1`` only.
@@ -43,6 +58,7 @@ class PAMRetriever(BaseRetriever):
         decay: half-life of a score, in the unit of the timestamps.
         now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
         when: only documents of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
+        feedback_where: metadata filter of feedback: whose past questions count.
         score_key: where in the metadata of a retrieved document to put its score. Without it, the
             metadata are those that were stored.
 
@@ -56,7 +72,7 @@ class PAMRetriever(BaseRetriever):
 
     vectorstore: PAMVectorStore
     k: int = Field(default=4, ge=1)
-    mode: Mode = "hybrid"
+    mode: Mode | None = None
     hops: int = Field(default=1, ge=1)
     where: dict[str, Any] | Callable[[Document], bool] | None = None
     filter: dict[str, Any] | Callable[[Document], bool] | None = None
@@ -66,6 +82,7 @@ class PAMRetriever(BaseRetriever):
     decay: float | None = None
     now: float | datetime | date | None = None
     when: Moment | tuple[Moment | float | None, Moment | float | None] | None = None
+    feedback_where: dict[str, Any] | None = None
     score_key: str | None = None
 
     if not TYPE_CHECKING:  # for which the fields say what may be given
@@ -74,6 +91,18 @@ class PAMRetriever(BaseRetriever):
             refuse(given.keys() - type(self).model_fields.keys(), f"vectorstore, {KNOWN}, score_key")
             one_filter(given.get("filter"), given.get("where"))
             super().__init__(**given)
+
+    def feedback(
+        self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
+    ) -> str:
+        """Stores a question and the documents that served it; see ``PAMVectorStore.feedback``."""
+        return self.vectorstore.feedback(query, used, **options)
+
+    async def afeedback(
+        self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
+    ) -> str:
+        """``feedback``, asynchronously."""
+        return await self.vectorstore.afeedback(query, used, **options)
 
     def _get_relevant_documents(
         self,

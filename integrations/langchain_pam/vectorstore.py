@@ -30,12 +30,13 @@ from langchain_pam.documents import (
     to_documents,
     to_scored,
 )
+from langchain_pam.feedback import FeedbackOfDocuments
 from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.validation import check_count
 
 
-class PAMVectorStore(VectorStore):
+class PAMVectorStore(FeedbackOfDocuments, VectorStore):
     """A vector store that also answers what happened with a query.
 
     A document with the id of a stored one replaces it. Scores are cosines, larger is closer. Filters

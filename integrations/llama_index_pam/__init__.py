@@ -3,6 +3,7 @@
 vector_store  what LlamaIndex calls: add, delete, query, persist
 retriever     what happened with a question, for query engines and agents
 querying      LlamaIndex's queries, answered by the index
+feedback      which nodes served a question
 filters       LlamaIndex's metadata filters -> those of the index; which memories may answer
 nodes         node <-> memory; which nodes stand together, in what order
 persistence   the folder of a store

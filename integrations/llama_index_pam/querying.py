@@ -28,6 +28,7 @@ READ: dict[VectorStoreQueryMode, tuple[str, ...]] = {
 }
 OPTIONAL = ("alpha", "hybrid_top_k", "mmr_threshold", "sparse_top_k", "embedding_field", "output_fields")
 MMR_SETTINGS = ("mmr_threshold", "mmr_prefetch_k")
+KNOWN_SETTINGS = {VectorStoreQueryMode.MMR: MMR_SETTINGS, VectorStoreQueryMode.HYBRID: ("feedback_where",)}
 MMR_POOL, MMR_FACTOR, MMR_THRESHOLD = 100, 10, 0.5
 
 FIRST_LOOK = 64  # a test in Python looks at this many of the best hits first,
@@ -47,6 +48,7 @@ class RecallOptions(TypedDict, total=False):
     now: Time | None
     when: Interval | None
     cue_where: Mapping[str, Any] | None
+    feedback_where: Mapping[str, Any] | None
 
 
 def answer(
@@ -66,8 +68,12 @@ def answer(
         hits = _mmr(index, embedding, query, selection, settings)
     elif query.mode == VectorStoreQueryMode.HYBRID:
         k = query.similarity_top_k if query.hybrid_top_k is None else query.hybrid_top_k
-        words = with_words(index, query.query_str or "", {"mode": "hybrid", "channels": _channels(query.alpha)})
-        hits = recall(index, embedding, k, selection, words)
+        options: RecallOptions = {
+            "mode": None,
+            "channels": _channels(query.alpha),
+            "feedback_where": settings.get("feedback_where"),
+        }
+        hits = recall(index, embedding, k, selection, with_words(index, query.query_str or "", options))
     else:
         hits = recall(index, embedding, query.similarity_top_k, selection, {"mode": "similarity"})
     return VectorStoreQueryResult(
@@ -78,13 +84,13 @@ def answer(
 
 
 def with_words(index: PredictiveAssociativeIndex | None, text: str, options: RecallOptions) -> RecallOptions:
-    """The options of a recall for a question: in mode "hybrid" its words count, and without any what else there is."""
-    if options.get("mode") != "hybrid":
+    """The options of a recall for a question: by default its words count, and without any what else there is."""
+    if options.get("mode") not in (None, "hybrid"):
         return options
     if text.strip():
         return {**options, "text": text}
     usable = options.get("channels") is not None or (index is not None and index.is_fitted)
-    return options if usable else {**options, "mode": "similarity"}
+    return {**options, "mode": "hybrid" if usable else "similarity", "feedback_where": None}  # it is found by words
 
 
 def recall(
@@ -113,7 +119,7 @@ def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
         raise InvalidInput("Got a query without query_embedding.", "the query's vector", "Embed the text first.")
     read = READ[query.mode]
     unread = [name for name in OPTIONAL if name not in read and getattr(query, name) is not None]
-    known = MMR_SETTINGS if query.mode == VectorStoreQueryMode.MMR else ()
+    known = KNOWN_SETTINGS.get(query.mode, ())
     unread += [name for name in settings if name not in known]
     if unread:
         raise InvalidInput(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llama_index.core import Settings, VectorStoreIndex
@@ -12,7 +12,9 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores import MetadataFilters
+from typing_extensions import Unpack
 
+from llama_index_pam.feedback import FeedbackOptions, Found
 from llama_index_pam.querying import RecallOptions, with_words
 from llama_index_pam.vector_store import PAMVectorStore
 from pam_retriever import Channels, InvalidInput
@@ -29,9 +31,9 @@ class PAMRetriever(BaseRetriever):
     Args:
         index_or_store: a ``VectorStoreIndex`` over a ``PAMVectorStore``, or the store itself.
         similarity_top_k: how many nodes at most.
-        mode: "hybrid" (the words, what looks like it, its neighbours, and what happened with it),
-            "association" (the latter alone), "specific" (both must agree), or "similarity". Before ``fit``,
-            "association" and "specific" raise ``NotFitted``.
+        mode: None counts all evidence that there is: the words, what looks like it, its neighbours, feedback, and what
+            happened with it. "hybrid" is the same without feedback; "association" is what happened with it alone, and
+            "specific" asks that both agree: before there is something to ask, they raise ``NotFitted``. "similarity".
         hops: how many steps of association to follow.
         where: metadata filter in the language of the index.
         filters: LlamaIndex's metadata filters; both together must hold.
@@ -45,6 +47,7 @@ class PAMRetriever(BaseRetriever):
         decay: half-life of a score, in the unit of the timestamps.
         now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
         when: only nodes of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
+        feedback_where: metadata filter of feedback: whose past questions count.
         verbose: print what is retrieved recursively.
 
     Raises:
@@ -55,7 +58,7 @@ class PAMRetriever(BaseRetriever):
         self,
         index_or_store: VectorStoreIndex | PAMVectorStore,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
-        mode: Mode = "hybrid",
+        mode: Mode | None = None,
         hops: int = 1,
         where: Mapping[str, Any] | None = None,
         filters: MetadataFilters | None = None,
@@ -70,8 +73,9 @@ class PAMRetriever(BaseRetriever):
         decay: float | None = None,
         now: Time | None = None,
         when: Interval | None = None,
+        feedback_where: Mapping[str, Any] | None = None,
     ) -> None:
-        if mode not in MODES:
+        if mode is not None and mode not in MODES:
             raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
         if isinstance(index_or_store, VectorStoreIndex):
             embed_model = embed_model or index_or_store._embed_model  # as VectorIndexRetriever does
@@ -81,22 +85,48 @@ class PAMRetriever(BaseRetriever):
         self.similarity_top_k, self.mode, self.hops = similarity_top_k, mode, hops
         self.where, self.filters, self.channels = where, filters, channels
         self.min_score, self.faithful, self.decay, self.now = min_score, faithful, decay, now
-        self.when = when
+        self.when, self.feedback_where = when, feedback_where
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
 
+    def feedback(
+        self,
+        query: str | QueryBundle,
+        used: Iterable[Found] | Mapping[str, float],
+        **options: Unpack[FeedbackOptions],
+    ) -> str:
+        """Stores a question and the nodes that served it; see ``PAMVectorStore.feedback``."""
+        asked = _bundle(query)
+        return self._store.feedback(self._embed(asked), used, text=asked.query_str, **options)
+
+    async def afeedback(
+        self,
+        query: str | QueryBundle,
+        used: Iterable[Found] | Mapping[str, float],
+        **options: Unpack[FeedbackOptions],
+    ) -> str:
+        """``feedback``, asynchronously."""
+        asked = _bundle(query)
+        return await self._store.afeedback(await self._aembed(asked), used, text=asked.query_str, **options)
+
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        embedding = query_bundle.embedding
-        if embedding is None:
-            embedding = self._embedder().get_agg_embedding_from_queries(query_bundle.embedding_strs)
+        embedding = self._embed(query_bundle)
         options, filters = self._options(query_bundle.query_str), self.filters
         return self._store.recall(embedding, self.similarity_top_k, where=self.where, filters=filters, **options)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        embedding = query_bundle.embedding
-        if embedding is None:
-            embedding = await self._embedder().aget_agg_embedding_from_queries(query_bundle.embedding_strs)
+        embedding = await self._aembed(query_bundle)
         options, filters = self._options(query_bundle.query_str), self.filters
         return await self._store.arecall(embedding, self.similarity_top_k, where=self.where, filters=filters, **options)
+
+    def _embed(self, bundle: QueryBundle) -> list[float]:
+        if bundle.embedding is not None:
+            return bundle.embedding
+        return self._embedder().get_agg_embedding_from_queries(bundle.embedding_strs)
+
+    async def _aembed(self, bundle: QueryBundle) -> list[float]:
+        if bundle.embedding is not None:
+            return bundle.embedding
+        return await self._embedder().aget_agg_embedding_from_queries(bundle.embedding_strs)
 
     def _embedder(self) -> BaseEmbedding:
         return self._embed_model or Settings.embed_model
@@ -111,8 +141,13 @@ class PAMRetriever(BaseRetriever):
             "decay": self.decay,
             "now": self.now,
             "when": self.when,
+            "feedback_where": self.feedback_where,
         }
         return with_words(self._store.client, text, options)
+
+
+def _bundle(query: str | QueryBundle) -> QueryBundle:
+    return QueryBundle(query) if isinstance(query, str) else query
 
 
 def _store_of(index_or_store: VectorStoreIndex | PAMVectorStore) -> PAMVectorStore:

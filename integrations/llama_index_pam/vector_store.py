@@ -16,6 +16,7 @@ from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPAC
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PERSIST_FNAME, BasePydanticVectorStore
 from typing_extensions import Unpack
 
+from llama_index_pam.feedback import FeedbackOfNodes
 from llama_index_pam.filters import asks_for_anything, of_documents, select
 from llama_index_pam.nodes import (
     DOCUMENT_KEY,
@@ -47,7 +48,7 @@ class FitOptions(TypedDict, total=False):
     progress: bool | None
 
 
-class PAMVectorStore(BasePydanticVectorStore):
+class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
     """A vector store that also finds what happened with a query.
 
     It stores texts, so ``VectorStoreIndex.from_vector_store`` works. The nodes of a document, and those that
@@ -300,8 +301,8 @@ class PAMVectorStore(BasePydanticVectorStore):
             where: metadata filter in the language of the index.
             filters: LlamaIndex's; both together must hold.
             **options: ``text``: the query in words, beside its vector. ``mode``: "association", "similarity",
-                "hybrid" or "specific"; None is "hybrid" with ``text``, else "association". ``hops``, ``channels``,
-                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``.
+                "hybrid" or "specific"; None counts all evidence that there is. ``hops``, ``channels``,
+                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``.
 
         Returns:
             Nodes by falling score. For evidence ask ``client.recall(..., explain=True)``.
@@ -332,13 +333,13 @@ class PAMVectorStore(BasePydanticVectorStore):
         """Answers one of LlamaIndex's queries.
 
         Args:
-            query: mode DEFAULT (cosine), MMR, or HYBRID: the words of ``query_str``, cosine, neighbours, and
-                after ``fit`` association, as in the mode "hybrid" of the index, or with ``alpha`` of cosine and
+            query: mode DEFAULT (cosine), MMR, or HYBRID: the words of ``query_str``, cosine, neighbours, feedback, and
+                after ``fit`` association, as the default recall of the index, or with ``alpha`` of cosine and
                 1 - ``alpha`` of association. Filters, and ``doc_ids`` and ``node_ids`` unless empty, act before
                 the ``similarity_top_k`` are chosen.
             **kwargs: for MMR ``mmr_threshold`` (0 for variety, 1 for nearness, 0.5 by default) and
                 ``mmr_prefetch_k``, from how many of the nearest it chooses (ten times
-                ``similarity_top_k``, and at least 100, by default).
+                ``similarity_top_k``, and at least 100, by default). For HYBRID ``feedback_where``.
 
         Returns:
             Nodes, their ids, and as similarities the scores, larger is closer; for MMR the

@@ -69,6 +69,7 @@ class RecallSettings:
         if self.k is None and self.min_score is None:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
         self._check_now(words and mode == "hybrid")
+        self._check_feedback()
         count, fan_out, beam = self.hops.count, self.hops.fan_out, self.hops.beam
         hops = Hops(
             check_count("hops", count, MAX_HOPS),
@@ -115,6 +116,17 @@ class RecallSettings:
                 f"Got now={self.now!r} without decay.",
                 "both, or a date or datetime beside when= or a question in words",
                 "Pass decay=..., a half-life.",
+            )
+
+    def _check_feedback(self) -> None:
+        """Refuses a filter of feedback where none is asked."""
+        asked = self.mode in (None, "association") and self.channels is None and self.hops.count == 1
+        if self.feedback_where is not None and not asked:
+            raise InvalidInput(
+                f"Got feedback_where={self.feedback_where!r} with mode={self.mode!r} and hops={self.hops.count}"
+                f"{'' if self.channels is None else ' and channels'}.",
+                "the default recall, which asks feedback",
+                "Leave out mode, channels and hops, or feedback_where.",
             )
 
     def weights(self, words: bool, fitted: bool) -> Channels:

@@ -1,0 +1,150 @@
+"""Feedback through a LangChain store: which documents served a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypedDict
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables.config import run_in_executor
+
+from langchain_pam.documents import LinkedIndex
+from pam_retriever import Feedback, Hit, InvalidInput
+from pam_retriever.types import Metadata, Time
+
+Found = str | Document | tuple[Document, float] | Hit
+"""A document by id, itself, as a search with scores returns it, or as a hit of the index."""
+
+
+class FeedbackOptions(TypedDict, total=False):
+    """What ``feedback`` takes besides the question and what was used; see there."""
+
+    unused: Iterable[Found]
+    metadata: Metadata | None
+    timestamp: Time | None
+    id: str | None
+
+
+class FeedbackOfDocuments:
+    """The part of a store that keeps which documents served a question."""
+
+    embedding: Embeddings
+    _linked: LinkedIndex
+
+    def feedback(
+        self,
+        query: str,
+        used: Iterable[Found] | Mapping[str, float],
+        *,
+        unused: Iterable[Found] = (),
+        metadata: Metadata | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Stores a question and the documents that served it. ``recall`` counts it from now on, ``fit`` learns from it.
+
+        Pass what was *used*, not what was merely retrieved.
+
+        Args:
+            query: the question.
+            used: the documents: as a search returned them, by id, or weights by id.
+            unused: documents that were shown and did not help.
+            metadata: for ``feedback_where``, such as whose question it was.
+            timestamp: when it was asked; without times the order of arrival is time.
+            id: of your own; one that is there is replaced.
+
+        Returns:
+            The id of the feedback.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments; nothing was stored.
+        """
+        return self._keep(query, self.embedding.embed_query(query), used, unused, metadata, timestamp, id)
+
+    async def afeedback(
+        self,
+        query: str,
+        used: Iterable[Found] | Mapping[str, float],
+        *,
+        unused: Iterable[Found] = (),
+        metadata: Metadata | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str:
+        """``feedback``, asynchronously."""
+        vector = await self.embedding.aembed_query(query)
+        return await run_in_executor(None, self._keep, query, vector, used, unused, metadata, timestamp, id)
+
+    def feedbacks(
+        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
+    ) -> list[Feedback]:
+        """The stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
+        index = self._linked.index
+        return [] if index is None else index.feedbacks(where, limit, offset)
+
+    async def afeedbacks(
+        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
+    ) -> list[Feedback]:
+        """``feedbacks``, asynchronously."""
+        return await run_in_executor(None, self.feedbacks, where, limit, offset)
+
+    def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
+        """Forgets feedback, by id or by a filter on its metadata; returns how many there were.
+
+        Raises:
+            InvalidInput: neither ids nor a filter, or both.
+        """
+        if self._linked.index is None:
+            return 0
+        return self._linked.index.delete_feedback(ids, where=where)
+
+    async def adelete_feedback(
+        self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None
+    ) -> int:
+        """``delete_feedback``, asynchronously."""
+        return await run_in_executor(None, partial(self.delete_feedback, ids, where=where))
+
+    def _keep(
+        self,
+        query: str,
+        vector: list[float],
+        used: Iterable[Found] | Mapping[str, float],
+        unused: Iterable[Found],
+        metadata: Metadata | None,
+        timestamp: Time | None,
+        id: str | None,
+    ) -> str:
+        if self._linked.index is None:
+            raise InvalidInput("feedback was called on an empty store.", "documents in it", "Call add_documents().")
+        weights = used if isinstance(used, Mapping) else read_ids(used, "used")
+        return self._linked.index.feedback(
+            vector,
+            weights,
+            unused=read_ids(unused, "unused"),
+            text=query,
+            metadata=metadata,
+            timestamp=timestamp,
+            id=id,
+        )
+
+
+def read_ids(found: Iterable[Found], name: str) -> list[str]:
+    """The ids of documents that a search found; one that was found twice counts once.
+
+    Raises:
+        InvalidInput: something else, or a document without an id.
+    """
+    if isinstance(found, str | Document | Hit):
+        raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")
+    ids = []
+    for one in found:
+        document = one[0] if isinstance(one, tuple) else one
+        id = document if isinstance(document, str) else getattr(document, "id", None)
+        if not isinstance(id, str):
+            raise InvalidInput(
+                f"Got {str(one)[:100]!r} in {name}.", "ids, or documents that have one", "Pass what a search returned."
+            )
+        ids.append(id)
+    return list(dict.fromkeys(ids))

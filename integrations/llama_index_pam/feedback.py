@@ -1,0 +1,130 @@
+"""Feedback through a LlamaIndex store: which nodes served a question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import numpy.typing as npt
+from llama_index.core.schema import BaseNode, NodeWithScore
+
+from pam_retriever import Feedback, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever.types import Time
+
+Found = str | BaseNode | NodeWithScore
+"""A node by id, itself, or as a retriever returns it."""
+
+
+class FeedbackOptions(TypedDict, total=False):
+    """What ``feedback`` takes besides the question and what was used; see there."""
+
+    unused: Iterable[Found]
+    metadata: Mapping[str, Any] | None
+    timestamp: Time | None
+    id: str | None
+
+
+class FeedbackOfNodes:
+    """The part of a store that keeps which nodes served a question."""
+
+    _index: PredictiveAssociativeIndex | None
+
+    def feedback(
+        self,
+        query: npt.NDArray[Any] | Sequence[float],
+        used: Iterable[Found] | Mapping[str, float],
+        *,
+        text: str | None = None,
+        unused: Iterable[Found] = (),
+        metadata: Mapping[str, Any] | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Stores a question and the nodes that served it. ``recall`` counts it from now on, ``fit`` learns from it.
+
+        Pass what was *used*, not what was merely retrieved. ``PAMRetriever.feedback`` takes the question in words.
+
+        Args:
+            query: the vector of the question.
+            used: the nodes: as a retriever returned them, by id, or weights by id.
+            text: the question in words.
+            unused: nodes that were shown and did not help.
+            metadata: for ``feedback_where``, such as whose question it was.
+            timestamp: when it was asked; without times the order of arrival is time.
+            id: of your own; one that is there is replaced.
+
+        Returns:
+            The id of the feedback.
+
+        Raises:
+            NotFitted: nothing is stored yet.
+            InvalidInput, UnknownId: of the arguments; nothing was stored.
+        """
+        weights = used if isinstance(used, Mapping) else read_ids(used, "used")
+        others = read_ids(unused, "unused")
+        if self._index is None:
+            raise NotFitted("There is nothing that could have served a question.", "stored nodes", "Add nodes first.")
+        whose = None if metadata is None else dict(metadata)
+        return self._index.feedback(
+            query, weights, unused=others, text=text, metadata=whose, timestamp=timestamp, id=id
+        )
+
+    async def afeedback(
+        self,
+        query: npt.NDArray[Any] | Sequence[float],
+        used: Iterable[Found] | Mapping[str, float],
+        *,
+        text: str | None = None,
+        unused: Iterable[Found] = (),
+        metadata: Mapping[str, Any] | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
+    ) -> str:
+        """``feedback`` in a thread."""
+        return await asyncio.to_thread(
+            self.feedback, query, used, text=text, unused=unused, metadata=metadata, timestamp=timestamp, id=id
+        )
+
+    def feedbacks(
+        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
+    ) -> list[Feedback]:
+        """The stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
+        return [] if self._index is None else self._index.feedbacks(where, limit, offset)
+
+    async def afeedbacks(
+        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
+    ) -> list[Feedback]:
+        """``feedbacks`` in a thread."""
+        return await asyncio.to_thread(self.feedbacks, where, limit, offset)
+
+    def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
+        """Forgets feedback, by id or by a filter on its metadata; returns how many there were.
+
+        Raises:
+            InvalidInput: neither ids nor a filter, or both.
+        """
+        return 0 if self._index is None else self._index.delete_feedback(ids, where=where)
+
+    async def adelete_feedback(
+        self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None
+    ) -> int:
+        """``delete_feedback`` in a thread."""
+        return await asyncio.to_thread(self.delete_feedback, ids, where=where)
+
+
+def read_ids(found: Iterable[Found], name: str) -> list[str]:
+    """The ids of nodes that a retriever found; one that was found twice counts once.
+
+    Raises:
+        InvalidInput: something else.
+    """
+    if isinstance(found, str | BaseNode | NodeWithScore):
+        raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")
+    ids = []
+    for one in found:
+        node = one.node if isinstance(one, NodeWithScore) else one
+        if not isinstance(node, str | BaseNode):
+            raise InvalidInput(f"Got {str(one)[:100]!r} in {name}.", "nodes or their ids", "Pass what was retrieved.")
+        ids.append(node if isinstance(node, str) else node.node_id)
+    return list(dict.fromkeys(ids))
