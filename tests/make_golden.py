@@ -21,6 +21,8 @@ def main() -> None:
     index.observe(Trajectory(ids=["m5", "m4"], id="stored", timestamps=[1.5, 2], salience=[0, 1]))
     index.fit([Trajectory(ids=ids, id="given")], window=2, config=FitConfig(hidden=8, passes=2), progress=False)
     index.delete("m3")
+    index.feedback([1.0, 0.0, 0.0], {"m1": 2.0}, unused=["m2"], text="words é", metadata={"user": "ann"}, id="f1")
+    index.feedback([0.0, 1.0, 0.0], ["m4", "m5"], timestamp=1.5, id="f2")
     index.save(folder / "index")
     hits = index.recall("m0", k=3, faithful=True, explain=True)
     answers = {
@@ -29,6 +31,9 @@ def main() -> None:
         ],
         "recall": [[hit.id, hit.evidence[0].offset] for hit in hits],
         "scores": [hit.score for hit in hits],
+        "note": None,
+        "feedback": [[f.id, f.vector.tolist(), f.text, f.used, f.metadata, f.timestamp] for f in index.feedbacks()],
+        "asked": index.recall([1.0, 0.1, 0.0], text="words é").ids,
     }
     (folder / "answers.json").write_text(json.dumps(answers, indent=1) + "\n")
 

@@ -95,6 +95,10 @@ def test_events_with_vectors_need_no_embedder(tmp_path, capsys):
         ('{"vector": [1, NaN], "session": 1}', "NaN"),
         ('{"text": "word", "session": 1}', "Some events have a vector"),
         ("[" * 100_000, "no event"),
+        ('{"vector": [1, 2], "used": "a"}', "events.jsonl:2 has used='a'"),
+        ('{"vector": [1, 2], "used": ["a"], "unused": [1]}', "events.jsonl:2 has unused=[1]"),
+        ('{"vector": [1, "x"], "used": ["a"]}', "events.jsonl:2 cannot be read"),
+        ('{"vector": [1, 2], "used": ["a"], "time": "noon"}', "events.jsonl:2 cannot be read"),
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_stored(tmp_path, capsys, line, message):
@@ -103,6 +107,63 @@ def test_a_bad_line_is_named_and_nothing_is_stored(tmp_path, capsys, line, messa
     assert main(["fit", str(path), str(tmp_path / "index")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "index").exists()
+
+
+def test_lines_that_say_what_was_used_are_feedback(events, model, tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    asked = [
+        {"id": "r", "text": "Who sells ointment?", "used": ["monday-2"], "time": "2023-05-08T10:00:00Z", "user": "ann"},
+        {"text": "Is the drill flat?", "used": {"tuesday-0": 2}, "unused": ["monday-0"]},
+    ]
+    events.write_text(json.dumps(asked[0]) + "\n" + events.read_text() + json.dumps(asked[1]) + "\n")
+    assert main(["fit", str(events), folder, "--model", model, "--window", "1"]) == 0  # one names what comes after it
+    assert "3 trajectories" in capsys.readouterr().out
+    with PredictiveAssociativeIndex.open(folder) as index:
+        one, other = index.feedbacks()
+        assert len(index) == 9
+    assert (one.id, one.text, one.used, one.metadata["user"]) == ("r", asked[0]["text"], {"monday-2": 1.0}, "ann")
+    assert one.timestamp == 1683540000.0
+    assert (other.text, other.used, other.timestamp) == (asked[1]["text"], {"tuesday-0": 2.0, "monday-0": -1.0}, None)
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps({**asked[0], "used": ["monday-1"]}))
+    assert main(["fit", str(more), folder, "--model", model, "--window", "1"]) == 0  # requests alone, of an index
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert [(one.id, one.used) for one in index.feedbacks()][-1] == ("r", {"monday-1": 1.0})
+    capsys.readouterr()
+    assert main(["fit", str(more), str(tmp_path / "other")]) == 2
+    assert "requests alone" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_memories_without_sessions_and_requests_for_them(tmp_path, capsys):
+    path, folder = tmp_path / "tools.jsonl", str(tmp_path / "index")
+    tools = [{"id": f"t{at}", "vector": [at == n for n in range(6)]} for at in range(6)]
+    asked = [{"vector": [1, 1 + at / 100, 1, 1, 1, 1], "used": ["t5"]} for at in range(30)]
+    path.write_text("\n".join(map(json.dumps, [*asked, *tools])))
+    assert main(["fit", str(path), folder, "--session-field", ""]) == 0
+    assert "30 requests" in capsys.readouterr().out
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert index.recall([1.0, 1.1, 1, 1, 1, 1], 1).ids == ["t5"]
+
+
+def test_feedback_of_one_question(events, model, tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    assert main(["fit", str(events), folder, "--model", model, "--window", "1"]) == 0
+    question = "What did the weather do to my book?"
+    for day, user in (("tuesday-2", "ann"), ("monday-2", "ben")):
+        who = ["--metadata", json.dumps({"user": user})]
+        assert main(["feedback", folder, question, "--used", day, "--unused", "wednesday-2", *who]) == 0
+    capsys.readouterr()
+    assert main(["recall", folder, question, "-k", "1", "--feedback-where", '{"user": "ann"}']) == 0
+    assert "tuesday-2" in capsys.readouterr().out
+    with PredictiveAssociativeIndex.open(folder) as index:
+        assert [one.used for one in index.feedbacks({"user": "ben"})] == [{"monday-2": 1.0, "wednesday-2": -1.0}]
+    assert main(["feedback", folder, question, "--used", "nobody"]) == 2
+    assert "nobody" in capsys.readouterr().err
+    assert main(["feedback", folder, question]) == 2
+    assert "used nothing" in capsys.readouterr().err
+    assert main(["feedback", str(tmp_path / "none"), question, "--used", "a"]) == 2
+    assert not (tmp_path / "none").exists()
 
 
 def test_what_is_not_there_is_said(tmp_path, capsys):

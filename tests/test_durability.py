@@ -402,6 +402,10 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
         hits = index.recall("m0", k=3, faithful=True, explain=True)
         assert [[h.id, h.evidence[0].offset] for h in hits] == expected["recall"]
         assert [h.score for h in hits] == pytest.approx(expected["scores"], abs=1e-4)
+        kept = [[f.id, f.vector.tolist(), f.text, f.used, f.metadata, f.timestamp] for f in index.feedbacks()]
+        assert kept == expected.get("feedback", [])  # format 1 had none
+        if kept:
+            assert index.recall([1.0, 0.1, 0.0], text="words é").ids == expected["asked"]
     opened.close()
 
 

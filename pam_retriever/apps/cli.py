@@ -1,4 +1,4 @@
-"""The command line: ``pam-retriever fit | recall | search | inspect | check | repair | demo``."""
+"""The command line: ``pam-retriever fit | feedback | recall | search | inspect | check | repair | demo``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pam_retriever.__about__ import __version__
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
 from pam_retriever.errors import InvalidInput, PAMError
-from pam_retriever.experience.json_lines import Fields, read_events
+from pam_retriever.experience.json_lines import Fields, Requests, read_events
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Float32, Hit, Hits
 
@@ -45,19 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    fit = commands.add_parser("fit", help="read events from a JSONL file into an index, and learn from them")
-    fit.add_argument("events", type=Path, help="JSONL: one event a line, with a text or a vector, and a session")
-    fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
-    _add_model(fit)
-    for name, default in asdict(Fields()).items():
-        fit.add_argument(f"--{name}-field", default=default, help=f"key of the {name} in an event ({default})")
-    fit.add_argument("--window", type=int, default=5, help="steps apart that still count as together (5)")
-    fit.add_argument("--config", default="fast", help="how to train: fast, best or paper (fast)")
-    fit.add_argument("--device", default="auto")
-    fit.add_argument("--seed", type=int, default=0)
-    fit.add_argument("--time-budget", type=float, help="seconds that training may take")
-    fit.set_defaults(run=_fit)
-
+    _add_fit(commands)
+    _add_feedback(commands)
     for name, run, words in (
         ("recall", _recall, "what happened with the query"),
         ("search", _search, "what looks like the query"),
@@ -72,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON object a hit")
         command.set_defaults(run=run)
         if name == "recall":
-            command.add_argument("--mode", default="hybrid", help="hybrid, association, similarity or specific")
+            command.add_argument("--mode", help="hybrid, association, similarity or specific; all evidence without it")
+            command.add_argument("--feedback-where", type=json.loads, help="metadata filter: whose feedback counts")
             command.add_argument("--hops", type=int, default=1)
             command.add_argument(
                 "--cue-where",
@@ -100,6 +90,38 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
     show.set_defaults(run=_demo)
     return parser
+
+
+def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    fit = commands.add_parser("fit", help="read events from a JSONL file into an index, and learn from them")
+    fit.add_argument(
+        "events",
+        type=Path,
+        help="JSONL: one event a line, with a text or a vector, and a session; "
+        'or a request, with "used": ids of events',
+    )
+    fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
+    _add_model(fit)
+    for name, default in asdict(Fields()).items():
+        nothing = "; '' if there are none" if name == "session" else ""
+        fit.add_argument(f"--{name}-field", default=default, help=f"key of {name} in an event ({default}{nothing})")
+    fit.add_argument("--window", type=int, default=5, help="steps apart that still count as together (5)")
+    fit.add_argument("--config", default="fast", help="how to train: fast, best or paper (fast)")
+    fit.add_argument("--device", default="auto")
+    fit.add_argument("--seed", type=int, default=0)
+    fit.add_argument("--time-budget", type=float, help="seconds that training may take")
+    fit.set_defaults(run=_fit)
+
+
+def _add_feedback(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("feedback", help="say what served a question, so that questions like it find it")
+    command.add_argument("index", type=Path, help="folder of the index")
+    command.add_argument("query", help="the question, embedded with the model of the index")
+    _add_model(command)
+    command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served it")
+    command.add_argument("--unused", nargs="+", default=[], metavar="ID", help="memories that did not help")
+    command.add_argument("--metadata", type=json.loads, help='as JSON, for filters: \'{"user": "ann"}\'')
+    command.set_defaults(run=_feedback)
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
@@ -135,19 +157,26 @@ def _fit(parsed: argparse.Namespace) -> None:
 
     fields = Fields(**{name: getattr(parsed, f"{name}_field") for name in asdict(Fields())})
     index: PredictiveAssociativeIndex | None = None
-    has_time = False
+    has_time = has_events = False
     try:
         for batch in tqdm(read_events(parsed.events, fields), desc="events", unit="batch", disable=None):
+            asks = isinstance(batch, Requests)
+            if asks and index is None and not (parsed.index / "manifest.json").exists():
+                raise InvalidInput(f"{parsed.events} holds requests alone.", "events that served them", "Add events.")
             vectors = batch.checked_vectors(None if index is None else index.dim)
             if index is None:
                 index = _opened(parsed, vectors)
+            if isinstance(batch, Requests):
+                _keep(index, batch, vectors)
+                continue
             index.add(vectors, batch.ids, batch.texts, batch.metadatas)
-            has_time = has_time or fields.time in batch.metadatas[0]
+            has_events, has_time = True, has_time or fields.time in batch.metadatas[0]
+        grouped = has_events and bool(fields.session)
         if index is None:
             raise InvalidInput(f"{parsed.events} holds no events.", "one JSON object a line", "Check the file.")
         report = index.fit(
-            group_by=fields.session,
-            order_by=fields.time if has_time else None,
+            group_by=fields.session if grouped else None,
+            order_by=fields.time if grouped and has_time else None,
             window=parsed.window,
             config=parsed.config,
             device=parsed.device,
@@ -161,6 +190,25 @@ def _fit(parsed: argparse.Namespace) -> None:
             index.close()
 
 
+def _keep(index: PredictiveAssociativeIndex, requests: Requests, vectors: Float32 | None) -> None:
+    """Stores requests, and what served them."""
+    index.feedback(
+        vectors,
+        requests.used,
+        unused=requests.unused,
+        text=requests.texts,
+        metadata=requests.metadatas,
+        timestamp=requests.times,
+        id=requests.ids,
+    )
+
+
+def _feedback(parsed: argparse.Namespace) -> None:
+    with PredictiveAssociativeIndex.open(parsed.index) as index:
+        vector = _query(index, parsed)
+        print(index.feedback(vector, parsed.used, unused=parsed.unused, text=parsed.query, metadata=parsed.metadata))
+
+
 def _recall(parsed: argparse.Namespace) -> None:
     with PredictiveAssociativeIndex.load(parsed.index) as index:
         if parsed.cue_where is not None and parsed.id is None:
@@ -171,14 +219,15 @@ def _recall(parsed: argparse.Namespace) -> None:
         hits = index.recall(
             _query(index, parsed),
             k=parsed.k,
-            mode=parsed.mode,
+            mode=parsed.mode or ("hybrid" if parsed.hops > 1 else None),
             hops=parsed.hops,
             where=parsed.where,
             cue_where=parsed.cue_where,
             when=parsed.when,
             faithful=parsed.faithful,
             explain=True,
-            text=parsed.query if parsed.mode == "hybrid" and parsed.hops == 1 else None,
+            feedback_where=parsed.feedback_where,
+            text=parsed.query if parsed.mode in (None, "hybrid") and parsed.hops == 1 else None,
         )
         _print(hits, parsed.json)
 
@@ -189,10 +238,11 @@ def _search(parsed: argparse.Namespace) -> None:
 
 
 def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any:
-    if (parsed.query is None) == (parsed.id is None):
+    id = getattr(parsed, "id", None)
+    if (parsed.query is None) == (id is None):
         raise InvalidInput("Got no query, or two.", "a text or --id", "Pass one of them.")
-    if parsed.id is not None:
-        return parsed.id
+    if id is not None:
+        return id
     if parsed.model is None and index.embedder_name is None:
         raise InvalidInput(
             f"The index at {parsed.index} was made from vectors.",

@@ -46,7 +46,7 @@ class FeedbackKeeping(IndexBase):
         used: Sequence[Used] = (),
         *,
         unused: Sequence[Sequence[str]] = (),
-        text: list[str] | None = None,
+        text: Sequence[str | None] | None = None,
         metadata: Sequence[Metadata | None] | None = None,
         timestamp: Sequence[Time | None] | None = None,
         id: Sequence[str] | None = None,
