@@ -58,7 +58,7 @@ class FeedbackKeeping(IndexBase):
         used: Used | Sequence[Used] = (),
         *,
         unused: Sequence[str] | Sequence[Sequence[str]] = (),
-        text: str | list[str] | None = None,
+        text: str | Sequence[str | None] | None = None,
         metadata: Metadata | Sequence[Metadata | None] | None = None,
         timestamp: Time | Sequence[Time | None] | None = None,
         id: str | Sequence[str] | None = None,
