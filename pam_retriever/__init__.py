@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from pam_retriever.experience.feedback import Feedback
     from pam_retriever.experience.parquet import read_parquet
     from pam_retriever.index import PredictiveAssociativeIndex
+    from pam_retriever.index.inspecting import Overview
     from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
     from pam_retriever.model.forward import PredictorConfig
     from pam_retriever.model.keys import Channels
     from pam_retriever.retrieval.imagination import Imagination
+    from pam_retriever.retrieval.projection import Projection
     from pam_retriever.store.erasure import ErasureReport
     from pam_retriever.training.config import FitConfig
     from pam_retriever.types import (
@@ -76,10 +78,12 @@ __all__ = [
     "Modality",
     "NotFitted",
     "OutwardPredictor",
+    "Overview",
     "PAMError",
     "PgVectorBackend",
     "PredictiveAssociativeIndex",
     "PredictorConfig",
+    "Projection",
     "ReadOnlyIndex",
     "Record",
     "StorageError",
@@ -109,6 +113,8 @@ _LATER = {  # public name -> the module that has it
     "MilvusBackend": "pam_retriever.engines",
     "Modality": "pam_retriever.jepa",
     "OutwardPredictor": "pam_retriever.jepa",
+    "Overview": "pam_retriever.index.inspecting",
+    "Projection": "pam_retriever.retrieval.projection",
     "PgVectorBackend": "pam_retriever.engines",
     "PredictiveAssociativeIndex": "pam_retriever.index",
     "PredictorConfig": "pam_retriever.model.forward",

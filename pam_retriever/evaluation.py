@@ -46,6 +46,21 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class ReliabilityBin:
+    """Hits of about the same confidence: how sure they were, and how many of them were used.
+
+    Attributes:
+        confidence: mean probability that was given.
+        frequency: share that was used.
+        count: how many hits.
+    """
+
+    confidence: float
+    frequency: float
+    count: int
+
+
+@dataclass(frozen=True)
 class Worth:
     """One source, or the mixture, on held-out questions of one kind.
 
@@ -56,6 +71,7 @@ class Worth:
         recall: R@10.
         calibration_error: of the confidence, for the mixture.
         log_loss: of the confidence, for the mixture.
+        reliability: the diagram of the confidence, for the mixture: bins of as many hits each, by rising confidence.
     """
 
     kind: str
@@ -64,6 +80,7 @@ class Worth:
     recall: Interval
     calibration_error: float | None = None
     log_loss: float | None = None
+    reliability: tuple[ReliabilityBin, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -346,6 +346,7 @@ class FitReport:
         calibration: how recall weighs each channel, for cues that were seen and cues that were not.
         requests: how many past requests the weights of the evidence were fitted on.
         validation: what each source of evidence, and the mixture, found for held-out requests.
+        finished: when, UTC.
     """
 
     losses: tuple[float, ...]
@@ -363,6 +364,7 @@ class FitReport:
     calibration: Calibration | None = field(default=None, repr=False)
     requests: int = 0
     validation: Validation = field(default_factory=Validation)
+    finished: datetime | None = None
 
     @property
     def trust(self) -> Calibration | None:

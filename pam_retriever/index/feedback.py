@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from pam_retriever.embedding import embed_questions
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import Feedback, Used, read_feedback
 from pam_retriever.index.base import MIXTURE, IndexBase
@@ -17,7 +17,7 @@ from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.mixture import Priors
 from pam_retriever.retrieval.mixture.scorer import evidence_of, history_of
 from pam_retriever.types import Array, Float32, Metadata, Time
-from pam_retriever.validation import check_count, check_vectors, read_ids
+from pam_retriever.validation import check_count, check_id, check_vectors, read_ids
 
 Request = str | Array | Sequence[float]
 Requests = list[str] | Array | Sequence[Sequence[float]]
@@ -134,18 +134,34 @@ class FeedbackKeeping(IndexBase):
             raise InvalidInput(f"Got {len(texts)} texts for {len(vectors)} requests.", "as many", "Give one each.")
         return vectors, list(texts), batch
 
-    def feedbacks(self, where: Metadata | None = None, limit: int | None = None, offset: int = 0) -> list[Feedback]:
+    def feedbacks(
+        self,
+        where: Metadata | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        *,
+        naming: str | None = None,
+    ) -> list[Feedback]:
         """The stored feedback whose metadata satisfy a filter, in the order of arrival.
 
         Args:
             where: metadata filter; see ``filters``.
             limit: how many at most.
             offset: how many to skip first.
+            naming: only requests that this memory served, or was shown to in vain.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
         """
         if limit is not None:
             check_count("limit", limit)
         with self._lock.shared():
-            return self._bank.feedback_table.find(where or {}, limit, offset)
+            table, row = self._bank.feedback_table, None
+            if naming is not None:
+                row = self._bank.documents.memories.rows_of([check_id(naming, "feedbacks")]).get(naming)
+                if row is None:
+                    raise UnknownId(f"Got naming={naming!r}.", "the id of a memory in the index", "Add it first.")
+            return table.find(where or {}, limit, offset, row)
 
     def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Metadata | None = None) -> int:
         """Forgets feedback, by id or by a filter on its metadata; unknown ids are ignored.

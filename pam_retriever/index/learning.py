@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal, overload
 
@@ -16,9 +17,10 @@ from pam_retriever.experience.trajectories import TrajectoryLike, read_trajector
 from pam_retriever.index.feedback import FeedbackKeeping
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import read_now
+from pam_retriever.store import last_fit
 from pam_retriever.training.config import FitConfig, TrainingRequest, read_config
 from pam_retriever.training.dataset import check_known
-from pam_retriever.training.news import Source, nothing_new, read_news, report_nothing
+from pam_retriever.training.news import NOTHING_NEW, Source, nothing_new, read_news, report_nothing
 from pam_retriever.types import FitReport, TrajectoryRecord
 from pam_retriever.validation import check_count, check_half_life, check_offset, check_positive, read_ids
 
@@ -179,7 +181,10 @@ class Learning(FeedbackKeeping):
 
                 report = learn(self._bank, self._lock, source, news, window, config, request)
             requests, validation = self._fit_mixture(request.seed)
-            report = replace(report, requests=requests, validation=validation)
+            finished = datetime.now(timezone.utc)
+            report = replace(report, requests=requests, validation=validation, finished=finished)
+            with self._lock:
+                last_fit.keep(self._bank, report, report.stopped_by != NOTHING_NEW)
             log.info("fit: %r", report)
             return report
 
@@ -212,7 +217,13 @@ class Learning(FeedbackKeeping):
         )
 
     def trajectories(
-        self, where: Mapping[str, object] | None = None, limit: int | None = None, offset: int = 0
+        self,
+        where: Mapping[str, object] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        *,
+        ids: Sequence[str] | None = None,
+        holding: Sequence[str] | None = None,
     ) -> list[TrajectoryRecord]:
         """The stored trajectories, in the order in which they came.
 
@@ -220,13 +231,20 @@ class Learning(FeedbackKeeping):
             where: metadata filter, see ``filters``: those that hold a memory which satisfies it. None for all.
             limit: how many at most.
             offset: how many to skip first.
+            ids: in place of ``where``, the names of trajectories; unknown ones are left out.
+            holding: in place of ``where``, ids of memories: the trajectories that hold one of them.
 
         Raises:
             InvalidInput: of the arguments.
         """
+        if sum(given is not None for given in (where, ids, holding)) > 1:
+            raise InvalidInput("Got two of where, ids and holding.", "one of them", "Leave the others out.")
+        names = None if ids is None else read_ids(ids, None, "trajectories", "lists them all")
+        held = None if holding is None else read_ids(holding, None, "trajectories", "lists them all")
         last = None if limit is None else check_offset(offset) + check_count("limit", limit)
         with self._lock.shared():
-            return self._bank.documents.trajectories.listed(self._numbers(None, where)[check_offset(offset) : last])
+            numbers = self._numbers(names, where, held)[check_offset(offset) : last]
+            return self._bank.documents.trajectories.listed(numbers)
 
     def delete_trajectory(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None
@@ -249,9 +267,14 @@ class Learning(FeedbackKeeping):
         with self._lock:
             return self._bank.delete_trajectories(self._numbers(None if ids is None else names, where))
 
-    def _numbers(self, ids: list[str] | None, where: Mapping[str, object] | None) -> list[int]:
+    def _numbers(
+        self, ids: list[str] | None, where: Mapping[str, object] | None, holding: list[str] | None = None
+    ) -> list[int]:
         """The numbers of trajectories, rising."""
         documents = self._bank.documents
+        if holding is not None:
+            rows = np.array(sorted(documents.memories.rows_of(holding).values()), np.int64)
+            return documents.trajectories.numbers(rows=rows)
         if where is not None:
             return documents.trajectories.numbers(rows=np.asarray(documents.memories.rows_where(where)))
         return documents.trajectories.numbers(ids=ids)

@@ -196,8 +196,10 @@ class FeedbackTable(Protocol):
     def requests(self, dim: int, where: Mapping[str, object] | None = None) -> PastRequests:
         """All requests whose metadata satisfy a filter, in the order of time, or of arrival where there is none."""
 
-    def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Feedback]:
-        """Requests whose metadata satisfy a filter, in the order of arrival."""
+    def find(
+        self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
+    ) -> list[Feedback]:
+        """Requests whose metadata satisfy a filter, in the order of arrival; only those that name memory ``row``."""
 
     def ids_of(self, where: Mapping[str, object]) -> list[str]:
         """The ids of the requests whose metadata satisfy a filter."""

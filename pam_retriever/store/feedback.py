@@ -86,9 +86,14 @@ class SQLiteFeedback:
             np.array(weights, np.float32)[order],
         )
 
-    def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Feedback]:
-        """Requests whose metadata satisfy a filter, in the order of arrival."""
+    def find(
+        self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
+    ) -> list[Feedback]:
+        """Requests whose metadata satisfy a filter, in the order of arrival; only those that name a memory."""
         condition, parameters = self._asked(where)
+        if row is not None:
+            condition += " AND number IN (SELECT feedback FROM uses WHERE row = ?)"
+            parameters = [*parameters, row]
         found = self._connection.fetch(
             f"SELECT number, id, vector, text, metadata, timestamp FROM feedback WHERE {condition} "
             "ORDER BY number LIMIT ? OFFSET ?",
@@ -111,7 +116,7 @@ class SQLiteFeedback:
         condition, parameters = self._asked(where)
         return [id for (id,) in self._connection.fetch(f"SELECT id FROM feedback WHERE {condition}", parameters)]
 
-    def _asked(self, where: Mapping[str, object]) -> tuple[str, list[str]]:
+    def _asked(self, where: Mapping[str, object]) -> tuple[str, list[str | int]]:
         """SQL for the requests whose metadata satisfy a filter, and its parameters."""
         if not where:
             return "1", []

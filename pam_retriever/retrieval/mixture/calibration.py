@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pam_retriever.evaluation import ReliabilityBin
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
 RIDGE = 1e-3
@@ -67,10 +68,15 @@ def columns(share: Float32, rank: Int64) -> Float64:
 
 def expected_calibration_error(probability: Float32, used: Bools, bins: int = 15) -> float:
     """Mean distance of probability and frequency over bins of equal size (Guo et al. 2017, adaptive bins)."""
+    gaps = [one.count * abs(one.confidence - one.frequency) for one in reliability(probability, used, bins)]
+    return sum(gaps) / max(len(probability), 1)
+
+
+def reliability(probability: Float32, used: Bools, bins: int = 15) -> tuple[ReliabilityBin, ...]:
+    """Mean probability and frequency in bins of equal size, by rising probability; fewer bins for fewer hits."""
     order = np.argsort(probability, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
-    gaps = [len(part) * abs(float(probability[part].mean() - used[part].mean())) for part in parts]
-    return sum(gaps) / max(len(probability), 1)
+    return tuple(ReliabilityBin(float(probability[p].mean()), float(used[p].mean()), len(p)) for p in parts)
 
 
 def log_loss(probability: Float32, used: Bools) -> float:

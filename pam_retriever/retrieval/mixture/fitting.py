@@ -8,7 +8,7 @@ import numpy as np
 
 from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.retrieval.mixture import logit
-from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
+from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error, reliability
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import Asked, EvidenceOf, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
@@ -176,14 +176,14 @@ def _worths(kind: str, asked: Asked, fitted: _Fitted, evidence: Evidence, timed:
     rows.append(("mixture", fitted.scores[pairs]))
     share, rank, used = _events(asked, fitted.scores, judged)
     confidence = fitted.calibration(share, rank)
-    calibration = expected_calibration_error(confidence, used), event_loss(confidence, used)
+    sureness = expected_calibration_error(confidence, used), event_loss(confidence, used), reliability(confidence, used)
     return [
         Worth(
             kind,
             name,
             len(judged),
             mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight),
-            *(calibration if name == "mixture" else (None, None)),
+            *(sureness if name == "mixture" else ()),
         )
         for name, scores in rows
     ]

@@ -1,0 +1,94 @@
+"""Looking into an index: what it holds, what was fitted, how its memories lie."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from pam_retriever.index.base import IndexBase
+from pam_retriever.retrieval.projection import Method, Projection, project
+from pam_retriever.store import last_fit
+from pam_retriever.types import FitReport
+from pam_retriever.validation import check_count
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What an index holds, in numbers.
+
+    Attributes:
+        memories: how many.
+        dim: length of their vectors.
+        experienced: how many of them are part of a trajectory.
+        trajectories: how many.
+        requests: how much feedback; None where it cannot be stored.
+        fitted: whether there is a predictor.
+        window: tau of the last fit.
+        new_trajectories: how many came since the last fit, or since then grew.
+        backend: the ANN index or the engine, in words.
+        location: where the index is, in words.
+        embedder: the name of what made the vectors of texts, or None.
+    """
+
+    memories: int
+    dim: int
+    experienced: int
+    trajectories: int
+    requests: int | None
+    fitted: bool
+    window: int
+    new_trajectories: int
+    backend: str
+    location: str
+    embedder: str | None
+
+
+class Inspecting(IndexBase):
+    """The part of an index that is looked into."""
+
+    def overview(self) -> Overview:
+        """What the index holds, in numbers. It is counted, not read."""
+        with self._lock.shared():
+            bank = self._bank
+            documents = bank.documents
+            learnt = bank.learnt()
+            numbers = documents.trajectories.numbers()
+            grown = sum(end > learnt.grew[number] for number, end in learnt.ends.items() if number <= learnt.number)
+            return Overview(
+                len(documents.memories),
+                bank.dim,
+                bank.links.memories,
+                len(numbers),
+                None if documents.feedback is None else len(documents.feedback),
+                bank.predictor is not None,
+                bank.window,
+                len(numbers) - bisect_right(numbers, learnt.number) + grown,
+                f"{bank.backend} ({bank.similar.description})",
+                bank.location,
+                bank.embedder,
+            )
+
+    def last_fit(self) -> FitReport | None:
+        """The report of the last ``fit`` that learnt something, in this process or another; None before the first.
+
+        Raises:
+            IndexFormatError: what is stored of it is damaged.
+        """
+        with self._lock.shared():
+            return last_fit.read(self._bank)
+
+    def project(self, limit: int = 100_000, method: Method = "pca", *, by: str | None = None) -> Projection:
+        """The memories as points of a plane, to be drawn.
+
+        Args:
+            limit: how many memories at most; of more, so many are taken evenly in the order of adding.
+            by: a metadata key, whose values come with the points.
+            method: "pca", or "umap" where the package ``umap-learn`` is installed, of at most 20,000.
+
+        Raises:
+            InvalidInput: of the arguments.
+            MissingExtra: "umap" without its package.
+        """
+        limit = check_count("limit", limit)
+        with self._lock.shared():
+            return project(self._bank.view(), limit, method, by)

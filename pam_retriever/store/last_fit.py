@@ -1,0 +1,73 @@
+"""What the last ``fit`` said of itself, kept with the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from pam_retriever.errors import IndexFormatError
+from pam_retriever.evaluation import Interval, ReliabilityBin, Validation, Worth
+from pam_retriever.store.base import Store
+from pam_retriever.types import FitReport
+
+LAST_FIT = "last_fit"  # a setting
+
+
+def keep(bank: Store, report: FitReport, anything_new: bool) -> None:
+    """Stores the report of a fit; of one that had nothing new to train on, only what past requests are worth."""
+    if not anything_new:
+        before = read(bank)
+        if before is None and not report.requests:
+            return
+        if before is not None:
+            if (before.requests, before.validation) == (report.requests, report.validation):
+                return
+            report = replace(before, requests=report.requests, validation=report.validation)
+    bank.set_setting(LAST_FIT, to_stored(report))
+
+
+def read(bank: Store) -> FitReport | None:
+    """The stored report, with the calibration that serves now; None without one.
+
+    Raises:
+        IndexFormatError: it is damaged.
+    """
+    stored = bank.documents.settings.get(LAST_FIT)
+    return None if stored is None else replace(from_stored(stored), calibration=bank.calibration)
+
+
+def to_stored(report: FitReport) -> dict[str, Any]:
+    """What JSON can hold, without the calibration, which the model has."""
+    names = [field.name for field in fields(report) if field.name not in ("calibration", "validation", "finished")]
+    finished = None if report.finished is None else report.finished.isoformat()
+    plain = {name: getattr(report, name) for name in names}
+    return {**plain, "finished": finished, "validation": report.validation.to_dict()}
+
+
+def from_stored(stored: object) -> FitReport:
+    """The report that ``to_stored`` wrote.
+
+    Raises:
+        IndexFormatError: it did not.
+    """
+    try:
+        given: dict[str, Any] = dict(stored)  # type: ignore[call-overload]  # else a TypeError, as below
+        finished, validation = given.pop("finished"), given.pop("validation")
+        return FitReport(
+            **{**given, "losses": tuple(float(loss) for loss in given["losses"])},
+            finished=None if finished is None else datetime.fromisoformat(finished),
+            validation=Validation(tuple(_worth(worth) for worth in validation["worths"])),
+        )
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise IndexFormatError(
+            f"The index describes its last fit wrongly ({type(error).__name__}: {error}).",
+            "what fit stored",
+            "Call fit(from_scratch=True), or restore the folder from a copy.",
+        ) from error
+
+
+def _worth(stored: Mapping[str, Any]) -> Worth:
+    bins = tuple(ReliabilityBin(**one) for one in stored["reliability"])
+    return Worth(**{**stored, "recall": Interval(**stored["recall"]), "reliability": bins})
