@@ -14,21 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever.errors import InvalidInput, MissingExtra
-from pam_retriever.timewords import (
-    MAX_PERIODS,
-    OPEN_END,
-    OPEN_START,
-    Period,
-    TextPeriods,
-    TimePrior,
-    dates,
-    read_question,
-    read_text,
-    read_when,
-    time_scores,
-)
+from pam_retriever.timewords import dates
 from pam_retriever.timewords.lexicon import LANGUAGES, words
-from pam_retriever.timewords.scores import rarity
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
+from pam_retriever.timewords.reader import MAX_PERIODS, read_question, read_text
+from pam_retriever.timewords.scores import TextPeriods, TimePrior, rarity, time_scores
+from pam_retriever.timewords.when import read_when
 
 DATA = Path(__file__).parent / "data"
 UTC = timezone.utc
@@ -251,7 +242,7 @@ def test_without_the_extra_a_date_in_figures_names_it(monkeypatch):
 
 def test_the_parser_is_imported_when_it_is_needed():
     code = (
-        "import sys; from pam_retriever.timewords import read_question; read_question('Who is Ann?');"
+        "import sys; from pam_retriever.timewords.reader import read_question; read_question('Who is Ann?');"
         "sys.exit('dateparser' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

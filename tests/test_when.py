@@ -13,8 +13,11 @@ import pytest
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.errors import InvalidInput, MissingExtra, ReadOnlyIndex
 from pam_retriever.store.repair import repair
-from pam_retriever.timewords import Period, dates, read_text, time_scores
-from pam_retriever.timewords import TextPeriods as Named
+from pam_retriever.timewords import dates
+from pam_retriever.timewords.periods import Period
+from pam_retriever.timewords.reader import read_text
+from pam_retriever.timewords.scores import TextPeriods as Named
+from pam_retriever.timewords.scores import time_scores
 
 GOLDEN = Path(__file__).parent / "golden" / "1" / "index"
 UTC = timezone.utc

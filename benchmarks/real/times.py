@@ -29,7 +29,9 @@ from benchmarks.real.dialogue import METRICS, Conversation, Scores, interval, ju
 from benchmarks.real.locomo import FILES, TUNED_ON
 from benchmarks.real.time_parsers import compare
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.timewords import OPEN_END, OPEN_START, Period, TextPeriods, read_question, read_text, time_scores
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
+from pam_retriever.timewords.reader import read_question, read_text
+from pam_retriever.timewords.scores import TextPeriods, time_scores
 
 Ranking = npt.NDArray[np.int64]
 LISTS = Path(__file__).parents[2] / "tests" / "data"

@@ -253,9 +253,9 @@ class CooccurrenceGraph:
         if rows.max(initial=-1) >= len(self._times):
             more = np.zeros(2 * int(rows.max()) + 1 - len(self._times), np.int64)
             self._times = np.concatenate([self._times, more])
-        distinct = np.unique(rows)
+        distinct, times = np.unique(rows, return_counts=True)
         self._memories -= int(np.count_nonzero(self._times[distinct]))
-        np.add.at(self._times, rows, change)
+        self._times[distinct] += change * times
         self._memories += int(np.count_nonzero(self._times[distinct]))
 
     def _occurrences(self, rows: Int64) -> tuple[Int64, Int64]:

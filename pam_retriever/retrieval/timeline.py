@@ -16,17 +16,8 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.store.database import Database
 from pam_retriever.store.times import StoredTimes
-from pam_retriever.timewords import (
-    OPEN_END,
-    OPEN_START,
-    Period,
-    TextPeriods,
-    When,
-    read_question,
-    read_text,
-    read_when,
-    time_scores,
-)
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When
+from pam_retriever.timewords.scores import TextPeriods, time_scores
 from pam_retriever.types import Bools, Float32, Int64, NamedTime, Time, Times
 from pam_retriever.validation import check_finite
 
@@ -95,6 +86,8 @@ class Timeline:
         known = self._now()
         if known is None or not len(known.stored.rows):
             return []
+        from pam_retriever.timewords.reader import read_question  # where no memory has a date, nothing reads
+
         return self._read(lambda: read_question(text, now))
 
     def hear(self, periods: Sequence[Period], visible: Rows | None = None) -> Heard | None:
@@ -138,6 +131,8 @@ class Timeline:
             )
         if kind == "numbers":
             return table.between(*_numbers(when))
+        from pam_retriever.timewords.when import read_when
+
         start, end = read_when(when, now)  # type: ignore[arg-type]  # numbers are refused there
         return table.between(start.timestamp(), end.timestamp())
 
@@ -199,6 +194,8 @@ class Timeline:
         return TextPeriods(rows[found.row], found.start, found.end)
 
     def _read_text(self, text: str, when: datetime) -> list[Period]:
+        from pam_retriever.timewords.reader import read_text
+
         return self._read(lambda: read_text(text, when))
 
     def _read(self, read: Callable[[], list[Period]]) -> list[Period]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 
+Moment = str | date  # words, a date or a datetime
+When = Moment | tuple[Moment | None, Moment | None]  # of a memory or an answer; None is open
 Span = tuple[datetime, datetime]  # local and naive, half-open
 
 OPEN_START = datetime.min.replace(tzinfo=timezone.utc)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pam_retriever.timewords.lexicon import DEPENDING, HOMONYMS, LANGUAGES, TELLING, Entry, Value, words
 
-_TOKEN = re.compile(
+_ONE = (
     r"(?P<date>(?<![\w.,/#$€£-])(?:"
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d{1,9})?(?: ?Z\b|[+-]\d\d:?\d\d| [A-Z]{3,4}\b)?)?"
     r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)|\d{1,2}\.\d{1,2}\.\d{4}|\d{4}[/.]\d\d?[/.]\d\d?|(?:0[1-9]|1[0-2])/(?:19|20)\d\d"
@@ -23,8 +23,7 @@ _TOKEN = re.compile(
     r"|(?P<elided>\b[ldLD]['’](?=\w))"
     r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+|-[^\W\d_]+)*)"
     r"|(?P<junk>[\w$€£#]+)"
-    r"|(?P<mark>[.?!;:,–—-]|[^\w\s])",
-    re.IGNORECASE,
+    r"|(?P<mark>[.?!;:,–—-]|[^\w\s])"
 )
 _WORD = re.compile(r"[^\W\d_]+")
 _FIGURE = re.compile(r"[\d\u4e00-\u9fff]")
@@ -51,6 +50,11 @@ class _Needed(NamedTuple):
     alone: frozenset[str]
     units: frozenset[str]  # they need one of ``beside``: "week" says nothing, "last week" does
     beside: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    return re.compile(_ONE, re.IGNORECASE)  # takes as long as importing ten modules
 
 
 @lru_cache(maxsize=1)
@@ -111,7 +115,7 @@ def tokenize(text: str, language: str, start: int = 0, end: int = MAX_TEXT) -> l
 
 def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
     single, phrases = words(language)
-    matches = list(_TOKEN.finditer(text, begin, finish))
+    matches = list(_pattern().finditer(text, begin, finish))
     plain = text in (text.lower(), text.upper())  # where nothing has a capital, none is missed
     tokens: list[Token] = []
     at = 0

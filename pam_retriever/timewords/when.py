@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta, timezone, tzinfo
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
+from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Moment, Period, When
 from pam_retriever.timewords.reader import local_time, read_question, to_utc
 
-Moment = str | date  # a datetime is a date, too
-When = Moment | tuple[Moment | None, Moment | None]
 _EXPECTED = 'words ("last week", "July 2023"), a datetime, a date, or a pair (start, end) of them'
 _FRONTS = {"en": ("in ", "on "), "de": ("im ", "am "), "fr": ("en ", "à "), "es": ("en ", "el "), "zh": ("",)}
 
