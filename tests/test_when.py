@@ -262,10 +262,10 @@ def test_what_is_added_replaced_and_deleted_later_is_heard():
 
 
 def test_only_texts_that_changed_are_read_again(monkeypatch):
-    from pam_retriever.retrieval import timeline
+    from pam_retriever.timewords import reader
 
     read = []
-    monkeypatch.setattr(timeline, "read_text", lambda text, at: read.append(text) or read_text(text, at))
+    monkeypatch.setattr(reader, "read_text", lambda text, at: read.append(text) or read_text(text, at))
     index = world()
     assert read == []  # not while adding
     ask = {"text": "what did we do in March 2023?", "now": NOW}

@@ -14,9 +14,7 @@ from pam_retriever.index.background import BackgroundFits
 from pam_retriever.index.open_tenants import OpenTenants
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.protocols import Encoder, Trainable
-from pam_retriever.retrieval.imagination import SpreadCalibration
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.retrieval.mixture.scorer import Knowledge
 from pam_retriever.retrieval.timeline import Timeline
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
@@ -24,6 +22,8 @@ from pam_retriever.store.view import View
 
 if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
+    from pam_retriever.retrieval.imagination import SpreadCalibration
+    from pam_retriever.retrieval.mixture.scorer import Knowledge
 
 Where = Mapping[str, object] | None
 MIXTURE = "mixture"  # the setting that ``fit`` stores the weights of the evidence in
@@ -81,6 +81,8 @@ class IndexBase:
         key = (view.documents.memories.words_version, *state)
         if key != self._known_at:
             self._known, self._known_at = {}, key
+        from pam_retriever.retrieval.mixture.scorer import Knowledge
+
         name = to_json(where or {})
         found = self._known.get(name)
         if found is None:

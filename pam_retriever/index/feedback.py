@@ -12,9 +12,6 @@ from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import Feedback, Used, read_feedback
 from pam_retriever.index.base import MIXTURE, IndexBase
-from pam_retriever.retrieval.mixture.bank import Bank
-from pam_retriever.retrieval.mixture.mixture import Priors
-from pam_retriever.retrieval.mixture.scorer import evidence_of, history_of
 from pam_retriever.types import Array, Float32, Metadata, Time
 from pam_retriever.validation import check_count, check_id, check_vectors, read_ids
 
@@ -179,7 +176,10 @@ class FeedbackKeeping(IndexBase):
 
     def _fit_mixture(self, seed: int) -> tuple[int, Validation]:
         """Fits the weights of the evidence on past requests; returns how many, and what the evidence is worth."""
+        from pam_retriever.retrieval.mixture.bank import Bank
         from pam_retriever.retrieval.mixture.fitting import fit_mixture
+        from pam_retriever.retrieval.mixture.mixture import Priors
+        from pam_retriever.retrieval.mixture.scorer import evidence_of, history_of
 
         with self._lock.shared():
             view = self._bank.view()

@@ -9,10 +9,9 @@ import numpy as np
 
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
-from pam_retriever.retrieval.mentioned import mentions_of
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
-from pam_retriever.types import Evidence, Float32, Hit, Hits, Int64, NamedTime
+from pam_retriever.types import Evidence, Float32, Hit, Hits, Int64, Mention, NamedTime
 
 Proofs = Sequence[tuple[Evidence, ...] | None]
 
@@ -38,7 +37,7 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
             _column(one.lexical, count),
             (tuple(contents[row][0] for row in path) for path in paths),
             [None] * count,  # times: see ``with_times``
-            mentions_of(view, one, texts[at]) if explain and one.mentions is not None else [None] * count,
+            _mentions(view, one, texts[at]) if explain else [None] * count,
             one.sources.of_each() if explain and one.sources is not None else [None] * count,
             strict=True,
         )
@@ -50,6 +49,15 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
             )
         )
     return hits
+
+
+def _mentions(view: View, found: Candidates, text: str | None) -> Sequence[tuple[Mention, ...] | None]:
+    """The texts that name each candidate, or that it names; None where memories have no names."""
+    if found.mentions is None:
+        return [None] * len(found.rows)
+    from pam_retriever.retrieval.mentioned import mentions_of
+
+    return mentions_of(view, found, text)
 
 
 def listed(view: View, rows: Int64) -> Hits:

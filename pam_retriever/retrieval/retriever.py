@@ -1,8 +1,12 @@
-"""From a query to hits: which scorer answers, from which memories, and what its hits hold."""
+"""From a query to hits: which scorer answers, from which memories, and what its hits hold.
+
+A scorer is imported where it is chosen: the first search of a new process waits for none that it does not ask.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,17 +18,16 @@ from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.channels import ChannelScorer
 from pam_retriever.retrieval.cues import Cues, read_cues, read_filters
 from pam_retriever.retrieval.decay import Decay, DecayScorer, read_now
-from pam_retriever.retrieval.hybrid import HybridScorer
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.retrieval.mentioned import MentionScorer
-from pam_retriever.retrieval.mixture.scorer import Knowledge, MixtureScorer
-from pam_retriever.retrieval.multihop import MultihopScorer
 from pam_retriever.retrieval.query import Query, RecallSettings
 from pam_retriever.retrieval.results import listed, to_hits, with_times
 from pam_retriever.retrieval.sources import check_without
 from pam_retriever.retrieval.timeline import QuestionTimes, Timeline, read_clock
 from pam_retriever.store.view import View
 from pam_retriever.types import Hits, Int64, Times
+
+if TYPE_CHECKING:
+    from pam_retriever.retrieval.mixture.scorer import Knowledge
 
 
 class Retriever:
@@ -55,10 +58,14 @@ class Retriever:
         self._hears = False  # whether the times in a question count
         without = frozenset(settings.without)
         if knowledge is not None and _asks_use(settings, words, view.predictor is not None):
+            from pam_retriever.retrieval.mixture.scorer import MixtureScorer
+
             self._channels = Channels(similarity=1)  # what use says needs no more of the keys
             self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score, without))
             return
         if stored and _asks_mentions(settings, view):
+            from pam_retriever.retrieval.mentioned import MentionScorer
+
             self._channels = Channels(similarity=1)
             check_without(without, ())
             self._scorer = self._around(MentionScorer(view, lexicon, settings.min_score))
@@ -67,6 +74,8 @@ class Retriever:
         calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
         step = self._around(self._one_hop(lexicon, words, calibrated))
         if settings.hops.count > 1:
+            from pam_retriever.retrieval.multihop import MultihopScorer
+
             # a calibrated step has the probabilities of recall, and the path that of plain channels
             channels = MODES["association"] if calibrated else self._channels
             step = MultihopScorer(step, view, channels, settings.hops, settings.mode != "hybrid")
@@ -88,6 +97,8 @@ class Retriever:
         if calibrated:
             return AssociationScorer(view, settings.min_score, several, without, settings.explain and not several)
         if words:
+            from pam_retriever.retrieval.hybrid import HybridScorer
+
             self._hears = True
             return HybridScorer(view, lexicon, self._channels, settings.min_score, self._times, without)
         check_without(without, ())
