@@ -20,7 +20,7 @@ from pam_retriever.index.tenants import Tenants
 from pam_retriever.protocols import Encoder
 from pam_retriever.store.base import Store
 from pam_retriever.store.kinds import Engine
-from pam_retriever.store.opening import load_store, new_store, open_store
+from pam_retriever.store.opening import load_store, new_store, open_store, read_mode
 from pam_retriever.validation import check_count
 
 Query = One | Many
@@ -104,6 +104,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
         *,
         encoder: Encoder | None = None,
         read_only: bool = False,
+        follow: bool = False,
+        lock_timeout: float = 0.0,
         same_embedder: bool = False,
         names: Sequence[str] | None = None,
         max_open_tenants: int = MOST_OPEN,
@@ -112,7 +114,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
 
         What ``add``, ``delete``, ``observe`` and ``fit`` wrote is on disk when they return. One index at a time
         has the folder open for writing; ``close`` it, or use it as a context manager. Any number of
-        processes may have it open with ``read_only`` meanwhile: each sees it as it was when it opened it.
+        processes may have it open with ``read_only`` meanwhile: each sees it as it was when it opened it, or at its
+        last ``refresh``; with ``follow``, as it is.
 
         Args:
             path: the folder, also one that ``save`` wrote.
@@ -120,7 +123,10 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
             backend: as for the class, for a new index.
             embedder: as for the class.
             encoder: for a new index, or as for ``load``.
-            read_only: change nothing, and leave the writer alone. Open it again to see what was written since.
+            read_only: change nothing, and leave the writer alone.
+            follow: with ``read_only``: every question sees what another process has committed, the latest within
+                half a second. What changed is taken in before the answer; after a ``fit`` the ANN index is built anew.
+            lock_timeout: seconds to wait for another writer to close the folder, at most 86,400.
             same_embedder: as for the class.
             names: as for the class; other ones than those of the index take their place.
             max_open_tenants: how many tenants stay open that nobody holds, those that were used last; each has up to
@@ -134,8 +140,9 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
             StorageError: the folder cannot be written to, or the disk is full.
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
-        most = check_count("max_open_tenants", max_open_tenants)
-        index = cls._of(open_store(Path(path), dim, backend, made, encoder, read_only), made, names, most)
+        most, mode = check_count("max_open_tenants", max_open_tenants), read_mode(read_only, follow, lock_timeout)
+        store = open_store(Path(path), dim, backend, made, encoder, mode, float(lock_timeout))
+        index = cls._of(store, made, names, most)
         log.info("open: %r in %.2f s", index, time.perf_counter() - began)
         return index
 
@@ -165,6 +172,21 @@ class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspect
         index = cls._of(load_store(Path(path), encoder), made)
         log.info("load: %r in %.2f s", index, time.perf_counter() - began)
         return index
+
+    def refresh(self) -> bool:
+        """Of an index that was opened with ``read_only``: sees what was written since, wholly.
+
+        One that writes, or that was opened with ``follow``, or lives in an engine, does so by itself.
+
+        Returns:
+            Whether there was anything new.
+
+        Raises:
+            InvalidInput: the index is in memory: a copy has no writer.
+            IndexFormatError: the folder is damaged, gone, or holds another index now.
+        """
+        with self._lock:
+            return self._bank.catch_up()
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.

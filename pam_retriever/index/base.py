@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from pam_retriever.embedding import Embedder
@@ -18,6 +18,7 @@ from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.timeline import Timeline
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
+from pam_retriever.store.database import Database
 from pam_retriever.store.view import View
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class IndexBase:
         self._lock, self._learning = bank.lock, threading.Lock()
         self._known: dict[str, Knowledge] = {}  # by filter of feedback
         self._known_at: tuple[int, ...] = ()  # the state of memories and feedback that it is of
+        self._kept: tuple[Database, Lexicon, Timeline] | None = None
         self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # of which predictor
 
     @classmethod
@@ -102,13 +104,22 @@ class IndexBase:
             with self._lock:
                 naming.search(self._bank)
 
-    @cached_property
+    @property
     def _lexicon(self) -> Lexicon:
-        return Lexicon(self._bank.documents)  # not before it is asked: the file may be found to be damaged
+        return self._known_of_documents()[1]
 
-    @cached_property
+    @property
     def _timeline(self) -> Timeline:
-        return Timeline(self._bank.documents)
+        return self._known_of_documents()[2]
+
+    def _known_of_documents(self) -> tuple[Database, Lexicon, Timeline]:
+        """What is kept of a database, which a reader may change for another; made when it is first asked for."""
+        documents = self._bank.documents  # not before: the file may be found to be damaged
+        kept = self._kept
+        if kept is None or kept[0] is not documents:
+            self._kept = kept = documents, Lexicon(documents), Timeline(documents)
+            self._known_at = ()
+        return kept
 
     @property
     def embedder_name(self) -> str | None:

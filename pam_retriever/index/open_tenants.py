@@ -136,7 +136,7 @@ class OpenTenants:
             if path is None:
                 manifest = new_manifest(store.dim, store.backend)
                 path = folders.make(name, lambda made: snapshot.write_empty(made, manifest))
-            return open_store(path, store.dim, store.backend, None, encoder, read_only=False)
+            return open_store(path, store.dim, store.backend, None, encoder, "write")
         if folders is None or not folders.read_only:
             return new_store(store.dim, store.backend, None, encoder) if path is None else load_store(path, encoder)
         if path is None:
@@ -145,7 +145,7 @@ class OpenTenants:
                 "one that is there",
                 "tenants() lists them; a new one is made in an index that may be changed.",
             )
-        return open_store(path, store.dim, store.backend, None, encoder, read_only=True)
+        return open_store(path, store.dim, store.backend, None, encoder, folders.mode)
 
     def _names(self) -> tuple[str, ...] | None:
         """The keys of the metadata that are names in the index, and so in its tenants."""

@@ -124,6 +124,10 @@ class Store(ABC):
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Overwrites what was removed wherever it still is; returns where, and what may still hold some of it."""
 
+    def catch_up(self) -> bool:
+        """Sees what others wrote, unless each call does; whether it was anything. Nobody may read meanwhile."""
+        return self.documents is None
+
     def follow_database(self) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
         """Before a change: has the view be of what the database holds, where an interrupt left it behind."""
 
@@ -191,8 +195,7 @@ class Store(ABC):
         self.follow_database()
         with self.documents.transaction():
             added, written = write_trajectories(self.documents, episodes, self._associate)
-            rows = rows_of(added)
-            self.reserve_disk(len(rows))
+            self.reserve_disk(len(rows := rows_of(added)))
 
         def change() -> None:
             self.index_added(added)
@@ -222,8 +225,7 @@ class Store(ABC):
             self.reserve_disk(len(rows))
 
         def change() -> None:
-            if vectors is not None:
-                self.index_added([(rows, vectors, predicted)])
+            self.index_added([] if vectors is None else [(rows, vectors, predicted)])
             self.links.append(rows, np.array([number]), np.array([at]))
 
         self.apply_after_commit(rows, change)
@@ -292,8 +294,7 @@ class Store(ABC):
     @property
     def embedder(self) -> str | None:
         """The name of the embedder whose vectors are stored; None for an index that was given vectors."""
-        settings = self.documents.settings
-        name = settings.get(EMBEDDER) or settings.get(EMBEDDER_NOTE)
+        name = self.documents.settings.get(EMBEDDER) or self.documents.settings.get(EMBEDDER_NOTE)
         return name if isinstance(name, str) else None
 
     def set_embedder(self, name: str) -> None:
@@ -391,8 +392,7 @@ class Store(ABC):
         """The same with the code of the memory that each replaces, if it replaces one."""
         if predicted is None or self.predictor is None or not self.predictor.config.code:
             return predicted
-        replaced = self.documents.memories.rows_of(ids)
-        if not replaced:
+        if not (replaced := self.documents.memories.rows_of(ids)):
             return predicted
         rows, place = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
         codes = np.zeros((len(rows), self.predictor.config.code), np.float32)

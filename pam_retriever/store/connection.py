@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
 from pam_retriever.store import handles, words
+from pam_retriever.store.changes import Changes, forget_changes, store_changes
 from pam_retriever.store.faults import explained
 
-Mode = Literal["create", "write", "read"]
-URI_MODES = {"create": "rwc", "write": "rw", "read": "ro"}
+Mode = Literal["create", "write", "read", "follow"]
+URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
 JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own default
 MOST_VERSIONS = 2**31 - 1  # after which they begin again: SQLite keeps 32 bits
 SCHEMA_OF = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
@@ -26,7 +27,8 @@ LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 class Connection:
     """A database of the given schema, in memory or in a file.
 
-    A file in mode "read" is seen as it was when it was opened, whatever its writer does, until ``close``.
+    A file in mode "read" or "follow" is seen as it was when it was opened, whatever its writer does, until
+    ``renew_snapshot`` or ``close``. In mode "follow" it may also be let go in between.
 
     Args:
         path: the file, None for one in memory.
@@ -34,7 +36,11 @@ class Connection:
             stranger's file could smuggle triggers in with.
         older: schemas of earlier versions, each the beginning of ``schema``. A file that has one gets what is
             missing: in the file, or, in mode "read", in empty tables beside it.
-        mode: "create" makes the file, "write" needs it to be there, "read" leaves it as it is.
+        mode: "create" makes the file, "write" needs it to be there, "read" and "follow" leave it as it is.
+
+    Attributes:
+        changes: what the transaction that is under way, or was the last, has written.
+        mode: as given, or as of ``forbid_writing``.
 
     Raises:
         IndexFormatError: the file is damaged, or not such a database.
@@ -44,12 +50,13 @@ class Connection:
     def __init__(
         self, path: Path | None, schema: Sequence[str], mode: Mode = "create", older: Sequence[Sequence[str]] = ()
     ) -> None:
-        self.path, self._schema, self._mode, self.read_only = path, schema, mode, mode == "read"
+        self.path, self._schema, self.mode, self.read_only = path, schema, mode, mode in ("read", "follow")
         self._older = older
         # Python shares prepared statements between threads, so a statement runs to its end before the next
         self._mutex = threading.RLock()
         self._inode: tuple[int, int] | None = None
         self._closed, self._changes = False, 0
+        self.changes = Changes()
         target = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode={URI_MODES[mode]}"
         with explained(path):
             self._sqlite = sqlite3.connect(
@@ -70,13 +77,13 @@ class Connection:
                 self._inode = _inode(self.path)
                 handles.connected(self._inode)
             if self.read_only:
-                self._begin_snapshot()
+                self.renew_snapshot()
             else:
                 self.fetch("PRAGMA secure_delete = ON")  # what is deleted is overwritten, whatever SQLite was built for
                 self.fetch("PRAGMA journal_mode = WAL")
                 self.fetch("PRAGMA synchronous = FULL")  # a commit is on disk before the call returns
                 self.fetch("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
-        if self._mode == "create":
+        if self.mode == "create":
             with self.transaction():
                 for statement in self._schema:
                     self.fetch(statement)
@@ -152,11 +159,14 @@ class Connection:
         self.check_writable()
         with self._mutex:
             self.check_there()
+            self.changes = Changes()
             self.fetch("BEGIN IMMEDIATE")
             try:
                 self.fetch(f"PRAGMA user_version = {self.version % MOST_VERSIONS + 1}")
                 yield
                 self.check_there()
+                if self.path is not None:  # nobody else reads what is in memory
+                    store_changes(self.fetch, self.version, self.changes)
                 self.fetch("COMMIT")
             except BaseException:
                 if self._sqlite.in_transaction:
@@ -183,9 +193,9 @@ class Connection:
                 "open() it without read_only, or load() a copy into memory.",
             )
 
-    def forbid_writing(self) -> None:
-        """From now on every change is refused, as in mode "read"."""
-        self.read_only = True
+    def forbid_writing(self, mode: Mode) -> None:
+        """From now on every change is refused, as in mode "read" or "follow"."""
+        self.read_only, self.mode = True, mode
 
     def check_there(self) -> None:
         """A file that was removed or replaced still takes writes, and loses them.
@@ -208,9 +218,18 @@ class Connection:
 
     # ---- snapshots and copies
 
-    def _begin_snapshot(self) -> None:
-        self.fetch("BEGIN")
-        self.fetch("SELECT count(*) FROM sqlite_master")  # from here on the file is seen as it is now
+    def renew_snapshot(self) -> None:
+        """Of a database that is read: from here on the file is seen as it is now."""
+        with self._mutex:
+            self.end_snapshot()
+            self.fetch("BEGIN")
+            self.fetch("PRAGMA user_version")
+
+    def end_snapshot(self) -> None:
+        """Of a database that is read: until the next snapshot each statement sees the file as it is at that time."""
+        with self._mutex:
+            if self._sqlite.in_transaction:
+                self.fetch("COMMIT")
 
     def copy_to(self, path: Path) -> None:
         """Writes a compact copy to a file that is not there yet."""
@@ -283,7 +302,11 @@ def finish_copy(path: Path) -> None:
     with explained(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
-            if words.erase_removed(lambda *statement: connection.execute(*statement).fetchall()):
+
+            def fetch(*statement: Any) -> list[Any]:
+                return connection.execute(*statement).fetchall()
+
+            if words.erase_removed(fetch) | forget_changes(fetch):
                 connection.execute("VACUUM")
             connection.execute("PRAGMA schema_version = 1")  # a counter of how often it was copied before
             connection.execute("PRAGMA user_version = 0")  # and of what was committed before

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pam_retriever.store.faults import explained
 
 NAME = "writer.lock"
 NOTE_LIMIT = 1_000  # bytes; who holds the lock
+ASKED_EVERY = 0.01  # seconds, by one who waits for it
 
 if sys.platform == "win32":
     import msvcrt
@@ -31,15 +33,25 @@ else:
 class WriterLock:
     """Held by the one index that may write to a folder, until ``release`` or the end of the process.
 
+    Args:
+        folder: of the index.
+        timeout: seconds to wait for another that has it.
+
     Raises:
         IndexLocked: another index has it; the message names its process and host.
         StorageError: the folder cannot be written to.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / NAME
+    def __init__(self, folder: Path, timeout: float = 0.0) -> None:
+        self._path, until = folder / NAME, time.monotonic() + timeout
         while True:
-            self._descriptor = self._take(folder)
+            try:
+                self._descriptor = self._take(folder)
+            except IndexLocked:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(ASKED_EVERY)
+                continue
             # the holder before removes the file; one that was opened before that is nobody's lock
             if self._is_there():
                 break

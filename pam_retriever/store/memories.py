@@ -73,6 +73,7 @@ class SQLiteMemories:
             words.note_removed(self._connection.fetch)
         listed, stored = rows.tolist(), to_blobs(vectors)
         self._note_changed(listed)
+        self._connection.changes.rows.update(listed)
         self._connection.run_many(
             "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT (row) "
             "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
@@ -95,6 +96,7 @@ class SQLiteMemories:
         """Removes memories by row, their steps, and trajectories of which no step is left."""
         self.words_version += 1
         self._note_changed(rows.tolist())
+        self._connection.changes.rows.update(rows.tolist())
         if len(rows):
             words.note_removed(self._connection.fetch)
         listed = json.dumps(rows.tolist())
@@ -169,6 +171,15 @@ class SQLiteMemories:
             yield np.array([row for row, _ in found], np.int64), [metadata for _, metadata in found]
             last = found[-1][0]
 
+    def follow(self, rows: Int64 | None) -> None:
+        """Another process wrote these rows, or any: what was kept of them is stale."""
+        with self._connection.alone():
+            self.words_version += 1
+            if rows is None:
+                self._metadata = None
+            else:
+                self._note_changed(rows.tolist())
+
     def _note_changed(self, rows: list[int]) -> None:
         """Has the metadata of some rows be read again; to be called inside a transaction, whatever becomes of it."""
         if self._metadata is not None:
@@ -230,11 +241,13 @@ class SQLiteMemories:
 
     def clear_associations(self) -> None:
         """Takes all association vectors away, as before ``fit``."""
+        self._connection.changes.everything = True
         self._connection.fetch("UPDATE vectors SET association = NULL")
 
     def set_vectors(self, rows: Int64, vectors: Float32) -> None:
         """Replaces the vectors (n, d) of stored memories."""
         listed, stored, contents = rows.tolist(), to_blobs(vectors), self.contents(rows)
+        self._connection.changes.everything = True
         self._connection.run_many("UPDATE vectors SET vector = ? WHERE row = ?", zip(stored, listed, strict=True))
         self._connection.run_many(
             "UPDATE memories SET checksum = ? WHERE row = ?",

@@ -6,17 +6,20 @@ from pathlib import Path
 
 from pam_retriever.ann import make_backend
 from pam_retriever.embedding import Embedder
-from pam_retriever.errors import IndexFormatError, InvalidInput
+from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 from pam_retriever.limits import MAX_DIM
 from pam_retriever.protocols import Encoder
 from pam_retriever.store import snapshot
 from pam_retriever.store.base import Store
+from pam_retriever.store.connection import Mode
 from pam_retriever.store.kinds import Engine
-from pam_retriever.store.manifest import Manifest, new_manifest, read_manifest
+from pam_retriever.store.manifest import MANIFEST, Manifest, new_manifest, read_manifest
 from pam_retriever.store.space import Space
 from pam_retriever.store.sqlite import SQLiteStore
 from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.validation import check_count
+from pam_retriever.validation import check_count, check_finite
+
+MOST_WAITING = 86_400  # seconds for another writer
 
 
 def new_store(dim: int | None, backend: str | Engine, embedder: Embedder | None, encoder: Encoder | None) -> Store:
@@ -46,13 +49,33 @@ def _engine_store(dim: int | None, engine: Engine, embedder: Embedder | None, en
     return engine.open_store(None if dim is None else check_count("dim", dim, MAX_DIM))
 
 
+def read_mode(read_only: bool, follow: bool, lock_timeout: float) -> Mode:
+    """How a folder is to be opened.
+
+    Raises:
+        InvalidInput: the arguments do not go together.
+    """
+    if not 0 <= check_finite("lock_timeout", lock_timeout) <= MOST_WAITING:
+        raise InvalidInput(f"Got lock_timeout={lock_timeout}.", f"0 to {MOST_WAITING:,} seconds", "10 is plenty.")
+    if read_only and lock_timeout:
+        raise InvalidInput(
+            f"Got lock_timeout={lock_timeout} with read_only=True.", "one of them", "A reader waits for no writer."
+        )
+    if follow and not read_only:
+        raise InvalidInput(
+            "Got follow=True without read_only=True.", "both", "A writer sees what it wrote: leave follow out."
+        )
+    return "follow" if follow else "read" if read_only else "write"
+
+
 def open_store(
     folder: Path,
     dim: int | None,
     backend: str,
     embedder: Embedder | None,
     encoder: Encoder | None,
-    read_only: bool,
+    mode: Mode,
+    lock_timeout: float = 0.0,
 ) -> Store:
     """The store that lives in a folder, which is made if it is not there; see ``PredictiveAssociativeIndex.open``."""
     if not isinstance(backend, str):
@@ -62,18 +85,28 @@ def open_store(
             "PredictiveAssociativeIndex(dim, backend=...) opens an index in an engine.",
         )
     made = None if encoder is None else Space.of(encoder)
-    if read_only or (folder.is_dir() and any(folder.iterdir())):
+    if mode != "write" or (folder.is_dir() and any(folder.iterdir())):
         _check_dim(folder, dim)
     else:
         if dim is None and embedder is None and made is None:
             raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
-        snapshot.create_folder(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
-    if read_only:
-        return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made))
-    home = snapshot.Home(folder)
+        _create(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
+    if mode != "write":
+        return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made), mode)
+    home = snapshot.Home(folder, lock_timeout)
     with home.closed_on_error():
         _check_backend(home.manifest)
         return SQLiteStore(home.database, home.manifest, folder, source=folder, home=home, space=made)
+
+
+def _create(folder: Path, manifest: Manifest) -> None:
+    """Makes the folder of an empty index, unless another process makes it just now."""
+    try:
+        snapshot.create_folder(folder, manifest)
+    except StorageError:
+        if not (folder / MANIFEST).exists():
+            raise
+        _check_dim(folder, manifest["dim"])
 
 
 def load_store(folder: Path, encoder: Encoder | None) -> Store:

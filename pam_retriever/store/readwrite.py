@@ -45,6 +45,10 @@ class ReadWriteLock:
                 self._writer = None
                 self._changed.notify_all()
 
+    def _reads(self) -> bool:
+        """Whether this thread is inside as a reader."""
+        return threading.get_ident() in self._readers
+
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Beside other readers, while nobody writes."""
@@ -75,7 +79,7 @@ class Follower(Protocol):
 
 
 class FollowingLock(ReadWriteLock):
-    """The lock of a follower: whoever is to read while it is behind brings it up first.
+    """The lock of a follower: whoever is to read while it is behind brings it up first, but no reader inside another.
 
     Args:
         follower: which has the answers.
@@ -88,6 +92,10 @@ class FollowingLock(ReadWriteLock):
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Beside other readers, while nobody in this process writes."""
+        if self._reads():
+            with super().shared():
+                yield
+            return
         while True:
             with super().shared(), self._follower.reading() as current:
                 if current:

@@ -6,6 +6,7 @@ import zlib
 
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import to_json
+from pam_retriever.store import changes
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.connection import Connection
 
@@ -25,14 +26,18 @@ class SQLiteSettings:
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
     def set(self, key: str, value: object) -> None:
+        self._connection.changes.settings.add(key)
         self._connection.fetch("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
 
     def all(self) -> dict[str, object]:
-        """Every setting."""
-        found = self._connection.fetch("SELECT key, value FROM settings ORDER BY key")
+        """Every setting, but those that say what transactions changed."""
+        found = self._connection.fetch(
+            "SELECT key, value FROM settings WHERE key < ? OR key >= ? ORDER BY key", [changes.PREFIX, changes.END]
+        )
         return {key: from_json(value, f"The setting {key!r}") for key, value in found}
 
     def remove(self, key: str) -> None:
+        self._connection.changes.settings.add(key)
         self._connection.fetch("DELETE FROM settings WHERE key = ?", [key])
 
     def weights(self, name: str) -> bytes | None:
@@ -52,4 +57,5 @@ class SQLiteSettings:
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
         values = [name, safetensors, zlib.crc32(safetensors)]
+        self._connection.changes.everything = True
         self._connection.fetch("INSERT OR REPLACE INTO weights VALUES (?, ?, ?)", values)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from typing import TypeVar
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store.companions import check_companions, check_links
-from pam_retriever.store.connection import finish_copy, takes_no_journal
+from pam_retriever.store.connection import Mode, finish_copy, takes_no_journal
 from pam_retriever.store.damage import check_everything
 from pam_retriever.store.faults import explained
 from pam_retriever.store.files import check_file, checksum_of, sync
@@ -34,11 +35,16 @@ from pam_retriever.store.tenants import Write, remove_other_tenants, write_tenan
 from pam_retriever.store.weights import pack_predictor, write_weights
 
 T = TypeVar("T")
-ATTEMPTS = 5  # at reading a folder that its writer changes meanwhile
+ATTEMPTS = 10  # at reading a folder that its writer changes meanwhile
+PAUSE = 0.01  # seconds after the first of them, and so much more after each
 
 
 class Home:
     """A folder that is open for writing, by this object alone, until ``close``.
+
+    Args:
+        folder: of the index.
+        timeout: seconds to wait for another writer.
 
     Raises:
         IndexFormatError: the folder is damaged, or no index.
@@ -46,11 +52,11 @@ class Home:
         StorageError: it cannot be written to.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, timeout: float = 0.0) -> None:
         self.folder = folder
         read_manifest(folder)  # before anything is written into what may be no index
         check_links(folder)
-        self._lock = WriterLock(folder)
+        self._lock = WriterLock(folder, timeout)
         try:
             _remove_unfinished(folder)
             self.manifest = read_manifest(folder)
@@ -193,9 +199,15 @@ def load(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
     return _while_it_stays(folder, _read_copy, build)
 
 
-def view(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
-    """As ``load``, but reads from the file itself, which is seen as it is now whatever its writer does later."""
-    return _while_it_stays(folder, _view, build)
+def view(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T], mode: Mode = "read") -> T:
+    """As ``load``, but reads from the file itself, which is seen as it is now whatever its writer does later.
+
+    Args:
+        folder: of the index.
+        build: what makes of a database and a manifest what is returned.
+        mode: as for ``Connection``.
+    """
+    return _while_it_stays(folder, lambda path, manifest: _view(path, manifest, mode), build)
 
 
 def _while_it_stays(
@@ -204,7 +216,8 @@ def _while_it_stays(
     build: Callable[[SQLiteDatabase, Manifest], T],
 ) -> T:
     """Tries again if the folder was changed meanwhile: a file that was named may be gone, or have changed."""
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE * attempt)
         before = _signature(folder)
         manifest = read_manifest(folder)
         error: PAMError | None = None
@@ -269,15 +282,15 @@ def _read_copy(folder: Path, manifest: Manifest) -> SQLiteDatabase:
     return database
 
 
-def _view(folder: Path, manifest: Manifest) -> SQLiteDatabase:
+def _view(folder: Path, manifest: Manifest, mode: Mode) -> SQLiteDatabase:
     path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
     if takes_no_journal(path):
         database = _read_copy(folder, manifest)
-        database.connection.forbid_writing()
+        database.connection.forbid_writing(mode)
         return database
     later = sha256 if has_cache(folder) else None
     check_file(path, None if later else sha256)
-    database = SQLiteDatabase(path, "read", later)
+    database = SQLiteDatabase(path, mode, later)
     with database.closed_on_error():
         if sha256 is None:
             check_everything(database.connection)

@@ -16,10 +16,11 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, snapshot, weights
-from pam_retriever.store.base import NO_ROWS, Store
+from pam_retriever.store.base import NO_ROWS
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.connection import MOST_VERSIONS
 from pam_retriever.store.faults import closed_error
+from pam_retriever.store.following import FollowingStore, Moments
 from pam_retriever.store.key_indexes import Built, KeyIndexes
 from pam_retriever.store.manifest import Manifest, new_manifest
 from pam_retriever.store.model_metadata import check_fitted, read_learnt, read_model
@@ -39,7 +40,7 @@ from pam_retriever.types import Calibration, Float32, Int64
 log = logging.getLogger(__name__)
 
 
-class SQLiteStore(Store):
+class SQLiteStore(FollowingStore):
     """The memories of one index and its predictor, in SQLite.
 
     Args:
@@ -62,12 +63,12 @@ class SQLiteStore(Store):
         home: snapshot.Home | None = None,
         space: Space | None = None,
     ) -> None:
-        self._database: SQLiteDatabase | None = database
+        self._database, self._moments, self._restored = database, None, False
         self._home, self._source = home, source
         self._verification: Verification | None = None  # of a database that is asked already
         self._rebuilds: list[SQLiteRebuild] = []  # of fits that are under way
         self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: of what is, or is about to be, committed
-        self.tenant_folders = None if source is None else TenantFolders(source, home, database.read_only)
+        self.tenant_folders = None if source is None else TenantFolders(source, home, database.connection.mode)
         self.lock = FollowingLock(self)
         self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
         self.built = Built(self.backend, folder, self.dim)
@@ -81,6 +82,10 @@ class SQLiteStore(Store):
         if cached_in is None or not self._take_cached(database, cached_in):
             database.verify()
             self._view_database(database)
+        if database.connection.mode == "follow" and source is not None:
+            if self._verification is not None:
+                self._verification.finish()  # the file stays still no longer than this snapshot
+            self._moments = Moments(database.connection, source)
 
     def _take_cached(self, database: SQLiteDatabase, folder: Path) -> bool:
         """Takes over the compressed index that ``close`` left in the folder, if there is one."""
@@ -90,6 +95,7 @@ class SQLiteStore(Store):
         if whole is None:
             return False
         self.indexes, self._version = KeyIndexes(whole, None, width, self.dim), database.connection.version
+        self._restored = database.read_only
         links = ann_cache.take_links(database, folder) or CooccurrenceGraph(*database.trajectories.experienced())
         similar, associative = self.indexes.similar, self.indexes.associative
         self._view = View(self.dim, database, similar, associative, links, predictor, calibration, window)
@@ -108,7 +114,7 @@ class SQLiteStore(Store):
         links = CooccurrenceGraph(*database.trajectories.experienced())
         similar, associative = indexes.similar, indexes.associative
         self._view = View(self.dim, database, similar, associative, links, predictor, calibration, window)
-        self.indexes, self._version = indexes, version
+        self.indexes, self._version, self._restored = indexes, version, False
         log.info("rebuild: %s over %d memories and %d steps", similar.description, len(rows), len(links))
 
     def _model_of(self, database: SQLiteDatabase) -> tuple[PredictorWeights | None, Calibration | None, int]:
@@ -127,12 +133,20 @@ class SQLiteStore(Store):
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        """Whether the view is of what the database holds. Whoever asks a closed store is told so."""
-        yield self._database is None or self._version == self._database.connection.version
+        """One moment of the database; whether the view is of it. Whoever asks a closed store is told so."""
+        if self._database is None or self._moments is None:
+            yield self._database is None or self._version == self._database.connection.version
+            return
+        with self._moments.one() as recent:
+            yield recent and self._version == self._database.connection.version
 
     def refresh(self) -> None:
         """Has readers see what the database holds now. Nobody may read meanwhile."""
-        if not self.closed:
+        if self.closed:
+            return
+        if self._moments is not None:
+            self.catch_up()
+        else:
             self.space = read_space(self.documents, self.space, self.dim)
             self._view_database(self.documents)
 

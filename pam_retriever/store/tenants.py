@@ -18,6 +18,7 @@ from typing import Protocol
 
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.limits import MAX_TENANT_BYTES
+from pam_retriever.store.connection import Mode
 from pam_retriever.store.faults import explained
 from pam_retriever.store.files import sync
 from pam_retriever.store.manifest import Manifest, read_manifest
@@ -75,16 +76,17 @@ class TenantFolders:
     Args:
         folder: of the index.
         home: the same, open for writing; None for one that is read.
-        read_only: what is read may not be changed, in memory neither.
+        mode: of the database of the index: in "read" and "follow" nothing may be changed, in memory neither.
 
     Attributes:
         writable: tenants can be made and removed in it.
-        read_only: as given.
+        read_only: what is read may not be changed.
+        mode: as given.
     """
 
-    def __init__(self, folder: Path, home: Home | None, read_only: bool) -> None:
+    def __init__(self, folder: Path, home: Home | None, mode: Mode) -> None:
         self._folder, self._home = folder, home
-        self.writable, self.read_only = home is not None, read_only
+        self.writable, self.read_only, self.mode = home is not None, mode in ("read", "follow"), mode
 
     def names(self) -> list[str]:
         """The tenants that are there.

@@ -136,7 +136,7 @@ class SQLiteTimes:
         Raises:
             InvalidInput: the index has times of the other kind.
         """
-        self.version += 1
+        self._note()
         if new.kind is None and self.kind() is None:
             return
         self._check_kind(new.kind)
@@ -165,13 +165,17 @@ class SQLiteTimes:
         Raises:
             InvalidInput: the index has times that are numbers.
         """
-        self.version += 1
+        self._note()
         self._check_kind("dates")
         self._connection.run_many(
             "INSERT INTO times (row, handed) VALUES (?, ?) ON CONFLICT (row) DO UPDATE SET handed = excluded.handed "
             "WHERE handed IS NULL OR handed > excluded.handed",
             [(row, time) for row, time in zip(rows.tolist(), times, strict=True) if row >= 0],
         )
+
+    def _note(self) -> None:
+        self.version += 1
+        self._connection.changes.settings.add(KIND)
 
     def _check_kind(self, new: Kind | None) -> None:
         kind = self.kind()

@@ -57,12 +57,14 @@ class SQLiteTrajectories:
         """
         replaced = self._connection.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         self._connection.fetch("DELETE FROM trajectories WHERE id = ?", [id])
+        self._connection.changes.removed.update(number for (number,) in replaced)
         number = self._connection.insert("INSERT INTO trajectories (id) VALUES (?)", [id])
         self.extend(number, 0, steps)
         return number, replaced[0][0] if replaced else None
 
     def extend(self, number: int, first: int, steps: Sequence[Step | None]) -> None:
         """Stores more steps of a trajectory, from position ``first`` on; None leaves a position empty."""
+        self._connection.changes.grew(number, first)
         self._connection.run_many(
             "INSERT INTO steps (trajectory, position, row, timestamp, salience) VALUES (?, ?, ?, ?, ?)",
             [(number, at, step.row, step.timestamp, step.salience) for at, step in enumerate(steps, first) if step],
@@ -70,6 +72,7 @@ class SQLiteTrajectories:
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Removes trajectories; their memories stay."""
+        self._connection.changes.removed.update(numbers)
         self._connection.run_many("DELETE FROM trajectories WHERE trajectory = ?", ((one,) for one in numbers))
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
@@ -172,6 +175,15 @@ class SQLiteTrajectories:
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
             "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position",
             [first, last],
+        )
+        return _columns(found)
+
+    def steps_from(self, number: int, first: int) -> Steps:
+        """The steps of one trajectory from position ``first`` on, as of ``experienced``."""
+        found = self._connection.fetch(
+            "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
+            "WHERE trajectory = ? AND position >= ? ORDER BY position",
+            [number, first],
         )
         return _columns(found)
 
