@@ -141,7 +141,7 @@ def test_following_costs_what_changed(tmp_path, caplog, monkeypatch):
 
 
 def test_changes_are_told_as_they_were():
-    told = Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model", "grew:7"})
+    told = Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model", "grew:7", "ann"})
     assert Changes.of(json.loads(told.to_json())) == Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model"})
     assert Changes.of(json.loads(Changes(set(range(0, 4 * MOST_RANGES, 2))).to_json())).everything
     for wrong in ({}, {"rows": [[1]], "removed": [], "grown": {}, "settings": []}, {"rows": 1}):

@@ -16,11 +16,17 @@ from pam_retriever.filters import to_json
 from pam_retriever.store.columns import from_json
 from pam_retriever.types import Int64
 
-PREFIX, END = "changes:", "changes;"  # keys of the settings, and the first string after all of them
+PREFIX = "changes:"  # of the keys of the settings
 KEPT = 1_000  # transactions
 MOST_RANGES = 1_000  # of rows, or trajectories, in one transaction; beyond that reading all anew is hardly slower
 # settings of which nothing in the memory of a reader is made: it asks the database
 ASKED: Final = ("grew:", "forgotten", "words_removed", "ann", "capacity", "mentions", "names", "embedder")
+
+# a setting: in the row after the last of the others, also where there are none but what transactions changed
+PUT_SETTING = (
+    "INSERT OR REPLACE INTO settings (rowid, key, value) "
+    "VALUES ((SELECT max(0, coalesce(max(rowid), 0)) + 1 FROM settings), ?, ?)"
+)
 
 Fetch = Callable[..., list[Any]]
 
@@ -55,7 +61,7 @@ class Changes:
     @property
     def retold(self) -> bool:
         """Whether what is kept of words and requests may be stale."""
-        return bool(self.rows) or any(not key.startswith(ASKED) for key in self.settings)
+        return bool(self.rows or self.settings)
 
     def add(self, later: Changes) -> None:
         """Takes in what was written after it."""
@@ -72,7 +78,7 @@ class Changes:
         if max(len(rows), len(removed), len(self.grown)) > MOST_RANGES or self.everything:
             return to_json({"everything": True})
         grown = {str(number): first for number, first in self.grown.items()}
-        settings = sorted(key for key in self.settings if not key.startswith("grew:"))
+        settings = sorted(key for key in self.settings if not key.startswith(ASKED))
         return to_json({"rows": rows, "removed": removed, "grown": grown, "settings": settings})
 
     @classmethod
@@ -89,16 +95,21 @@ class Changes:
 
 
 def store_changes(fetch: Fetch, version: int, changes: Changes) -> None:
-    """Inside a transaction that makes ``version`` of the database: keeps what it changed."""
-    fetch("INSERT OR REPLACE INTO settings VALUES (?, ?)", [_key(version), changes.to_json()])
-    fetch("DELETE FROM settings WHERE key = ?", [_key(version - KEPT)])
+    """Inside a transaction that makes ``version`` of the database: keeps what it changed.
+
+    Rows below 0 leave those of other settings as they are, so that a copy without changes is the same in every byte.
+    """
+    values = [-version, f"{PREFIX}{version}", changes.to_json()]
+    fetch("INSERT OR REPLACE INTO settings (rowid, key, value) VALUES (?, ?, ?)", values)
+    if version > KEPT:
+        fetch("DELETE FROM settings WHERE rowid = ?", [KEPT - version])
 
 
 def changes_between(fetch: Fetch, seen: int, now: int) -> Changes | None:
     """What was changed after version ``seen``, up to ``now``; None where that is not known."""
-    if not 0 <= now - seen <= KEPT:
+    if seen < 0 or not 0 <= now - seen <= KEPT:
         return None
-    found = fetch("SELECT value FROM settings WHERE key > ? AND key <= ? ORDER BY key", [_key(seen), _key(now)])
+    found = fetch("SELECT value FROM settings WHERE rowid >= ? AND rowid < ? ORDER BY rowid DESC", [-now, -seen])
     if len(found) != now - seen:
         return None
     together = Changes()
@@ -109,14 +120,10 @@ def changes_between(fetch: Fetch, seen: int, now: int) -> Changes | None:
 
 def forget_changes(fetch: Fetch) -> bool:
     """Removes what is kept of all transactions; returns whether there was any."""
-    there = bool(fetch("SELECT 1 FROM settings WHERE key >= ? AND key < ? LIMIT 1", [PREFIX, END]))
+    there = bool(fetch("SELECT 1 FROM settings WHERE rowid < 0 LIMIT 1"))
     if there:
-        fetch("DELETE FROM settings WHERE key >= ? AND key < ?", [PREFIX, END])
+        fetch("DELETE FROM settings WHERE rowid < 0")
     return there
-
-
-def _key(version: int) -> str:
-    return f"{PREFIX}{max(version, 0):010d}"
 
 
 def _ranges(numbers: set[int]) -> list[list[int]]:

@@ -20,6 +20,7 @@ Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
 JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own default
 MOST_VERSIONS = 2**31 - 1  # after which they begin again: SQLite keeps 32 bits
+HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
 SCHEMA_OF = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 
@@ -313,6 +314,10 @@ def finish_copy(path: Path) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
         finally:
             connection.close()
+        with path.open("r+b") as file:  # how many transactions that took: 92 says of which state the size in it is
+            for place in HEADER_COUNTERS:
+                file.seek(place)
+                file.write((1).to_bytes(4, "big"))
 
 
 def _plain(schema: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ import zlib
 
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.filters import to_json
-from pam_retriever.store import changes
+from pam_retriever.store.changes import PUT_SETTING
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.connection import Connection
 
@@ -27,13 +27,11 @@ class SQLiteSettings:
 
     def set(self, key: str, value: object) -> None:
         self._connection.changes.settings.add(key)
-        self._connection.fetch("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key, to_json(value)])
+        self._connection.fetch(PUT_SETTING, [key, to_json(value)])
 
     def all(self) -> dict[str, object]:
         """Every setting, but those that say what transactions changed."""
-        found = self._connection.fetch(
-            "SELECT key, value FROM settings WHERE key < ? OR key >= ? ORDER BY key", [changes.PREFIX, changes.END]
-        )
+        found = self._connection.fetch("SELECT key, value FROM settings WHERE rowid > 0 ORDER BY key")
         return {key: from_json(value, f"The setting {key!r}") for key, value in found}
 
     def remove(self, key: str) -> None:

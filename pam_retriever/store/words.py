@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.mentions.stop_words import STOP_WORDS
+from pam_retriever.store.changes import PUT_SETTING
 from pam_retriever.types import Int64
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
@@ -42,7 +43,7 @@ Fetch = Callable[..., list[Any]]
 
 def note_removed(fetch: Fetch) -> None:
     """Inside a transaction: words are removed, or replaced."""
-    fetch("INSERT OR REPLACE INTO settings VALUES (?, 'true')", [REMOVED])
+    fetch(PUT_SETTING, [REMOVED, "true"])
 
 
 def erase_removed(fetch: Fetch) -> bool:
