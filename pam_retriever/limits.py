@@ -17,6 +17,7 @@ MAX_WINDOW = 1_000
 MAX_HOPS = 32
 MAX_PATHS = 1_000  # fan_out, and beam: their product is what a hop holds in memory for each query
 MIN_LENGTH, MAX_LENGTH = 1e-18, 1e18  # of a vector: its square is a float32
+MAX_SEED = 2**63 - 1
 MAX_SALIENCE = 1e6  # what is more drowns all else, and lets a training diverge
 MAX_FILTER_DEPTH = 16  # SQLite's parser holds 100 open symbols; a level here takes up to four
 MAX_FILTER_TESTS = 30_000  # SQLite's limit is 32,766 parameters

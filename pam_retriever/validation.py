@@ -20,6 +20,7 @@ from pam_retriever.limits import (
     MAX_LENGTH,
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
+    MAX_SEED,
     MAX_TEXT_BYTES,
     MIN_LENGTH,
 )
@@ -101,7 +102,7 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
     """
     try:
         array = np.asarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
             f"The vectors of {where} are not an array of numbers ({error}).",
             f"an array of shape (n, {dim})",
@@ -245,6 +246,17 @@ def check_count(name: str, value: Any, most: int | None = None) -> int:
     return int(value)
 
 
+def check_seed(seed: Any) -> int:
+    """A whole number that NumPy and torch take for a seed.
+
+    Raises:
+        InvalidInput: for anything else.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
+        raise InvalidInput(f"Got seed={seed!r}.", f"a whole number from 0 to {MAX_SEED}", "Use seed=0.")
+    return int(seed)
+
+
 def check_offset(offset: Any) -> int:
     """A whole number of at least 0.
 
@@ -321,7 +333,7 @@ def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
         return [check_id(one, "the query") for one in batch], True
     try:
         vectors = np.asarray(batch, np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
             f"Got a query that is no vector ({error}).",
             f"an id, a vector of {dim} numbers, or a batch of either",

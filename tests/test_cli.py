@@ -78,7 +78,8 @@ def test_events_with_vectors_need_no_embedder(tmp_path, capsys):
     assert main(arguments) == 0  # the same events again replace themselves
     with PredictiveAssociativeIndex.open(folder) as index:
         assert len(index) == 12
-    assert main(["recall", str(folder), "--id", "events.jsonl:1", "-k", "2"]) == 0
+        first = index.find(limit=1)[0].id
+    assert main(["recall", str(folder), "--id", first, "-k", "2"]) == 0
     capsys.readouterr()
     assert main(["recall", str(folder), "a text"]) == 2
     assert "--id" in capsys.readouterr().err

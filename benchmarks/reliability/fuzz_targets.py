@@ -109,7 +109,9 @@ def make_jsonl_target() -> Any:
         index = None
         try:
             for batch in events.read_events(path, events.Fields()):
-                vectors = batch.embedded(None, None if index is None else index.dim)
+                vectors = batch.checked_vectors()
+                if vectors is None:
+                    return  # texts alone: there is no embedder here
                 index = index or PredictiveAssociativeIndex(dim=vectors.shape[1], backend="exact")
                 index.add(vectors, batch.ids, batch.texts, batch.metadatas)
             if index is not None:

@@ -8,29 +8,40 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pam_retriever.__about__ import __version__
+from pam_retriever.apps import terminal
+from pam_retriever.apps.contents import describe
+from pam_retriever.apps.events import Storing
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
 from pam_retriever.errors import InvalidInput, PAMError
-from pam_retriever.experience.json_lines import Fields, Requests, read_events
+from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.types import Float32, Hit, Hits
+from pam_retriever.types import Hit, Hits
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status: 2 for an error that the user can mend, 1 for a damaged index."""
+    terminal.prepare()
     parsed = _parser().parse_args(arguments)
     try:
-        return int(parsed.run(parsed) or 0)
+        status = int(parsed.run(parsed) or 0)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        return terminal.end_of_pipe()
     except (PAMError, FileNotFoundError, PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
-        print(f"pam-retriever: {error}", file=sys.stderr)
+        print(f"pam-retriever: {terminal.safe(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\npam-retriever: interrupted; the index is as it was", file=sys.stderr)
+        print("\npam-retriever: interrupted", file=sys.stderr)
         return 130
 
 
@@ -92,12 +103,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_fit(commands: Commands) -> None:
     fit = commands.add_parser("fit", help="read events from a JSONL file into an index, and learn from them")
     fit.add_argument(
         "events",
         type=Path,
-        help="JSONL: one event a line, with a text or a vector, and a session; "
+        help="JSONL, - for standard input: one event a line, with a text or a vector, and a session; "
         'or a request, with "used": ids of events',
     )
     fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
@@ -113,7 +124,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     fit.set_defaults(run=_fit)
 
 
-def _add_feedback(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_feedback(commands: Commands) -> None:
     command = commands.add_parser("feedback", help="say what served a question, so that questions like it find it")
     command.add_argument("index", type=Path, help="folder of the index")
     command.add_argument("query", help="the question, embedded with the model of the index")
@@ -140,10 +151,10 @@ def _model(parsed: argparse.Namespace, used: str | None) -> str:
     return parsed.model or (DEFAULT if used in (None, DEFAULT_MODEL) else str(used))
 
 
-def _opened(parsed: argparse.Namespace, vectors: Float32 | None) -> PredictiveAssociativeIndex:
-    """The index in a folder, made if it is not there; with the embedder that texts alone need."""
-    if vectors is not None:
-        return PredictiveAssociativeIndex.open(parsed.index, dim=vectors.shape[1])
+def _opened(parsed: argparse.Namespace, dim: int | None) -> PredictiveAssociativeIndex:
+    """The index in a folder, made if it is not there; without ``dim`` with the embedder that texts alone need."""
+    if dim is not None:
+        return PredictiveAssociativeIndex.open(parsed.index, dim=dim)
     used = None
     if (parsed.index / "manifest.json").exists():
         with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
@@ -153,54 +164,24 @@ def _opened(parsed: argparse.Namespace, vectors: Float32 | None) -> PredictiveAs
 
 
 def _fit(parsed: argparse.Namespace) -> None:
-    from tqdm.auto import tqdm
-
     fields = Fields(**{name: getattr(parsed, f"{name}_field") for name in asdict(Fields())})
-    index: PredictiveAssociativeIndex | None = None
-    has_time = has_events = False
-    try:
-        for batch in tqdm(read_events(parsed.events, fields), desc="events", unit="batch", disable=None):
-            asks = isinstance(batch, Requests)
-            if asks and index is None and not (parsed.index / "manifest.json").exists():
-                raise InvalidInput(f"{parsed.events} holds requests alone.", "events that served them", "Add events.")
-            vectors = batch.checked_vectors(None if index is None else index.dim)
-            if index is None:
-                index = _opened(parsed, vectors)
-            if isinstance(batch, Requests):
-                _keep(index, batch, vectors)
-                continue
-            index.add(vectors, batch.ids, batch.texts, batch.metadatas)
-            has_events, has_time = True, has_time or fields.time in batch.metadatas[0]
-        grouped = has_events and bool(fields.session)
-        if index is None:
-            raise InvalidInput(f"{parsed.events} holds no events.", "one JSON object a line", "Check the file.")
-        report = index.fit(
-            group_by=fields.session if grouped else None,
-            order_by=fields.time if grouped and has_time else None,
-            window=parsed.window,
-            config=parsed.config,
-            device=parsed.device,
-            seed=parsed.seed,
-            time_budget=parsed.time_budget,
-        )
-        print(report)
-        print(index)
-    finally:
-        if index is not None:
-            index.close()
-
-
-def _keep(index: PredictiveAssociativeIndex, requests: Requests, vectors: Float32 | None) -> None:
-    """Stores requests, and what served them."""
-    index.feedback(
-        vectors,
-        requests.used,
-        unused=requests.unused,
-        text=requests.texts,
-        metadata=requests.metadatas,
-        timestamp=requests.times,
-        id=requests.ids,
-    )
+    with EventLog(parsed.events, fields) as log:
+        contents = log.check()  # before anything is stored
+        if not contents.events and not (parsed.index / "manifest.json").exists():
+            raise InvalidInput(f"{log.name} holds requests alone.", "events that served them", "Add events.")
+        with _opened(parsed, contents.dim) as index, Storing(index, log, contents, fields.time) as storing:
+            storing.run()
+            grouped = contents.events > 0 and bool(fields.session)
+            report = index.fit(
+                group_by=fields.session if grouped else None,
+                order_by=fields.time if grouped and contents.timed else None,
+                window=parsed.window,
+                config=parsed.config,
+                device=parsed.device,
+                seed=parsed.seed,
+                time_budget=parsed.time_budget,
+            )
+            print(f"{storing}\n{report}\n{index}")
 
 
 def _feedback(parsed: argparse.Namespace) -> None:
@@ -257,21 +238,22 @@ def _query(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Any
 def _print(hits: Sequence[Hit], as_json: bool) -> None:
     if as_json:
         for one in Hits(hits).to_dicts():
-            print(json.dumps(one, ensure_ascii=False))
+            print(terminal.json_line(one))
         return
     for hit in hits:
-        print(f"{hit.score:7.3f}  {hit.id}  {hit.text or ''}")
+        print(f"{hit.score:7.3f}  {terminal.safe(hit.id)}  {terminal.safe(hit.text or '')}")
         for evidence in (hit.evidence or ())[:1]:
-            print(f"         experienced {evidence.offset:+d} steps from {evidence.cue_id!r} in {evidence.trajectory}")
+            of = terminal.safe(f"{evidence.cue_id!r} in {evidence.trajectory}")
+            print(f"         experienced {evidence.offset:+d} steps from {of}")
         for time in hit.times or ():
-            print(f"         {time}")
+            print(f"         {terminal.safe(str(time))}")
 
 
 def _inspect(parsed: argparse.Namespace) -> None:
     with PredictiveAssociativeIndex.load(parsed.index) as index:
         print(index)
-        print((parsed.index / "manifest.json").read_text("utf-8"), end="")
-        print(f"embedder: {index.embedder_name}")
+        for line in describe(index):
+            print(line)
 
 
 def _check(parsed: argparse.Namespace) -> int:

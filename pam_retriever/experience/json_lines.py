@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
-
-import numpy as np
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import IO, Any
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.limits import MAX_BATCH, MAX_DIM, MAX_LINE
 from pam_retriever.types import Float32
-from pam_retriever.validation import check_vectors
+from pam_retriever.validation import check_id, check_metadatas, check_texts, check_vectors
 
 BATCH = 1_000  # events read, embedded and stored at once
+NAME_BYTES = 10  # of the digest that names an event without an id
+STANDARD_INPUT = Path("-")
 
 
 @dataclass(frozen=True)
@@ -44,23 +51,25 @@ class Events:
     texts: list[str | None] = field(default_factory=list)
     vectors: list[Any] = field(default_factory=list)
     metadatas: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def checked_vectors(self, dim: int | None) -> Float32 | None:
-        """(n, dim) the given vectors; None where there are texts alone.
+    def checked_vectors(self) -> Float32 | None:
+        """(n, dim) the vectors; None where there are texts alone."""
+        return None if self.vectors[0] is None else check_vectors(self.vectors, len(self.vectors[0]), "the events")
 
-        Raises:
-            InvalidInput: some events have a vector and some have not.
-        """
-        if all(vector is None for vector in self.vectors):
-            return None
-        if any(vector is None for vector in self.vectors):
-            raise InvalidInput(
-                "Some events have a vector and some have not.", "a vector in all, or in none", "Complete them."
-            )
-        return check_vectors(self.vectors, dim or _length(self.vectors[0]), "the events")
+    def of(self, places: list[int]) -> Events:
+        """Some of them."""
+        chosen = Events()
+        for at in places:
+            chosen.ids.append(self.ids[at])
+            chosen.texts.append(self.texts[at])
+            chosen.vectors.append(self.vectors[at])
+            chosen.metadatas.append(self.metadatas[at])
+            chosen.lines.append(self.lines[at])
+        return chosen
 
 
 @dataclass
@@ -71,54 +80,225 @@ class Requests(Events):
     unused: list[list[str]] = field(default_factory=list)
     times: list[float | datetime | None] = field(default_factory=list)
 
+    def of(self, places: list[int]) -> Requests:
+        """Some of them."""
+        chosen = Requests(**vars(super().of(places)))
+        for at in places:
+            chosen.used.append(self.used[at])
+            chosen.unused.append(self.unused[at])
+            chosen.times.append(self.times[at])
+        return chosen
 
-def _length(vector: Any) -> int:
-    """The dimension that the first event sets."""
-    if not isinstance(vector, list) or not 1 <= len(vector) <= MAX_DIM:
-        raise InvalidInput(
-            f"The vector of the first event is {str(vector)[:100]!r}.", "a list of numbers", "Correct that line."
-        )
-    return len(vector)
+
+@dataclass(frozen=True)
+class Contents:
+    """What there is in a file of events.
+
+    Attributes:
+        events: how many there are.
+        requests: how many of these.
+        dim: of their vectors; None where they have texts alone.
+        timed: whether the events have a time.
+        dated: whether all of these times are dates in ISO 8601.
+    """
+
+    events: int
+    requests: int
+    dim: int | None
+    timed: bool
+    dated: bool
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What an event has: its line, the length of its vector or None, and whether it has a time."""
+
+    line: str
+    dim: int | None
+    timed: bool
+
+
+class EventLog:
+    """The events of a file, which is read once to find mistakes and once to store it.
+
+    An event without an id is named by what is in it, so that it has the same name wherever the file lies and however it
+    has grown, and no other event has it; the second of two equal events in a file is another.
+
+    Args:
+        path: of a file, a pipe, or "-" for standard input.
+        fields: the keys of an event.
+    """
+
+    def __init__(self, path: Path, fields: Fields) -> None:
+        self._path, self._fields = path, fields
+        self.name = "standard input" if path == STANDARD_INPUT else path.name
+        self._file: IO[bytes] | None = None
+        self._read: int | None = None  # how many lines it had when it was read first
+
+    def __enter__(self) -> EventLog:
+        if self._path == STANDARD_INPUT:
+            self._file = _kept(sys.stdin.buffer)
+        elif self._path.exists() and not self._path.is_file() and not self._path.is_dir():
+            with self._path.open("rb") as pipe:  # can be read once only
+                self._file = _kept(pipe)
+        else:
+            self._file = self._path.open("rb")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def check(self) -> Contents:
+        """Reads all of it.
+
+        Raises:
+            InvalidInput: naming the line, for one that is no event or does not go with those before it.
+        """
+        first: _Kind | None = None
+        counts, dated, ids = Counter[bool](), True, set[tuple[bool, str]]()
+        for batch in self.batches():
+            asks = isinstance(batch, Requests)
+            for at, line in enumerate(batch.lines):
+                kind = self._kind(batch, at)
+                first = first or kind
+                _compare(kind if not asks else replace(kind, timed=first.timed), first)
+                if (asks, batch.ids[at]) in ids:
+                    raise InvalidInput(
+                        f"{line} has the id {batch.ids[at]!r} of an event before it.",
+                        "each id once in a file",
+                        "Keep the last of them.",
+                    )
+                ids.add((asks, batch.ids[at]))
+                dated = dated and (asks or read_date(batch.metadatas[at].get(self._fields.time)) is not None)
+            counts[asks] += len(batch)
+        if first is None:
+            raise InvalidInput(f"{self.name} holds no events.", "one JSON object a line", "Check the file.")
+        timed = first.timed and counts[False] > 0
+        return Contents(counts[False], counts[True], first.dim, timed, dated and timed)
+
+    def _kind(self, batch: Events, at: int) -> _Kind:
+        """What a line has, once it is known that the index can store it."""
+        line, vector, metadata = batch.lines[at], batch.vectors[at], batch.metadatas[at]
+        try:
+            check_texts([batch.texts[at]], 1)
+            check_metadatas([metadata], 1)
+            if vector is not None:
+                check_vectors([vector], _length(vector), "this line")
+        except InvalidInput as error:
+            raise InvalidInput(f"{line} cannot be read. {error.got}", error.expected, error.fix) from error
+        timed = metadata.get(self._fields.time) is not None
+        return _Kind(line, None if vector is None else len(vector), timed)
+
+    def batches(self) -> Iterator[Events]:
+        """Batches of events; requests come after all events, since any of these may have served them.
+
+        Raises:
+            InvalidInput: naming the line, for one that is no event.
+        """
+        if (yield from self._batches(Events)):
+            yield from self._batches(Requests)
+
+    def _batches(self, kind: type[Events]) -> Generator[Events, None, bool]:
+        """Those of events or of requests; returns whether there are others."""
+        assert self._file is not None
+        self._file.seek(0)
+        batch, number, held, others, seen = kind(), 0, 0, False, Counter[str]()
+        lines = io.TextIOWrapper(self._file, encoding="utf-8-sig")  # editors begin a file with a mark of the encoding
+        try:
+            while line := _next_line(lines, f"{self.name}:{number + 1}"):
+                if self._read is not None and number == self._read:
+                    break  # what came since it was checked
+                number, held = number + 1, held + len(line)
+                if line.strip():
+                    others |= not _append(batch, line, f"{self.name}:{number}", self._fields, seen)
+                if len(batch) and (len(batch) == BATCH or held > MAX_BATCH):
+                    yield batch
+                    batch, held = kind(), 0
+            self._read = number
+            if len(batch):
+                yield batch
+        finally:
+            lines.detach()  # it would close the file
+        return others
 
 
 def read_events(path: Path, fields: Fields) -> Iterator[Events]:
-    """Reads batches of events; requests come after all events, since any of these may have served them.
+    """The events of a file in batches, read once.
 
     Raises:
         InvalidInput: naming the line, for one that is no event.
     """
-    batch, requests, seen, held = Events(), [Requests()], 0, 0
-    with path.open(encoding="utf-8") as lines:
-        while line := _next_line(lines, f"{path.name}:{seen + 1}"):
-            seen, held = seen + 1, held + len(line)
-            if line.strip():
-                _append(batch, requests[-1], line, f"{path.name}:{seen}", fields)
-            if len(requests[-1]) == BATCH:
-                requests.append(Requests())
-            if len(batch) and (len(batch) == BATCH or held > MAX_BATCH):
-                yield batch
-                batch, held = Events(), 0
-    if not seen:
-        raise InvalidInput(f"{path} is empty.", "one JSON object a line", "Check the file.")
-    yield from (some for some in (batch, *requests) if len(some))
+    with EventLog(path, fields) as log:
+        yield from log.batches()
 
 
-def _next_line(lines: TextIO, where: str) -> str:
+def read_date(time: Any) -> datetime | None:
+    """A time in ISO 8601 as a datetime; None for anything else."""
+    if not isinstance(time, str):
+        return None
+    try:
+        return datetime.fromisoformat(time[:-1] + "+00:00" if time.endswith(("Z", "z")) else time)
+    except ValueError:
+        return None
+
+
+def _kept(stream: IO[bytes]) -> IO[bytes]:
+    """All of a stream, in a temporary file that can be read again."""
+    file = TemporaryFile()  # noqa: SIM115 - whoever asks closes it
+    shutil.copyfileobj(stream, file)
+    return file
+
+
+def _length(vector: Any) -> int:
+    if not isinstance(vector, list) or not 1 <= len(vector) <= MAX_DIM:
+        raise InvalidInput(f"Its vector is {str(vector)[:100]!r}.", "a list of numbers", "Correct that line.")
+    return len(vector)
+
+
+def _compare(event: _Kind, first: _Kind) -> None:
+    """Refuses an event that has something which the first has not, or the other way round."""
+    for what, has, had in (
+        ("a vector", event.dim is not None, first.dim is not None),
+        ("a time", event.timed, first.timed),
+    ):
+        if has != had:
+            one, other = (event, first) if has else (first, event)
+            raise InvalidInput(
+                f"Some events have {what} and some have not: {one.line} has one, {other.line} has none.",
+                f"{what} in all, or in none",
+                "Complete them.",
+            )
+    if event.dim != first.dim:
+        raise InvalidInput(
+            f"The vector of {event.line} has the shape ({event.dim},), that of {first.line} ({first.dim},).",
+            "one length",
+            "Use one embedder for everything in one index.",
+        )
+
+
+def _next_line(lines: io.TextIOWrapper, where: str) -> str:
     try:
         return lines.readline(MAX_LINE + 1)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{where} is not UTF-8 ({error.reason}).", "UTF-8", "Convert the file.") from error
 
 
-def _append(events: Events, requests: Requests, line: str, where: str, fields: Fields) -> None:
+def _append(batch: Events, line: str, where: str, fields: Fields, seen: Counter[str]) -> bool:
+    """Puts a line into a batch of its kind; False if it is of the other."""
     try:
         if len(line) > MAX_LINE:
             raise ValueError(f"longer than {MAX_LINE:,} characters")
         event = json.loads(line)
         if not isinstance(event, dict):
             raise ValueError(f"a {type(event).__name__}")
+        digest = _digest(event)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{where} is no event: {error}.", "a JSON object", "Correct that line.") from error
+    if (fields.used in event or fields.unused in event) != isinstance(batch, Requests):
+        return False
     text, vector = event.pop(fields.text, None), event.pop(fields.vector, None)
     if text is None and vector is None:
         raise InvalidInput(
@@ -126,36 +306,58 @@ def _append(events: Events, requests: Requests, line: str, where: str, fields: F
             "a text or a vector in every event",
             "Name the fields with --text-field or --vector-field.",
         )
-    batch = events
-    if fields.used in event or fields.unused in event:
-        batch = requests
-        vector = _append_uses(requests, event, vector, where, fields)
+    if text is not None and not isinstance(text, str):
+        raise InvalidInput(f"The text of {where} is {str(text)[:100]}.", "a string", "Correct that line.")
+    if isinstance(batch, Requests):
+        _append_uses(batch, event, where, fields)
     elif fields.session and fields.session not in event:
         raise InvalidInput(
             f"{where} has no {fields.session!r}.", "the session of every event", "Name it with --session-field."
         )
-    batch.ids.append(str(event.pop(fields.id, where)))
-    batch.texts.append(None if text is None else str(text))
+    batch.ids.append(_id(event.pop(fields.id, None), where, digest, seen))
+    batch.texts.append(text)
     batch.vectors.append(vector)
     batch.metadatas.append(event)
+    batch.lines.append(where)
+    return True
 
 
-def _append_uses(requests: Requests, event: dict[str, Any], vector: Any, where: str, fields: Fields) -> Any:
-    """What served a request, and when it was; returns its vector as an array, of which many fit in memory."""
+def _append_uses(requests: Requests, event: dict[str, Any], where: str, fields: Fields) -> None:
+    """What served a request, and when it was."""
     used, unused = event.pop(fields.used, None) or [], event.pop(fields.unused, None) or []
     for name, ids in ((fields.used, list(used) if isinstance(used, dict) else used), (fields.unused, unused)):
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
             raise InvalidInput(f"{where} has {name}={ids!r}.", "a list of ids", "Correct that line.")
     time = event.get(fields.time)
-    try:
-        if isinstance(time, str):
-            time = datetime.fromisoformat(time.replace("Z", "+00:00"))  # which Python 3.10 does not read
-        vector = None if vector is None else np.asarray(vector, np.float32)
-    except (TypeError, ValueError) as error:
+    if isinstance(time, str) and (time := read_date(time)) is None:
         raise InvalidInput(
-            f"{where} cannot be read: {error}.", "a time in ISO 8601 and numbers", "Correct that line."
-        ) from error
+            f"{where} cannot be read: it has {fields.time}={event[fields.time]!r}.",
+            "a number, or a time in ISO 8601",
+            "Correct that line.",
+        )
     requests.used.append(used)
     requests.unused.append(unused)
     requests.times.append(time)
-    return vector
+
+
+def _digest(event: dict[str, Any]) -> str:
+    """What tells an event from all others.
+
+    Raises:
+        ValueError: a number is beyond those of a double.
+    """
+    try:
+        canonical = json.dumps(event, sort_keys=True, allow_nan=False).encode()
+    except ValueError as error:
+        raise ValueError("it holds NaN, or a number beyond those of a double") from error
+    return hashlib.blake2b(canonical, digest_size=NAME_BYTES).hexdigest()
+
+
+def _id(given: Any, where: str, digest: str, seen: Counter[str]) -> str:
+    """The id of an event: its own, or one that is made of what is in it."""
+    if given is None:
+        seen[digest] += 1
+        return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        raise InvalidInput(f"The id of {where} is {str(given)[:100]}.", "a string or a whole number", "Correct it.")
+    return check_id(str(given), where)

@@ -22,7 +22,7 @@ from pam_retriever.training.config import FitConfig, TrainingRequest, read_confi
 from pam_retriever.training.dataset import check_known
 from pam_retriever.training.news import NOTHING_NEW, Source, nothing_new, read_news, report_nothing
 from pam_retriever.types import FitReport, TrajectoryRecord
-from pam_retriever.validation import check_count, check_half_life, check_offset, check_positive, read_ids
+from pam_retriever.validation import check_count, check_half_life, check_offset, check_positive, check_seed, read_ids
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Learning(FeedbackKeeping):
             from_scratch,
         )
         _check(source)
-        request = TrainingRequest(device, seed, time_budget, progress)
+        request = TrainingRequest(device, check_seed(seed), time_budget, progress)
 
         def fit() -> FitReport:
             return self._fit(source, window, settings, request)

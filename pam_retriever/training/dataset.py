@@ -17,6 +17,8 @@ from pam_retriever.store.database import Database, Grouped
 from pam_retriever.store.growth import LearntTo
 from pam_retriever.types import Bools, Float32, Int64
 
+TOO_LARGE = 2**63  # SQLite reads a whole number from here on as a double
+
 
 def check_known(documents: Database, episodes: list[Episode]) -> dict[str, int]:
     """The rows of all ids that are stored.
@@ -116,6 +118,12 @@ def read_groups(documents: Database, group_by: str, order_by: Sequence[str] = ()
     first = documents.trajectories.groups(group_by, order_by[0] if order_by else None)
     episodes = []
     for (_, value), members in groupby(first, key=_group):
+        if isinstance(value, float) and not abs(value) < TOO_LARGE:
+            raise InvalidInput(
+                f"A value of {group_by!r} is about {value:g}, which SQLite cannot tell from its neighbours.",
+                f"whole numbers below {TOO_LARGE}",
+                "Store such a number as a string.",
+            )
         found = list(members)
         if order_by:  # 1.5 comes between 1 and 2, and the database sorts kinds apart
             found.sort(key=lambda one: tuple(_sortable(columns[key][one[0]]) for key in order_by))

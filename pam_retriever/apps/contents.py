@@ -1,0 +1,66 @@
+"""``pam-retriever inspect``: what an index holds, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from pam_retriever.apps.terminal import safe
+from pam_retriever.index import PredictiveAssociativeIndex
+
+READ = 10_000  # memories whose metadata are looked at
+SHOWN = 10  # sessions
+LONGEST = 60  # characters of a value
+KINDS = {bool: "true or false", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+
+
+def describe(index: PredictiveAssociativeIndex) -> Iterator[str]:
+    """Lines that say which sessions there are, which fields memories have, and what was learnt."""
+    yield from _learnt(index)
+    yield from _sessions(index)
+    yield from _fields(index)
+
+
+def _learnt(index: PredictiveAssociativeIndex) -> Iterator[str]:
+    yield f"embedder: {index.embedder_name or 'none: it was given vectors'}"
+    requests = len(index.feedbacks())
+    associations = "associations of its sessions" if index.is_fitted else "nothing yet: no fit"
+    yield f"learnt: {associations}; {requests:,} past requests"
+
+
+def _sessions(index: PredictiveAssociativeIndex) -> Iterator[str]:
+    found = index.trajectories()
+    yield f"sessions: {len(found):,}"
+    for one in found[:SHOWN]:
+        yield f"  {safe(one.id)}: {one.length:,} steps, {len(set(one.ids)):,} memories"
+    if len(found) > SHOWN:
+        yield f"  ... and {len(found) - SHOWN:,} more"
+
+
+def _fields(index: PredictiveAssociativeIndex) -> Iterator[str]:
+    records = index.find(limit=READ)
+    of = "all memories" if len(records) == len(index) else f"the first {len(records):,} memories"
+    texts = sum(record.text is not None for record in records)
+    yield f"fields of {of}: text in {texts:,}"
+    counts: Counter[str] = Counter()
+    kinds: dict[str, set[str]] = {}
+    values: dict[str, dict[str, None]] = {}
+    for record in records:
+        for key, value in record.metadata.items():
+            counts[key] += 1
+            kinds.setdefault(key, set()).add(_kind(value))
+            if len(seen := values.setdefault(key, {})) < 3:
+                seen[safe(str(value))] = None
+    for key, count in counts.most_common():
+        examples = ", ".join(_short(value) for value in islice(values[key], 3))
+        yield f"  {safe(key)}: {' or '.join(sorted(kinds[key]))} in {count:,}, such as {examples}"
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else KINDS[type(value)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -1,0 +1,107 @@
+"""``pam-retriever fit``: events of a file become memories, each once, however often the file is read."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+import numpy as np
+
+from pam_retriever.experience.json_lines import Contents, EventLog, Events, Requests, read_date
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.types import Record
+
+
+class Storing:
+    """Stores the events of a file that was checked; one that ends early says what stays.
+
+    Args:
+        index: where to.
+        log: the file.
+        contents: what there is in it.
+        time: key of the time of an event.
+
+    Attributes:
+        new: how many memories came.
+        changed: how many took the place of one with their id.
+        same: how many were there already, as they are.
+        requests: how many are stored.
+    """
+
+    def __init__(self, index: PredictiveAssociativeIndex, log: EventLog, contents: Contents, time: str) -> None:
+        self._index, self._log, self._contents, self._time = index, log, contents, time
+        self._before = len(index)
+        self.new = self.changed = self.same = self.requests = 0
+
+    def __enter__(self) -> Storing:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        self.new = len(self._index) - self._before  # a call that was interrupted is whole, or nothing of it
+        if self.new or self.changed or self.requests:
+            requests = f", and {self.requests:,} or more requests" if self.requests else ""
+            changed = f", and {self.changed:,} or more have changed" if self.changed else ""
+            sys.stderr.write(
+                f"pam-retriever: of {self._contents.events:,} events {self.new:,} are new in the index"
+                f"{changed}{requests}; that stays. The same command again goes on from there.\n"
+            )
+
+    def run(self) -> None:
+        """Stores what is not there yet, or has changed.
+
+        Raises:
+            InvalidInput, UnknownId, StorageError, EmbedderUnavailable: of the index; the batches before are stored.
+        """
+        from tqdm.auto import tqdm
+
+        total = self._contents.events + self._contents.requests
+        with tqdm(total=total, desc="events", unit="event", disable=None) as bar:
+            for batch in self._log.batches():
+                if isinstance(batch, Requests):
+                    self._ask(batch)
+                else:
+                    self._add(batch)
+                bar.update(len(batch))
+
+    def _add(self, batch: Events) -> None:
+        """Stores events."""
+        stored = {record.id: record for record in self._index.get(batch.ids, missing_ok=True)}
+        places = [at for at in range(len(batch)) if _is_news(batch, at, stored.get(batch.ids[at]))]
+        self.same += len(batch) - len(places)
+        if places:
+            events = batch.of(places)
+            times = [read_date(one[self._time]) for one in events.metadatas] if self._contents.dated else None
+            self._index.add(events.checked_vectors(), events.ids, events.texts, events.metadatas, times)
+            self.changed += sum(id in stored for id in events.ids)
+            self.new += sum(id not in stored for id in events.ids)
+
+    def _ask(self, batch: Requests) -> None:
+        """Stores requests, and what served them."""
+        self._index.feedback(
+            batch.checked_vectors(),
+            batch.used,
+            unused=batch.unused,
+            text=batch.texts,
+            metadata=batch.metadatas,
+            timestamp=batch.times,
+            id=batch.ids,
+        )
+        self.requests += len(batch)
+
+    def __str__(self) -> str:
+        changed = f", {self.changed:,} changed" if self.changed else ""
+        same = f", {self.same:,} there already" if self.same else ""
+        requests = f"; {self.requests:,} requests" if self.requests else ""
+        return f"{self._contents.events:,} events: {self.new:,} new{changed}{same}{requests}"
+
+
+def _is_news(batch: Events, at: int, stored: Record | None) -> bool:
+    """Whether an event is not stored as it is."""
+    if stored is None or (stored.text, stored.metadata) != (batch.texts[at], batch.metadatas[at]):
+        return True
+    vector = batch.vectors[at]
+    return vector is not None and not np.array_equal(stored.vector, np.asarray(vector, np.float32))

