@@ -1,0 +1,120 @@
+"""The operations that read: what they find, in which order, with which scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Literal
+
+from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, Result, SearchItem, SearchOp
+
+from langgraph_pam.items import Items, Row, from_path
+from langgraph_pam.memories import Memories, Where, tenant_of
+from langgraph_pam.reading import Namespace, from_json, matches_namespace, passes, storable
+from pam_retriever.types import Float32
+
+Found = list[tuple[Row, float | None]]
+
+
+class Reader:
+    """Answers the operations of one batch.
+
+    Args:
+        items: of the store.
+        memories: their indexes; None without ``index``.
+        mode: as in ``PAMIndexConfig``.
+        at: items that expired by then are left out; None leaves out none.
+    """
+
+    def __init__(
+        self, items: Items, memories: Memories | None, mode: Literal["similarity"] | None, at: int | None
+    ) -> None:
+        self._items, self._memories, self._mode, self._at = items, memories, mode, at
+
+    def read(self, op: Op, questions: Mapping[str, Float32]) -> Result:
+        """The answer to an operation, None for one that writes.
+
+        Args:
+            op: checked.
+            questions: the vectors of queries.
+        """
+        if isinstance(op, GetOp):
+            return self._get(op)
+        if isinstance(op, SearchOp):
+            return self._search(op, questions.get(op.query or ""))
+        return self._list(op) if isinstance(op, ListNamespacesOp) else None
+
+    def _get(self, op: GetOp) -> Item | None:
+        row = self._items.get(op.namespace, op.key, self._at)
+        if row is None:
+            return None
+        self._refresh([row], op.refresh_ttl)
+        return row.item()
+
+    def _list(self, op: ListNamespacesOp) -> list[Namespace]:
+        conditions = op.match_conditions or ()
+        found = {
+            namespace[: op.max_depth]
+            for namespace in map(from_path, self._items.namespaces(at=self._at))
+            if all(matches_namespace(condition, namespace) for condition in conditions)
+        }
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+    def _search(self, op: SearchOp, question: Float32 | None) -> list[SearchItem]:
+        if not op.limit:
+            return []
+        if question is None or not question.any():  # a vector of zeros looks like nothing
+            found: Found = [(row, None) for row in self._page(op)]
+        else:
+            found = self._ask(op, question)[op.offset : op.offset + op.limit]
+        self._refresh([row for row, _ in found], op.refresh_ttl)
+        return [row.found(score) for row, score in found]
+
+    def _refresh(self, rows: Sequence[Row], asked: bool) -> None:
+        expiring = [row.id for row in rows if row.ttl is not None]
+        if asked and expiring:
+            self._items.refresh(expiring)
+
+    # ---- searches
+
+    def _page(self, op: SearchOp) -> list[Row]:
+        """A page of a search without a query."""
+        if not op.filter:
+            return self._items.under(op.namespace_prefix, self._at, op.limit, op.offset)
+        rows = self._items.under(op.namespace_prefix, self._at)
+        passing = (row for row in rows if passes(from_json(row.value), op.filter))
+        return list(islice(passing, op.offset, op.offset + op.limit))
+
+    def _ask(self, op: SearchOp, question: Float32) -> Found:
+        """The best items for a question, as many as the page reaches; those without a vector come last."""
+        assert self._memories is not None
+        count, prefix = op.offset + op.limit, op.namespace_prefix
+        tenants, where, allowed = self._within(op)
+        # words and experience are of one tenant: among several, the cosine alone means the same in all
+        text = storable(op.query or "").strip() if self._mode is None and prefix else ""
+        ranked: list[tuple[int, float]] = []
+        for tenant in tenants:
+            ranked += self._memories.rank(tenant, question, text or None, count, where)
+        if len(tenants) > 1:
+            ranked = sorted(ranked, key=lambda one: -one[1])[:count]
+        rows = self._items.by_id(id for id, _ in ranked)
+        found: Found = [(rows[id], score) for id, score in ranked if id in rows]
+        if len(found) < count:
+            rest = self._items.under(prefix, self._at, without_vectors=True)
+            found += [(row, None) for row in rest if allowed is None or row.id in allowed]
+        return found
+
+    def _within(self, op: SearchOp) -> tuple[list[str], Where, set[int] | None]:
+        """Whose memories a search asks, which of them, and which items it may answer with; None for all."""
+        prefix = op.namespace_prefix
+        namespaces = self._items.namespaces(prefix)
+        tenants = list(dict.fromkeys(map(tenant_of, namespaces)))
+        if op.filter:
+            rows = self._items.under(prefix, self._at)
+            allowed = {row.id for row in rows if passes(from_json(row.value), op.filter)}
+            return (tenants if allowed else []), {"item": {"$in": sorted(allowed)}}, allowed
+        expired = [] if self._at is None else self._items.expired(prefix, self._at)
+        where: dict[str, object] = {} if len(prefix) < 2 else {"namespace": {"$in": list(namespaces.values())}}
+        if expired:
+            where["item"] = {"$nin": expired}
+        return tenants, where or None, None

@@ -1,0 +1,172 @@
+"""The indexes that make items findable: one a tenant, derived from the items, and all that happened to them.
+
+Each vector of an item is a memory, whose id is the number of the item, and for its second vector and further ones the
+number and which of them. The first one is a step of what happened in the item's namespace.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from langgraph_pam.items import SEPARATOR, Change, as_datetime
+from pam_retriever import PredictiveAssociativeIndex, Trajectory
+from pam_retriever.types import Float32
+
+FOLDER = "tenants"
+ONE_BY_ONE = 8  # new steps of a namespace in one batch, beyond which they are stored together
+Where = Mapping[str, object] | None
+
+
+class Memories:
+    """The indexes of all tenants.
+
+    Args:
+        folder: where they are kept; None keeps them in memory.
+        dims: d, the length of the vectors.
+    """
+
+    def __init__(self, folder: Path | None, dims: int) -> None:
+        self._folder, self._dims = folder, dims
+        self._open: dict[str, PredictiveAssociativeIndex] = {}
+        self._lock = threading.Lock()
+
+    # ---- tenants
+
+    def tenant(self, name: str) -> PredictiveAssociativeIndex:
+        """The index of a tenant; it is made if it is not there."""
+        with self._lock:
+            if name not in self._open:
+                made = self._dims, "faiss"
+                where = self._place(name)
+                index = PredictiveAssociativeIndex(*made, names=())
+                self._open[name] = index if where is None else PredictiveAssociativeIndex.open(where, *made, names=())
+            return self._open[name]
+
+    def drop(self, name: str) -> None:
+        """Forgets a tenant, and all that it experienced."""
+        with self._lock:
+            index, where = self._open.pop(name, None), self._place(name)
+            if index is not None:
+                index.close()
+            if where is not None and where.is_dir():
+                shutil.rmtree(where)
+
+    def close(self) -> None:
+        """Closes all indexes."""
+        with self._lock:
+            for index in self._open.values():
+                index.close()
+
+    def _place(self, name: str) -> Path | None:
+        # a name may be longer than that of a file can be
+        digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+        return None if self._folder is None else self._folder / FOLDER / digest
+
+    # ---- taking over changes
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Takes over what became of items, in order. Doing it again does no harm."""
+        by_tenant: dict[str, list[Change]] = {}
+        for change in changes:
+            by_tenant.setdefault(tenant_of(change.path), []).append(change)
+        for name, some in by_tenant.items():
+            apply(self.tenant(name), some)
+
+    # ---- asking
+
+    def rank(self, tenant: str, vector: Float32, text: str | None, count: int, where: Where) -> list[tuple[int, float]]:
+        """The best items of a tenant, each once by its best memory.
+
+        Args:
+            tenant: whose.
+            vector: (d,) of the question.
+            text: its words, for the default recall; None ranks by cosine.
+            count: how many items, at least 1.
+            where: filter of the memories.
+
+        Returns:
+            (number of the item, score), the best first.
+        """
+        index, k = self.tenant(tenant), count
+        while True:
+            hits = index.search(vector, k, where) if text is None else index.recall(vector, k, text=text, where=where)
+            best: dict[int, float] = {}
+            for hit in hits:
+                best.setdefault(int(hit.metadata["item"]), hit.score)
+            if len(best) >= count or len(hits) < k:
+                return list(best.items())[:count]
+            k *= 2  # items with many vectors take several places
+
+
+def tenant_of(path: str) -> str:
+    """The first label of a namespace."""
+    return path.split(SEPARATOR, 1)[0]
+
+
+def first_memory(item: int) -> str:
+    """The id of the memory that is a step of what happened."""
+    return str(item)
+
+
+def memory_ids(item: int, start: int, end: int) -> list[str]:
+    """The ids of the memories of an item, from one position to another."""
+    return [f"{item}/{at}" if at else str(item) for at in range(start, end)]
+
+
+def apply(index: PredictiveAssociativeIndex, changes: Sequence[Change]) -> None:
+    """Takes over what became of items of one tenant."""
+    gone = [id for change in changes for id in memory_ids(change.item, len(change.texts), change.before)]
+    if gone:
+        index.delete(gone)
+    new: list[Change] = []
+    stored: list[tuple[Change, int]] = []  # memories that are stored, not yet or no more as a step
+    for path, group in groupby((change for change in changes if change.texts), lambda change: change.path):
+        some = list(group)
+        begun = [change for change in some if not change.before]
+        if len(begun) > ONE_BY_ONE:
+            _store(index, [(change, at) for change in begun for at in range(len(change.texts))])
+            _link(index, path, begun)
+        else:
+            new += [change for change in begun if str(change.item) not in index]
+            stored += [(change, at) for change in begun for at in range(1, len(change.texts))]
+        stored += [(change, at) for change in some if change.before for at in range(len(change.texts))]
+    for change in new:
+        index.append(
+            change.path,
+            change.matrix()[0],
+            change.texts[0],
+            str(change.item),
+            {"item": change.item, "namespace": change.namespace},
+            as_datetime(change.time),
+        )
+    _store(index, stored)
+
+
+def _store(index: PredictiveAssociativeIndex, memories: Sequence[tuple[Change, int]]) -> None:
+    if memories:
+        index.add(
+            [change.matrix()[at] for change, at in memories],
+            [memory_ids(change.item, at, at + 1)[0] for change, at in memories],
+            [change.texts[at] for change, at in memories],
+            [{"item": change.item, "namespace": change.namespace} for change, _ in memories],
+            [as_datetime(change.time) for change, _ in memories],
+        )
+
+
+def _link(index: PredictiveAssociativeIndex, path: str, changes: Sequence[Change]) -> None:
+    """Makes stored memories the last steps of what happened in a namespace."""
+    before = index.trajectories({"namespace": changes[0].namespace})
+    steps = {
+        id: as_datetime(round(at * 1e6))
+        for one in before
+        if one.id == path
+        for id, at in zip(one.ids, one.timestamps or (), strict=True)
+        if at is not None
+    }
+    steps |= {str(change.item): as_datetime(change.time) for change in changes if str(change.item) not in steps}
+    index.observe(Trajectory(ids=list(steps), timestamps=list(steps.values()), id=path))

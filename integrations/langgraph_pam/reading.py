@@ -1,0 +1,323 @@
+"""What LangGraph hands to a store, checked and read: values, filters, namespaces, and the texts to embed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from langgraph.store.base import (
+    Embeddings,
+    GetOp,
+    IndexConfig,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    SearchOp,
+    ensure_embeddings,
+    get_text_at_path,
+    tokenize_path,
+    validate_op_namespace,
+)
+
+from pam_retriever import InvalidInput
+from pam_retriever.filters import UNSTORABLE, to_json
+from pam_retriever.types import Float32
+
+Namespace = tuple[str, ...]
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "$gt": lambda a, b: a > b,
+    "$gte": lambda a, b: a >= b,
+    "$lt": lambda a, b: a < b,
+    "$lte": lambda a, b: a <= b,
+}
+OPERATORS = ("$eq", "$ne", *COMPARISONS)
+MOST_MINUTES = 10**9  # a time to live that fits into the times of a file: two thousand years
+WHOLE = "$"  # the path of a whole value
+
+
+class PAMIndexConfig(IndexConfig, total=False):
+    """LangGraph's ``IndexConfig``, and how a search with a query ranks.
+
+    Attributes:
+        mode: None for the default recall of the library (vectors, words, and what was experienced together),
+            "similarity" for the cosine alone, as ``InMemoryStore`` ranks.
+    """
+
+    mode: Literal["similarity"] | None
+
+
+class Embedding:
+    """How the texts of values become vectors.
+
+    Args:
+        config: ``dims``, ``embed``, and optionally ``fields`` and ``mode``.
+
+    Attributes:
+        dims: d, the length of the vectors.
+        mode: see ``PAMIndexConfig``.
+
+    Raises:
+        InvalidInput: a setting is missing, unknown or wrong.
+    """
+
+    def __init__(self, config: PAMIndexConfig) -> None:
+        known = PAMIndexConfig.__required_keys__ | PAMIndexConfig.__optional_keys__
+        if unknown := sorted(config.keys() - known):
+            raise InvalidInput(f"Got the unknown index settings {unknown}.", f"{sorted(known)}", "Remove them.")
+        dims, fields, mode = config.get("dims"), config.get("fields"), config.get("mode")
+        if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
+            raise InvalidInput(f"Got index['dims']={dims!r}.", "an int >= 1", "Say how long the vectors are.")
+        if config.get("embed") is None:
+            raise InvalidInput("Got index= without 'embed'.", "a function or LangChain Embeddings", "Pass 'embed'.")
+        if mode not in (None, "similarity"):
+            raise InvalidInput(f"Got index['mode']={mode!r}.", "None or 'similarity'", "Leave it out for recall.")
+        self.dims, self.mode = dims, mode
+        self.model: Embeddings = ensure_embeddings(config["embed"])
+        self._paths = read_paths([WHOLE] if fields is None else fields)
+
+    def texts(self, value: object, index: Literal[False] | list[str] | None) -> list[str]:
+        """The texts of a value that each get a vector, in the order of the fields."""
+        if index is False:
+            return []
+        paths = self._paths if index is None else read_paths(index)
+        return [text for path in paths for text in get_text_at_path(value, path)]
+
+    def vectors(self, found: npt.ArrayLike, count: int) -> Float32:
+        """(count, dims) what the embedder returned, checked; rows of zeros are left for the caller.
+
+        Raises:
+            InvalidInput: another number or length of vectors, or numbers that are not finite.
+        """
+        try:
+            vectors = np.asarray(found, np.float32).reshape(count, -1) if count else np.empty((0, self.dims))
+        except ValueError as error:
+            raise InvalidInput(
+                f"The embedder's answer to {count} texts is no array ({error}).",
+                f"{count} vectors of {self.dims} numbers",
+                "Check the embedder.",
+            ) from error
+        if vectors.shape[1] != self.dims or not np.isfinite(vectors).all():
+            raise InvalidInput(
+                f"The embedder returned {len(vectors)} vectors of {vectors.shape[1]} numbers for {count} texts.",
+                f"vectors of {self.dims} finite numbers",
+                "Check the embedder and index['dims'].",
+            )
+        return vectors.astype(np.float32)
+
+
+def read_paths(fields: Sequence[str]) -> list[list[str] | str]:
+    """Paths of fields, such as ``"messages[*].content"``, in tokens.
+
+    Raises:
+        InvalidInput: it is no list of strings.
+    """
+    if isinstance(fields, str) or not all(isinstance(field, str) for field in fields):
+        raise InvalidInput(f"Got the fields {fields!r}.", "a list of paths", "For example ['text'].")
+    return [WHOLE if field == WHOLE else tokenize_path(field) for field in fields]
+
+
+def storable(text: str) -> str:
+    """A text as an index can hold it."""
+    return UNSTORABLE.sub(" ", text)
+
+
+# ---- operations
+
+
+def check_op(op: Op) -> None:
+    """Refuses an operation that no store can do.
+
+    Raises:
+        InvalidInput: of its arguments.
+        InvalidNamespaceError: of its namespace.
+    """
+    if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
+        raise InvalidInput(f"Got {op!r} as an operation.", "GetOp, SearchOp, PutOp or ListNamespacesOp", "Use these.")
+    validate_op_namespace(op)
+    if isinstance(op, SearchOp):
+        check_names(op.namespace_prefix)
+        check_filter(op.filter)
+        check_page(op.limit, op.offset)
+    elif isinstance(op, ListNamespacesOp):
+        check_page(op.limit, op.offset)
+        if op.max_depth is not None and (isinstance(op.max_depth, bool) or op.max_depth < 0):
+            raise InvalidInput(f"Got max_depth={op.max_depth!r}.", "an int >= 0, or None", "Leave it out for all.")
+        for condition in op.match_conditions or ():
+            if condition.match_type not in ("prefix", "suffix"):
+                raise InvalidInput(f"Got match_type={condition.match_type!r}.", "'prefix' or 'suffix'", "Choose one.")
+    else:
+        check_place(op.namespace, op.key)
+        if isinstance(op, PutOp) and op.ttl is not None:
+            check_minutes("ttl", op.ttl)
+
+
+def check_place(namespace: Namespace, key: str) -> None:
+    """Refuses what can be no place of an item.
+
+    Raises:
+        InvalidInput: of the key.
+        InvalidNamespaceError: the namespace is empty.
+    """
+    if not namespace:
+        raise InvalidNamespaceError("Namespace cannot be empty.")
+    if not isinstance(key, str):
+        raise InvalidInput(f"Got the key {key!r}.", "a string", "Convert it.")
+    check_names((*namespace, key))
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuses names that no file can hold.
+
+    Raises:
+        InvalidInput: one has a lone surrogate.
+    """
+    for name in names:
+        if UNSTORABLE.search(name.replace("\0", "")):
+            raise InvalidInput(f"Got {name!r} as a name.", "text without lone surrogates", "Remove that character.")
+
+
+def check_minutes(name: str, minutes: float) -> None:
+    """Refuses what is no time to live.
+
+    Raises:
+        InvalidInput: it is no finite number of minutes, at least 0.
+    """
+    number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
+    if not number or not 0 <= minutes <= MOST_MINUTES:
+        raise InvalidInput(f"Got {name}={minutes!r}.", f"minutes from 0 to {MOST_MINUTES}, or None", "None keeps it.")
+
+
+def check_page(limit: int, offset: int) -> None:
+    """Refuses a page that there cannot be.
+
+    Raises:
+        InvalidInput: of the arguments.
+    """
+    for name, number in (("limit", limit), ("offset", offset)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InvalidInput(f"Got {name}={number!r}.", "an int >= 0", "Count from 0.")
+
+
+def read_value(value: Mapping[str, Any]) -> str:
+    """The JSON of a value.
+
+    Raises:
+        InvalidInput: JSON cannot hold it, or a key is no string.
+    """
+    try:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"it is a {type(value).__name__}")
+        _check_keys(value)
+        text = to_json(dict(value))
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"The value cannot be stored ({error}).", "a dict with string keys that JSON can hold", "Convert it."
+        ) from error
+    return text
+
+
+def _check_keys(value: object) -> None:
+    if isinstance(value, Mapping):
+        for key, inside in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r} is no string")
+            _check_keys(inside)
+    elif isinstance(value, list | tuple):
+        for inside in value:
+            _check_keys(inside)
+
+
+# ---- namespaces
+
+
+def matches_namespace(condition: MatchCondition, namespace: Namespace) -> bool:
+    """Whether a namespace begins, or ends, with a path; "*" stands for any one label."""
+    path = condition.path
+    if len(path) > len(namespace):
+        return False
+    labels = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, labels, strict=True))
+
+
+# ---- filters
+
+
+def check_filter(filter: Mapping[str, Any] | None) -> None:
+    """Refuses a filter that means nothing.
+
+    Raises:
+        InvalidInput: an operator is unknown, or its operand cannot be compared.
+    """
+    if filter is None:
+        return
+    if not isinstance(filter, Mapping):
+        raise InvalidInput(f"Got filter={filter!r}.", "a dict", "For example {'kind': 'note'}.")
+    for wanted in filter.values():
+        _check_wanted(wanted)
+
+
+def _check_wanted(wanted: object) -> None:
+    if isinstance(wanted, list | tuple):
+        for one in wanted:
+            _check_wanted(one)
+    if not isinstance(wanted, Mapping):
+        return
+    operators = is_operators(wanted)
+    for key, operand in wanted.items():
+        if not operators:
+            _check_wanted(operand)
+        elif key not in OPERATORS:
+            raise InvalidInput(f"Got the filter operator {key!r}.", f"one of {', '.join(OPERATORS)}", "Check it.")
+        elif key in COMPARISONS and not isinstance(operand, int | float | str):
+            raise InvalidInput(f"Got {operand!r} for {key}.", "a number or a string", "Use $eq for others.")
+
+
+def is_operators(wanted: Mapping[str, object]) -> bool:
+    """Whether a part of a filter holds operators, and not the entries of a dict."""
+    return any(isinstance(key, str) and key.startswith("$") for key in wanted)
+
+
+def passes(value: Mapping[str, Any], filter: Mapping[str, Any] | None) -> bool:
+    """Whether a value satisfies a filter, as LangGraph's ``InMemoryStore`` has it.
+
+    A missing entry is None. ``$gt`` and the like compare what ``float`` can read as numbers, and two strings of which
+    it cannot as strings; a value that neither holds for does not pass, where ``InMemoryStore`` raises.
+    """
+    return all(_equals(value.get(key), wanted) for key, wanted in (filter or {}).items())
+
+
+def _equals(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        if is_operators(wanted):
+            return all(_holds(found, operator, operand) for operator, operand in wanted.items())
+        return isinstance(found, dict) and all(_equals(found.get(key), one) for key, one in wanted.items())
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(found, list)
+            and len(found) == len(wanted)
+            and all(_equals(one, other) for one, other in zip(found, wanted, strict=True))
+        )
+    return bool(found == wanted)
+
+
+def _holds(found: Any, operator: str, operand: Any) -> bool:
+    if operator in ("$eq", "$ne"):
+        operand = list(operand) if isinstance(operand, tuple) else operand
+        return bool(found == operand) is (operator == "$eq")
+    compare = COMPARISONS[operator]
+    try:
+        return compare(float(found), float(operand))
+    except (TypeError, ValueError, OverflowError):
+        return isinstance(found, str) and isinstance(operand, str) and compare(found, operand)
+
+
+def from_json(text: str) -> dict[str, Any]:
+    """A stored value, new for each caller."""
+    value: dict[str, Any] = json.loads(text)
+    return value

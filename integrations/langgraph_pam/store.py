@@ -1,0 +1,361 @@
+"""PAMStore: LangGraph's BaseStore over a PredictiveAssociativeIndex."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from langgraph.store.base import BaseStore, Op, PutOp, Result, SearchOp, TTLConfig
+from typing_extensions import Self
+
+from langgraph_pam.answers import Reader
+from langgraph_pam.items import FILE, Items, Put, from_path, to_path
+from langgraph_pam.memories import Memories, first_memory
+from langgraph_pam.reading import (
+    Embedding,
+    Namespace,
+    PAMIndexConfig,
+    check_minutes,
+    check_op,
+    check_place,
+    from_json,
+    read_value,
+    storable,
+)
+from langgraph_pam.sweeper import Sweeper
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.types import Float32
+
+SWEEP_MINUTES = 5.0
+TTL_SETTINGS = {"refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes"}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What the operations of a batch want embedded.
+
+    Attributes:
+        puts: for each item that is put, in the order of the batch, its last operation.
+        values: JSON of their values, None where one is deleted.
+        fields: the texts of each that get a vector.
+        stored: all of these texts, each once.
+        asked: questions, each once.
+    """
+
+    puts: list[PutOp]
+    values: list[str | None]
+    fields: list[list[str]]
+    stored: list[str]
+    asked: list[str]
+
+
+class PAMStore(BaseStore):
+    """A store for LangGraph that stays on disk, and whose search also recalls what happened together.
+
+    Use it as any other: ``graph.compile(store=PAMStore("folder", index={...}))``. The first element of a namespace is
+    the tenant: nothing of one tenant counts in the search of another. What is put in one namespace, in order, is
+    experience, and so is what ``observe`` tells; a search with a query is the default recall of the library: vectors,
+    words, what was stored next to what, and what served such questions before (``feedback``).
+
+    Each call is one transaction, also of a batch over several tenants; what it stored is on disk when it returns. Any
+    method may be called from any thread. With ``index``, one process at a time has a folder open.
+
+    Args:
+        path: folder of a durable store, opened or made; None keeps it in memory.
+        index: as LangGraph's own stores take it: ``{"dims": 384, "embed": embeddings, "fields": ["text"]}``. ``embed``
+            is LangChain ``Embeddings`` or a function of a list of texts, which may be async; ``fields`` are paths, the
+            whole value by default. Without ``index`` a query is ignored. ``"mode": "similarity"`` ranks by cosine
+            alone, as ``InMemoryStore`` does.
+        ttl: ``{"default_ttl": minutes, "refresh_on_read": True, "omit_expired": False,
+            "sweep_interval_minutes": minutes}``, each optional. What has expired goes with ``sweep_ttl``, or with
+            the thread of ``start_ttl_sweeper``; with ``omit_expired`` nobody sees it until then.
+
+    Raises:
+        InvalidInput: of the arguments, or there is something else in the folder.
+        IndexLocked: another process has the folder open.
+        IndexFormatError: what is in the folder is damaged, or of a newer version.
+        StorageError: the folder cannot be written to.
+
+    Example:
+        >>> store = PAMStore("memories", index={"dims": 384, "embed": embeddings})  # doctest: +SKIP
+        >>> store.put(("ann", "notes"), "stairs", {"text": "The stairs were wet."})  # doctest: +SKIP
+        >>> store.put(("ann", "notes"), "wrist", {"text": "Her wrist is in plaster."})  # doctest: +SKIP
+        >>> store.search(("ann",), query="What came of the wet stairs?")  # doctest: +SKIP
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self, path: str | Path | None = None, *, index: PAMIndexConfig | None = None, ttl: TTLConfig | None = None
+    ) -> None:
+        folder = None if path is None else Path(path)
+        self.ttl_config = _read_ttl(ttl)
+        self._embedding = None if index is None else Embedding(index)
+        if folder is not None:
+            _make_folder(folder)
+        self._items = Items(folder)
+        self._memories = None if self._embedding is None else Memories(folder, self._embedding.dims)
+        self._writing, self._applied = threading.RLock(), 0
+        self._sweeper = Sweeper(self.sweep_ttl)
+        try:
+            self._take_over()
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- LangGraph's two methods, from which all others follow
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Does operations: first all that read, then all that write, as one transaction; see ``BaseStore``.
+
+        Raises:
+            InvalidInput, InvalidNamespaceError: of an operation; nothing was done.
+        """
+        given = list(ops)
+        texts = self._read(given)
+        stored = asked = np.empty((0, 0), np.float32)
+        if self._embedding is not None:
+            model = self._embedding.model
+            stored = self._vectors(model.embed_documents(texts.stored) if texts.stored else [], texts.stored)
+            asked = self._vectors([model.embed_query(text) for text in texts.asked], texts.asked)
+        return self._run(given, texts, stored, asked)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """As ``batch``, with the async methods of the embedder; the event loop stays free."""
+        given = list(ops)
+        texts = self._read(given)
+        stored = asked = np.empty((0, 0), np.float32)
+        if self._embedding is not None:
+            model = self._embedding.model
+            made = await model.aembed_documents(texts.stored) if texts.stored else []
+            stored = self._vectors(made, texts.stored)
+            asked = self._vectors(
+                await asyncio.gather(*(model.aembed_query(text) for text in texts.asked)), texts.asked
+            )
+        return await asyncio.to_thread(self._run, given, texts, stored, asked)
+
+    # ---- experience
+
+    def observe(self, namespace: Namespace, keys: Sequence[str]) -> None:
+        """Tells that items of a namespace were experienced together, in this order.
+
+        Args:
+            namespace: whose items.
+            keys: of at least two items that have vectors.
+
+        Raises:
+            InvalidInput: the store has no ``index``, or an item has no vector.
+            UnknownId: a key is not stored.
+        """
+        tenant, ids = self._memories_of(namespace, keys)
+        tenant.observe(Trajectory(ids=ids))
+
+    def feedback(
+        self, namespace: Namespace, query: str, used: Sequence[str] | Mapping[str, float], unused: Sequence[str] = ()
+    ) -> str:
+        """Tells which items served a question: later questions like it find them at once.
+
+        Args:
+            namespace: of the items.
+            query: the question.
+            used: keys of items that served it, or {key: weight} with weights above 0.
+            unused: keys of items that were shown and did not help.
+
+        Returns:
+            The id of the feedback in the index of the tenant.
+
+        Raises:
+            InvalidInput: the store has no ``index``, or an item has no vector.
+            UnknownId: a key is not stored.
+        """
+        tenant, ids = self._memories_of(namespace, [*used, *unused])
+        served = ids[: len(used)]
+        weights = dict(zip(served, used.values(), strict=True)) if isinstance(used, Mapping) else served
+        assert self._embedding is not None
+        (vector,) = self._vectors([self._embedding.model.embed_query(query)], [query])
+        return tenant.feedback(vector, weights, unused=ids[len(used) :], text=storable(query))
+
+    def tenant(self, name: str) -> PredictiveAssociativeIndex:
+        """The index of a tenant, to ``fit`` it or to ask it: the first element of a namespace is its name.
+
+        Its memories belong to the store: put and delete items instead of adding and deleting there.
+
+        Raises:
+            InvalidInput: the store has no ``index``.
+        """
+        if self._memories is None:
+            raise InvalidInput("This store has no index.", "PAMStore(..., index={...})", "Pass index=.")
+        return self._memories.tenant(name)
+
+    def drop_tenant(self, name: str) -> int:
+        """Forgets a tenant: every item below the first element ``name``, and all that was learnt from them.
+
+        Returns:
+            How many items there were.
+        """
+        with self._writing:
+            rows = self._items.under((name,), None)
+            nothing = np.empty((0, 0), np.float32)
+            self._write([Put(from_path(row.path), row.key, None, None, [], nothing) for row in rows])
+            if self._memories is not None:
+                self._memories.drop(name)
+                self._items.settle(self._applied)
+        return len(rows)
+
+    # ---- time to live
+
+    def sweep_ttl(self) -> int:
+        """Deletes the items that have expired; returns how many."""
+        with self._writing:
+            swept = self._items.sweep(self._items.clock(), self._applied)
+            self._take_over()
+        return swept
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Sweeps in the background; without an interval every ``sweep_interval_minutes`` of ``ttl``, or 5 minutes.
+
+        Returns:
+            A future, which ends the sweeping when it is cancelled; done at once for a store without ``ttl``.
+        """
+        if self.ttl_config is None:
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+        minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or SWEEP_MINUTES
+        return self._sweeper.start(minutes * 60)
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Ends sweeping; whether it has ended within ``timeout`` seconds (None waits)."""
+        return self._sweeper.stop(timeout)
+
+    def close(self) -> None:
+        """Ends sweeping and closes the folder; closing twice is harmless."""
+        self._sweeper.stop()
+        with self._writing:
+            if self._memories is not None:
+                self._memories.close()
+            self._items.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- reading
+
+    def _read(self, ops: Sequence[Op]) -> Texts:
+        """Checks the operations of a batch, and collects what is to be embedded."""
+        last: dict[tuple[Namespace, str], PutOp] = {}
+        asked: dict[str, None] = {}
+        for op in ops:
+            check_op(op)
+            if isinstance(op, PutOp):
+                last[op.namespace, op.key] = op
+            elif isinstance(op, SearchOp) and op.query and self._embedding is not None:
+                asked[op.query] = None
+        puts = list(last.values())
+        values = [None if put.value is None else read_value(put.value) for put in puts]
+        fields: list[list[str]] = [[] for _ in puts]
+        if self._embedding is not None:
+            fields = [
+                [] if value is None else self._embedding.texts(from_json(value), put.index)
+                for put, value in zip(puts, values, strict=True)
+            ]
+        stored = dict.fromkeys(text for some in fields for text in some)
+        return Texts(puts, values, fields, list(stored), list(asked))
+
+    def _vectors(self, found: Sequence[Sequence[float]], texts: Sequence[str]) -> Float32:
+        assert self._embedding is not None
+        return self._embedding.vectors(found, len(texts))
+
+    def _run(self, ops: Sequence[Op], texts: Texts, stored: Float32, asked: Float32) -> list[Result]:
+        questions = dict(zip(texts.asked, asked, strict=self._embedding is not None))
+        at = self._items.clock() if self.ttl_config is not None and self.ttl_config.get("omit_expired", False) else None
+        reader = Reader(self._items, self._memories, None if self._embedding is None else self._embedding.mode, at)
+        results: list[Result] = [reader.read(op, questions) for op in ops]
+        if texts.puts:
+            vectors = dict(zip(texts.stored, stored, strict=self._embedding is not None))
+            self._write(
+                [
+                    _to_put(put, value, some, vectors)
+                    for put, value, some in zip(texts.puts, texts.values, texts.fields, strict=True)
+                ]
+            )
+        return results
+
+    def _memories_of(self, namespace: Namespace, keys: Sequence[str]) -> tuple[PredictiveAssociativeIndex, list[str]]:
+        """The index of a namespace, and the memories of its items."""
+        for key in keys:
+            check_place(namespace, key)
+        tenant = self.tenant(namespace[0] if namespace else "")
+        rows = {key: self._items.get(namespace, key, None) for key in keys}
+        if unknown := [key for key, row in rows.items() if row is None]:
+            raise UnknownId(f"Got unknown keys: {unknown[:5]}.", f"keys in {to_path(namespace)}", "Put them first.")
+        bare = [key for key, row in rows.items() if row is not None and not row.vectors]
+        if bare:
+            raise InvalidInput(
+                f"The items {bare[:5]} have no vector.", "items that are indexed", "Put them without index=False."
+            )
+        return tenant, [first_memory(row.id) for key in keys if (row := rows[key]) is not None]
+
+    # ---- writing
+
+    def _write(self, puts: Sequence[Put]) -> None:
+        with self._writing:
+            self._take_over()  # what a call before could not
+            self._items.write(puts, self._applied)
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Lets the indexes follow the items."""
+        if self._memories is None:
+            return
+        changes = [change for change in self._items.pending() if change.id > self._applied]
+        if changes:
+            self._memories.apply(changes)
+            self._applied = changes[-1].id
+
+
+def _to_put(put: PutOp, value: str | None, texts: Sequence[str], vectors: Mapping[str, Float32]) -> Put:
+    """An item with its vectors; a text whose vector is all zeros looks like nothing, and is left out."""
+    used = [text for text in texts if vectors[text].any()]
+    matrix = np.stack([vectors[text] for text in used]) if used else np.empty((0, 0), np.float32)
+    return Put(put.namespace, put.key, value, put.ttl, [storable(text) for text in used], matrix)
+
+
+def _read_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
+    """The settings of time to live, checked.
+
+    Raises:
+        InvalidInput: a setting is unknown, or no time.
+    """
+    if ttl is None:
+        return None
+    if unknown := sorted(ttl.keys() - TTL_SETTINGS):
+        raise InvalidInput(f"Got the unknown ttl settings {unknown}.", f"{sorted(TTL_SETTINGS)}", "Remove them.")
+    for name, minutes in (("default_ttl", ttl.get("default_ttl")), ("sweep", ttl.get("sweep_interval_minutes"))):
+        if minutes is not None:
+            check_minutes(f"{name} in ttl", minutes)
+    return ttl.copy()
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes the folder of a store, unless it is there.
+
+    Raises:
+        InvalidInput: there is something else.
+    """
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).is_file()):
+        raise InvalidInput(
+            f"{folder} holds something else.", "the folder of a store, or an empty one", "Choose another."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
