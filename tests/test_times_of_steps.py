@@ -36,3 +36,15 @@ def test_trajectories_take_datetimes():
         index.observe(Trajectory(ids=["a", "b", "c"], timestamps=days[::-1]))
     with pytest.raises(InvalidInput, match="timestamp"):
         index.observe(Trajectory(ids=["a", "b"], timestamps=["monday", "tuesday"]))
+
+
+def test_a_trajectory_with_dates_grows():
+    """``observe`` of what is there and more: the dates of the steps that are new."""
+    index = PredictiveAssociativeIndex(dim=2)
+    ids = index.add([[1, 0], [0, 1], [1, 1]], ids=["a", "b", "c"])
+    days = [datetime(2026, 11, day, tzinfo=timezone.utc) for day in (1, 2, 3)]
+    for length in (2, 3, 3):
+        index.observe(Trajectory(ids=ids[:length], timestamps=days[:length], id="walk"))
+    (walk,) = index.trajectories()
+    assert walk.timestamps == tuple(day.timestamp() for day in days)
+    assert [hit.id for hit in index.recall(when=(days[2], None))] == ["c"]

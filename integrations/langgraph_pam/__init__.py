@@ -2,6 +2,7 @@
 
 store     ``PAMStore``: LangGraph's ``BaseStore``, whole
 items     what is stored, in one SQLite file: the single source of truth
+rows      what that file takes and gives
 memories  the indexes that make it findable: one a tenant, derived from the items
 reading   values, filters and texts of LangGraph, checked
 answers   the operations that read

@@ -8,9 +8,10 @@ from typing import Literal
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, Result, SearchItem, SearchOp
 
-from langgraph_pam.items import Items, Row, from_path
+from langgraph_pam.items import Items
 from langgraph_pam.memories import Memories, Where, tenant_of
 from langgraph_pam.reading import Namespace, from_json, matches_namespace, passes, storable
+from langgraph_pam.rows import Row, from_path
 from pam_retriever.types import Float32
 
 Found = list[tuple[Row, float | None]]
@@ -55,7 +56,7 @@ class Reader:
         conditions = op.match_conditions or ()
         found = {
             namespace[: op.max_depth]
-            for namespace in map(from_path, self._items.namespaces(at=self._at))
+            for namespace in map(from_path, self._items.namespaces(self._at))
             if all(matches_namespace(condition, namespace) for condition in conditions)
         }
         return sorted(found)[op.offset : op.offset + op.limit]
@@ -81,9 +82,11 @@ class Reader:
         """A page of a search without a query."""
         if not op.filter:
             return self._items.under(op.namespace_prefix, self._at, op.limit, op.offset)
-        rows = self._items.under(op.namespace_prefix, self._at)
-        passing = (row for row in rows if passes(from_json(row.value), op.filter))
-        return list(islice(passing, op.offset, op.offset + op.limit))
+        values = self._items.values(op.namespace_prefix, self._at)
+        passing = (id for id, value in values if passes(from_json(value), op.filter))
+        page = list(islice(passing, op.offset, op.offset + op.limit))
+        rows = self._items.by_id(page)
+        return [rows[id] for id in page if id in rows]
 
     def _ask(self, op: SearchOp, question: Float32) -> Found:
         """The best items for a question, as many as the page reaches; those without a vector come last."""
@@ -107,11 +110,11 @@ class Reader:
     def _within(self, op: SearchOp) -> tuple[list[str], Where, set[int] | None]:
         """Whose memories a search asks, which of them, and which items it may answer with; None for all."""
         prefix = op.namespace_prefix
-        namespaces = self._items.namespaces(prefix)
+        namespaces = self._items.found_by_vector(prefix)
         tenants = list(dict.fromkeys(map(tenant_of, namespaces)))
         if op.filter:
-            rows = self._items.under(prefix, self._at)
-            allowed = {row.id for row in rows if passes(from_json(row.value), op.filter)}
+            values = self._items.values(prefix, self._at)
+            allowed = {id for id, value in values if passes(from_json(value), op.filter)}
             return (tenants if allowed else []), {"item": {"$in": sorted(allowed)}}, allowed
         expired = [] if self._at is None else self._items.expired(prefix, self._at)
         where: dict[str, object] = {} if len(prefix) < 2 else {"namespace": {"$in": list(namespaces.values())}}

@@ -13,21 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import numpy as np
-from langgraph.store.base import Item, SearchItem
-
-from langgraph_pam.reading import Namespace, from_json
+from langgraph_pam.reading import Namespace
+from langgraph_pam.rows import Change, Put, Row, to_path
 from pam_retriever import IndexFormatError, StorageError
-from pam_retriever.types import Float32
 
 FILE, FORMAT = "items.sqlite", 1
 MINUTE = 60_000_000  # microseconds, in which times are stored
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-SEPARATOR, AFTER_SEPARATOR = ".", "/"  # of a namespace's labels, which hold none; and the character after it
 SCHEMA = """
 CREATE TABLE namespaces (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -57,9 +50,12 @@ CREATE TABLE pending (
     texts TEXT NOT NULL,
     vectors BLOB NOT NULL
 );
+CREATE TABLE clock (latest INTEGER NOT NULL);
+INSERT INTO clock VALUES (0);
 """
 COLUMNS = "items.id, path, key, value, created, updated, ttl, vectors"
 JOINED = "FROM items JOIN namespaces ON namespaces.id = items.namespace"
+# labels hold no dot, and "/" is the character after it
 UNDER = "(:path = '' OR path = :path OR (path > :path || '.' AND path < :path || '/'))"
 ALIVE = "(expires IS NULL OR expires > :now)"
 
@@ -67,106 +63,6 @@ ALIVE = "(expires IS NULL OR expires > :now)"
 def now() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
-
-
-@dataclass(frozen=True)
-class Put:
-    """An item to be stored in place of what is there; without a value, to be deleted.
-
-    Attributes:
-        namespace: its namespace, not empty.
-        key: its key.
-        value: its JSON; None deletes.
-        ttl: minutes, None for ever.
-        texts: n texts that were embedded.
-        vectors: (n, d), none of them zeros.
-    """
-
-    namespace: Namespace
-    key: str
-    value: str | None
-    ttl: float | None
-    texts: Sequence[str]
-    vectors: Float32
-
-
-@dataclass(frozen=True)
-class Change:
-    """What an index has to take over: the vectors that an item has now.
-
-    Attributes:
-        id: rises with each change.
-        path: of the namespace, labels joined by dots.
-        namespace: its number.
-        item: its number.
-        time: when that was, in microseconds since 1970; it never falls.
-        before: how many vectors it had.
-        texts: n texts.
-        vectors: their n vectors as float32, one after the other.
-    """
-
-    id: int
-    path: str
-    namespace: int
-    item: int
-    time: int
-    before: int
-    texts: list[str]
-    vectors: bytes
-
-    def matrix(self) -> Float32:
-        """(n, d) the vectors."""
-        return np.frombuffer(self.vectors, np.float32).reshape(len(self.texts), -1)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A stored item, its value as JSON; times in microseconds, ``ttl`` in minutes."""
-
-    id: int
-    path: str
-    key: str
-    value: str
-    created: int
-    updated: int
-    ttl: float | None
-    vectors: int
-
-    def item(self) -> Item:
-        """The item, new for each caller."""
-        return Item(
-            value=from_json(self.value),
-            key=self.key,
-            namespace=from_path(self.path),
-            created_at=as_datetime(self.created),
-            updated_at=as_datetime(self.updated),
-        )
-
-    def found(self, score: float | None) -> SearchItem:
-        """The item as an answer to a search."""
-        return SearchItem(
-            from_path(self.path),
-            self.key,
-            from_json(self.value),
-            as_datetime(self.created),
-            as_datetime(self.updated),
-            score,
-        )
-
-
-def to_path(namespace: Namespace) -> str:
-    """The labels of a namespace joined by dots."""
-    return SEPARATOR.join(namespace)
-
-
-def from_path(path: str) -> Namespace:
-    """The labels of a namespace."""
-    return tuple(path.split(SEPARATOR))
-
-
-def as_datetime(microseconds: int) -> datetime:
-    """A stored time, in UTC."""
-    return EPOCH + timedelta(microseconds=microseconds)
 
 
 class Items:
@@ -205,7 +101,7 @@ class Items:
         self._db.execute("PRAGMA foreign_keys = ON")
         if version == 0:
             self._db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
-        (self._latest,) = self._db.execute("SELECT COALESCE(MAX(updated), 0) FROM items").fetchone()
+        (self._latest,) = self._db.execute("SELECT latest FROM clock").fetchone()
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -274,13 +170,31 @@ class Items:
             ).fetchall()
         return [Row(*row) for row in rows]
 
-    def namespaces(self, prefix: Namespace = (), at: int | None = None) -> dict[str, int]:
-        """Number by path of the namespaces under a prefix; with a time, of those with an item that lives then."""
+    def values(self, prefix: Namespace, at: int | None) -> list[tuple[int, str]]:
+        """Number and JSON of the items under a prefix, in the order of ``under``."""
+        with self._guarded():
+            return self._db.execute(
+                f"SELECT items.id, value {JOINED} WHERE {UNDER} AND (:now IS NULL OR {ALIVE}) "
+                "ORDER BY namespaces.id, items.id",
+                {"path": to_path(prefix), "now": at},
+            ).fetchall()
+
+    def namespaces(self, at: int | None) -> list[str]:
+        """The paths of all namespaces; with a time, of those with an item that lives then."""
         with self._guarded():
             rows = self._db.execute(
-                f"SELECT path, id FROM namespaces WHERE {UNDER} AND "  # noqa: S608
-                f"(:now IS NULL OR id IN (SELECT namespace FROM items WHERE {ALIVE})) ORDER BY id",
-                {"path": to_path(prefix), "now": at},
+                f"SELECT path FROM namespaces WHERE :now IS NULL OR id IN (SELECT namespace FROM items WHERE {ALIVE})",  # noqa: S608
+                {"now": at},
+            ).fetchall()
+        return [path for (path,) in rows]
+
+    def found_by_vector(self, prefix: Namespace) -> dict[str, int]:
+        """Number by path of the namespaces under a prefix that hold items with vectors."""
+        holds = "EXISTS (SELECT 1 FROM items WHERE items.namespace = namespaces.id AND vectors > 0)"
+        with self._guarded():
+            rows = self._db.execute(
+                f"SELECT path, id FROM namespaces WHERE {UNDER} AND {holds} ORDER BY id",  # noqa: S608
+                {"path": to_path(prefix)},
             ).fetchall()
         return dict(rows)
 
@@ -300,8 +214,9 @@ class Items:
                 "SELECT id, path, namespace, item, time, before, texts, vectors FROM pending ORDER BY id"
             ).fetchall()
         return [
-            Change(id, path, namespace, item, time, before, json.loads(texts), vectors)
+            Change(id, path, namespace, item, time, before, max(before, len(words)), words, vectors)
             for id, path, namespace, item, time, before, texts, vectors in rows
+            for words in (json.loads(texts),)
         ]
 
     # ---- writing
@@ -325,6 +240,7 @@ class Items:
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
             self._latest = max(self._latest, self.clock())  # a clock that is set back does not reorder what happened
+            self._db.execute("UPDATE clock SET latest = ?", (self._latest,))
             emptied = {namespace for put in puts if (namespace := self._write_one(put)) is not None}
             self._forget_namespaces(emptied)
 

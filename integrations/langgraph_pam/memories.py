@@ -7,17 +7,16 @@ number and which of them. The first one is a step of what happened in the item's
 from __future__ import annotations
 
 import hashlib
-import shutil
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from dataclasses import replace
 from pathlib import Path
 
-from langgraph_pam.items import SEPARATOR, Change, as_datetime
+from langgraph_pam.rows import SEPARATOR, Change, as_datetime
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.types import Float32
 
-FOLDER = "tenants"
+FOLDER = "index"
+LONGEST = 150  # bytes of the name of a tenant; a longer label is told by its digest
 ONE_BY_ONE = 8  # new steps of a namespace in one batch, beyond which they are stored together
 Where = Mapping[str, object] | None
 
@@ -26,56 +25,42 @@ class Memories:
     """The indexes of all tenants.
 
     Args:
-        folder: where they are kept; None keeps them in memory.
+        folder: of the store; None keeps them in memory.
         dims: d, the length of the vectors.
+
+    Raises:
+        InvalidInput: the vectors that are there have another length.
+        IndexLocked: another process has the folder open.
+        IndexFormatError: what is in the folder is damaged, or of a newer version.
     """
 
     def __init__(self, folder: Path | None, dims: int) -> None:
-        self._folder, self._dims = folder, dims
-        self._open: dict[str, PredictiveAssociativeIndex] = {}
-        self._lock = threading.Lock()
-
-    # ---- tenants
+        new = PredictiveAssociativeIndex
+        self._index = new(dims, names=()) if folder is None else new.open(folder / FOLDER, dims, names=())
 
     def tenant(self, name: str) -> PredictiveAssociativeIndex:
         """The index of a tenant; it is made if it is not there."""
-        with self._lock:
-            if name not in self._open:
-                made = self._dims, "faiss"
-                where = self._place(name)
-                index = PredictiveAssociativeIndex(*made, names=())
-                self._open[name] = index if where is None else PredictiveAssociativeIndex.open(where, *made, names=())
-            return self._open[name]
+        return self._index.tenant(within_length(name))
 
     def drop(self, name: str) -> None:
         """Forgets a tenant, and all that it experienced."""
-        with self._lock:
-            index, where = self._open.pop(name, None), self._place(name)
-            if index is not None:
-                index.close()
-            if where is not None and where.is_dir():
-                shutil.rmtree(where)
+        self._index.drop_tenant(within_length(name))
 
     def close(self) -> None:
         """Closes all indexes."""
-        with self._lock:
-            for index in self._open.values():
-                index.close()
-
-    def _place(self, name: str) -> Path | None:
-        # a name may be longer than that of a file can be
-        digest = hashlib.sha256(name.encode()).hexdigest()[:32]
-        return None if self._folder is None else self._folder / FOLDER / digest
+        self._index.close()
 
     # ---- taking over changes
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Takes over what became of items, in order. Doing it again does no harm."""
-        by_tenant: dict[str, list[Change]] = {}
+        """Takes over what became of items. Doing it again does no harm."""
+        by_tenant: dict[str, dict[int, Change]] = {}
         for change in changes:
-            by_tenant.setdefault(tenant_of(change.path), []).append(change)
+            last = by_tenant.setdefault(tenant_of(change.path), {})
+            earlier = last.pop(change.item, None)
+            last[change.item] = change if earlier is None else followed_by(earlier, change)
         for name, some in by_tenant.items():
-            apply(self.tenant(name), some)
+            apply(self.tenant(name), list(some.values()))
 
     # ---- asking
 
@@ -108,6 +93,12 @@ def tenant_of(path: str) -> str:
     return path.split(SEPARATOR, 1)[0]
 
 
+def within_length(label: str) -> str:
+    """The name of the tenant that a label stands for."""
+    encoded = label.encode()
+    return label if len(encoded) <= LONGEST else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+
+
 def first_memory(item: int) -> str:
     """The id of the memory that is a step of what happened."""
     return str(item)
@@ -118,15 +109,23 @@ def memory_ids(item: int, start: int, end: int) -> list[str]:
     return [f"{item}/{at}" if at else str(item) for at in range(start, end)]
 
 
+def followed_by(change: Change, later: Change) -> Change:
+    """Two changes of one item as one."""
+    return replace(later, before=change.before, most=max(change.most, later.most))
+
+
 def apply(index: PredictiveAssociativeIndex, changes: Sequence[Change]) -> None:
     """Takes over what became of items of one tenant."""
-    gone = [id for change in changes for id in memory_ids(change.item, len(change.texts), change.before)]
+    gone = [id for change in changes for id in memory_ids(change.item, len(change.texts), change.most)]
     if gone:
         index.delete(gone)
     new: list[Change] = []
     stored: list[tuple[Change, int]] = []  # memories that are stored, not yet or no more as a step
-    for path, group in groupby((change for change in changes if change.texts), lambda change: change.path):
-        some = list(group)
+    by_path: dict[str, list[Change]] = {}
+    for change in changes:
+        if change.texts:
+            by_path.setdefault(change.path, []).append(change)
+    for path, some in by_path.items():
         begun = [change for change in some if not change.before]
         if len(begun) > ONE_BY_ONE:
             _store(index, [(change, at) for change in begun for at in range(len(change.texts))])

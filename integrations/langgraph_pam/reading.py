@@ -26,7 +26,9 @@ from langgraph.store.base import (
 
 from pam_retriever import InvalidInput
 from pam_retriever.filters import UNSTORABLE, to_json
+from pam_retriever.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from pam_retriever.types import Float32
+from pam_retriever.validation import check_size, check_vectors
 
 Namespace = tuple[str, ...]
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -85,7 +87,10 @@ class Embedding:
         if index is False:
             return []
         paths = self._paths if index is None else read_paths(index)
-        return [text for path in paths for text in get_text_at_path(value, path)]
+        texts = [text for path in paths for text in get_text_at_path(value, path)]
+        for text in texts:
+            check_size(text, MAX_TEXT_BYTES, "A text that is to be embedded")
+        return texts
 
     def vectors(self, found: npt.ArrayLike, count: int) -> Float32:
         """(count, dims) what the embedder returned, checked; rows of zeros are left for the caller.
@@ -93,21 +98,22 @@ class Embedding:
         Raises:
             InvalidInput: another number or length of vectors, or numbers that are not finite.
         """
+        if not count:
+            return np.empty((0, self.dims), np.float32)
         try:
-            vectors = np.asarray(found, np.float32).reshape(count, -1) if count else np.empty((0, self.dims))
-        except ValueError as error:
-            raise InvalidInput(
-                f"The embedder's answer to {count} texts is no array ({error}).",
-                f"{count} vectors of {self.dims} numbers",
-                "Check the embedder.",
-            ) from error
-        if vectors.shape[1] != self.dims or not np.isfinite(vectors).all():
-            raise InvalidInput(
-                f"The embedder returned {len(vectors)} vectors of {vectors.shape[1]} numbers for {count} texts.",
-                f"vectors of {self.dims} finite numbers",
-                "Check the embedder and index['dims'].",
-            )
-        return vectors.astype(np.float32)
+            vectors = np.asarray(found, np.float32)
+        except (TypeError, ValueError) as error:
+            raise self._no_vectors(count, f"that are no array ({error})") from error
+        if vectors.shape != (count, self.dims):
+            raise self._no_vectors(count, f"of shape {vectors.shape}")
+        looks = vectors.any(axis=1)
+        if looks.any():
+            check_vectors(vectors[looks], self.dims, "what the embedder returned")
+        return vectors
+
+    def _no_vectors(self, count: int, found: str) -> InvalidInput:
+        expected = f"{count} vectors of {self.dims} numbers"
+        return InvalidInput(f"The embedder returned vectors {found}.", expected, "Check it, and index['dims'].")
 
 
 def read_paths(fields: Sequence[str]) -> list[list[str] | str]:
@@ -168,6 +174,7 @@ def check_place(namespace: Namespace, key: str) -> None:
     if not isinstance(key, str):
         raise InvalidInput(f"Got the key {key!r}.", "a string", "Convert it.")
     check_names((*namespace, key))
+    check_size(".".join(namespace), MAX_ID_BYTES, f"The namespace {namespace}")
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, Op, PutOp, Result, SearchOp, TTLConf
 from typing_extensions import Self
 
 from langgraph_pam.answers import Reader
-from langgraph_pam.items import FILE, Items, Put, from_path, to_path
+from langgraph_pam.items import FILE, Items
 from langgraph_pam.memories import Memories, first_memory
 from langgraph_pam.reading import (
     Embedding,
@@ -28,6 +28,7 @@ from langgraph_pam.reading import (
     read_value,
     storable,
 )
+from langgraph_pam.rows import Put, from_path, to_path
 from langgraph_pam.sweeper import Sweeper
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.types import Float32
@@ -101,7 +102,7 @@ class PAMStore(BaseStore):
             _make_folder(folder)
         self._items = Items(folder)
         self._memories = None if self._embedding is None else Memories(folder, self._embedding.dims)
-        self._writing, self._applied = threading.RLock(), 0
+        self._writing, self._applied, self._closed = threading.RLock(), 0, False
         self._sweeper = Sweeper(self.sweep_ttl)
         try:
             self._take_over()
@@ -238,8 +239,12 @@ class PAMStore(BaseStore):
         """Ends sweeping and closes the folder; closing twice is harmless."""
         self._sweeper.stop()
         with self._writing:
+            if self._closed:
+                return
+            self._closed = True
             if self._memories is not None:
                 self._memories.close()
+                self._items.settle(self._applied)
             self._items.close()
 
     def __enter__(self) -> Self:

@@ -48,7 +48,7 @@ def write_trajectories(
             added.append(_add_states(database, episode, episode.vectors, predicted))
         written.append(_put_steps(database, episode, there))
         if episode.dated and episode.timestamps is not None and database.times is not None:
-            database.times.hand_down(written[-1].rows, episode.timestamps)
+            database.times.hand_down(written[-1].rows, episode.timestamps[written[-1].first :])
     return added, written
 
 

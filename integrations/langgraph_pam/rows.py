@@ -1,0 +1,118 @@
+"""What a file of items takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+from langgraph.store.base import Item, SearchItem
+
+from langgraph_pam.reading import Namespace, from_json
+from pam_retriever.types import Float32
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+SEPARATOR = "."  # of the labels of a namespace, which hold none
+
+
+@dataclass(frozen=True)
+class Put:
+    """An item to be stored in place of what is there; without a value, to be deleted.
+
+    Attributes:
+        namespace: its namespace, not empty.
+        key: its key.
+        value: its JSON; None deletes.
+        ttl: minutes, None for ever.
+        texts: n texts that were embedded.
+        vectors: (n, d), none of them zeros.
+    """
+
+    namespace: Namespace
+    key: str
+    value: str | None
+    ttl: float | None
+    texts: Sequence[str]
+    vectors: Float32
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an index has to take over: the vectors that an item has now.
+
+    Attributes:
+        id: rises with each change.
+        path: of the namespace, labels joined by dots.
+        namespace: its number.
+        item: its number.
+        time: when that was, in microseconds since 1970; it never falls.
+        before: how many vectors it had, as far as the index knows.
+        most: how many it may have had since then.
+        texts: n texts.
+        vectors: their n vectors as float32, one after the other.
+    """
+
+    id: int
+    path: str
+    namespace: int
+    item: int
+    time: int
+    before: int
+    most: int
+    texts: list[str]
+    vectors: bytes
+
+    def matrix(self) -> Float32:
+        """(n, d) the vectors."""
+        return np.frombuffer(self.vectors, np.float32).reshape(len(self.texts), -1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stored item, its value as JSON; times in microseconds, ``ttl`` in minutes."""
+
+    id: int
+    path: str
+    key: str
+    value: str
+    created: int
+    updated: int
+    ttl: float | None
+    vectors: int
+
+    def item(self) -> Item:
+        """The item, new for each caller."""
+        return Item(
+            value=from_json(self.value),
+            key=self.key,
+            namespace=from_path(self.path),
+            created_at=as_datetime(self.created),
+            updated_at=as_datetime(self.updated),
+        )
+
+    def found(self, score: float | None) -> SearchItem:
+        """The item as an answer to a search."""
+        return SearchItem(
+            from_path(self.path),
+            self.key,
+            from_json(self.value),
+            as_datetime(self.created),
+            as_datetime(self.updated),
+            score,
+        )
+
+
+def to_path(namespace: Namespace) -> str:
+    """The labels of a namespace joined by dots."""
+    return SEPARATOR.join(namespace)
+
+
+def from_path(path: str) -> Namespace:
+    """The labels of a namespace."""
+    return tuple(path.split(SEPARATOR))
+
+
+def as_datetime(microseconds: int) -> datetime:
+    """A stored time, in UTC."""
+    return EPOCH + timedelta(microseconds=microseconds)

@@ -1,0 +1,478 @@
+"""PAMStore: LangGraph's contract, experience, durability, and what it refuses."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchOp,
+)
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+
+from benchmarks.reliability import langgraph_store as compared
+from langgraph_pam import PAMStore
+from langgraph_pam.memories import Memories
+from pam_retriever import IndexFormatError, IndexLocked, InvalidInput, StorageError, UnknownId
+
+AXES = ["stairs", "wrist", "coffee", "train", "plaster", "wet", "late", "other"]
+MINUTE = 60_000_000
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """A dimension for each known word; texts of none look like "other"."""
+    rows = [[float(word in text.split()) for word in AXES] for text in texts]
+    return [row if any(row) else [*row[:-1], 1.0] for row in rows]
+
+
+INDEX: Any = {"dims": len(AXES), "embed": embed, "fields": ["text"]}
+
+
+def new(path: Path | None = None, **settings: Any) -> PAMStore:
+    return PAMStore(path, index=INDEX, **settings)
+
+
+def keys(found: Any) -> list[str]:
+    return [item.key for item in found]
+
+
+# ---- beside LangGraph's own stores
+
+
+def test_it_answers_as_the_store_in_memory_does(tmp_path):
+    results = compared.run(600, seed=5, folder=tmp_path)
+    assert {name: result["difference"] for name, result in results.items()} == dict.fromkeys(results)
+    assert sum(result["operations"] for result in results.values()) >= 600
+
+
+def test_the_comparison_sees_a_difference(monkeypatch):
+    monkeypatch.setattr("langgraph_pam.answers.passes", lambda value, filter: True)
+    comparison = compared.Comparison(5, None, None)
+    assert comparison.run(400) is not None
+
+
+def test_it_answers_as_the_store_in_sqlite_does():
+    """Where that one has no fault: without TTL, filters that compare, and the order of what has none."""
+    made, ours = compared.Generator(3), PAMStore()
+    with sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False) as connection:
+        theirs = SqliteStore(connection)
+        theirs.setup()
+        for _ in range(150):
+            ops = [made.put()._replace(ttl=None, index=None) for _ in range(2)]
+            ops[0] = ops[0]._replace(value=None) if made.chance(0.3) else ops[0]
+            prefix = made.namespace()[:2]
+            ops += [
+                GetOp(made.namespace(), made.choice("12345")),
+                SearchOp(prefix, made.choice([None, {"colour": "red"}, {"colour": {"$ne": "blue"}}]), 1000),
+                ListNamespacesOp((MatchCondition("prefix", prefix), MatchCondition("suffix", ("a",))), 2),
+            ]
+            for op, one, other in zip(ops, ours.batch(ops), theirs.batch(ops), strict=True):
+                if isinstance(op, SearchOp):
+                    if op.filter and "$ne" in str(op.filter):  # SQL's NULL is not unequal to anything
+                        one = [item for item in one if item.value["colour"] is not None]
+                    one, other = ({(i.namespace, i.key): i.value for i in some} for some in (one, other))
+                elif isinstance(op, GetOp):
+                    one, other = (None if item is None else item.value for item in (one, other))
+                assert one == other, op
+
+
+# ---- experience
+
+
+def test_what_was_put_next_to_it_is_found():
+    store, fillers = new(), 20
+    for number in range(2 * fillers):
+        if number == fillers:
+            store.put(("ann",), "cause", {"text": "the stairs"})
+            store.put(("ann",), "effect", {"text": "the wrist"})
+        store.put(("ann",), f"filler {number}", {"text": f"nothing {number}"})
+    found = keys(store.search(("ann",), query="stairs", limit=5))
+    assert found[0] == "cause"
+    assert set(found[1:]) == {"effect", "filler 18", "filler 19", "filler 20"}
+
+
+def test_a_batch_is_experience_in_its_order():
+    store = new()
+    texts = [*(f"nothing {number}" for number in range(20)), "the stairs", "the wrist", "coffee"]
+    store.batch([PutOp(("ann",), text, {"text": text}) for text in texts])
+    (told,) = store.tenant("ann").trajectories()
+    by_id = {record.id: record.text for record in store.tenant("ann").find()}
+    assert [by_id[id] for id in told.ids] == texts
+    store.batch([PutOp(("ann",), f"{n}", {"text": f"later {n}"}) for n in range(12)])
+    assert [step.length for step in store.tenant("ann").trajectories()] == [len(texts) + 12]
+
+
+def test_what_observe_tells_is_found():
+    store = new()
+    for number in range(30):
+        store.put(("ann", str(number)), "filler", {"text": f"nothing {number}"})
+    store.put(("ann", "places"), "cause", {"text": "the stairs"})
+    store.put(("ann", "doctors"), "alone", {"text": "the plaster"})
+    for number in range(8):
+        store.put(("ann", "places"), f"filler {number}", {"text": f"nothing {number}"})
+    store.put(("ann", "places"), "effect", {"text": "the wrist"})
+    assert "effect" not in keys(store.search(("ann",), query="stairs", limit=2))
+    store.observe(("ann", "places"), ["cause", "effect"])
+    assert "effect" in keys(store.search(("ann",), query="stairs", limit=3))
+
+
+def test_what_served_a_question_is_found_by_the_next():
+    store = new()
+    for word in [*AXES[:-1], *(f"filler {number}" for number in range(20))]:
+        store.put(("ann", word), word, {"text": word})
+    assert set(keys(store.search(("ann",), query="late train", limit=2))) == {"train", "late"}
+    assert "coffee" not in keys(store.search(("ann",), query="late train", limit=3))
+    store.feedback(("ann", "coffee"), "late train", used={"coffee": 2.0})
+    assert "coffee" in keys(store.search(("ann",), query="late train", limit=3))
+
+
+@pytest.mark.parametrize("prefix", [("ann", "a"), ("ann",)])
+def test_a_search_keeps_to_its_prefix(prefix):
+    """Nothing outside it is found, or changes an answer: by vector, words, links or feedback."""
+    alone, among = new(), new()
+    for store in (alone, among):
+        for number, word in enumerate(AXES):
+            store.put(("ann", "a"), word, {"text": f"{word} {number}"})
+    others = [("ann", "ab"), ("ann", "a b")] if len(prefix) > 1 else [("ann2",), ("bob", "ann", "a")]
+    for namespace in others:
+        for word in AXES:
+            among.put(namespace, word, {"text": f"wet stairs {word}"})
+    if len(prefix) == 1:
+        among.feedback(("bob", "ann", "a"), "wet stairs", used=["late"])
+    asked = [store.search(prefix, query="wet stairs", limit=50) for store in (alone, among)]
+    assert [(item.key, item.namespace) for item in asked[0]] == [(item.key, item.namespace) for item in asked[1]]
+    if len(prefix) == 1:  # another tenant changes no score; words of the own tenant are counted in all of it
+        assert [item.score for item in asked[0]] == [item.score for item in asked[1]]
+
+
+def test_among_tenants_the_score_is_the_cosine():
+    store = new()
+    store.put(("ann",), "near", {"text": "wet stairs"})
+    store.put(("bob",), "half", {"text": "wet coffee"})
+    store.put(("eve",), "far", {"text": "late train"})
+    store.feedback(("eve",), "wet stairs", used=["far"])
+    found = store.search((), query="wet stairs")
+    assert keys(found) == ["near", "half", "far"]
+    assert [item.score for item in found] == pytest.approx([1, 0.5, 0], abs=1e-6)
+
+
+def test_an_item_with_several_vectors_is_found_once_by_its_best():
+    store = PAMStore(index={**INDEX, "fields": ["text", "tags[*]"], "mode": "similarity"})
+    store.put(("ann",), "many", {"text": "coffee", "tags": [*AXES, "wet stairs"]})
+    for number in range(5):
+        store.put(("ann",), str(number), {"text": f"late {number}"})
+    found = store.search(("ann",), query="wet stairs", limit=6)
+    assert keys(found)[0] == "many"
+    assert found[0].score == pytest.approx(1)
+    assert len(set(keys(found))) == 6
+    store.put(("ann",), "many", {"text": "coffee"})
+    assert len(store.tenant("ann")) == 6
+    assert store.search(("ann",), query="wet stairs", limit=1)[0].score == pytest.approx(0, abs=1e-6)
+
+
+def test_items_without_a_vector_come_last_once_on_all_pages():
+    store = new()
+    for number in range(3):
+        store.put(("ann",), f"bare {number}", {"text": "wet stairs", "n": number}, index=False)
+        store.put(("ann",), f"found {number}", {"text": "wet stairs", "n": number})
+    pages = [store.search(("ann",), query="wet", limit=2, offset=offset) for offset in (0, 2, 4, 6)]
+    assert [len(page) for page in pages] == [2, 2, 2, 0]
+    everything = [item for page in pages for item in page]
+    assert sorted(keys(everything)[:3]) == ["found 0", "found 1", "found 2"]
+    assert keys(everything)[3:] == ["bare 0", "bare 1", "bare 2"]
+    assert [item.score for item in everything[3:]] == [None] * 3
+    assert keys(store.search(("ann",), query="wet", filter={"n": 1})) == ["found 1", "bare 1"]
+
+
+def test_texts_that_look_like_nothing_have_no_vector():
+    index: Any = {"dims": 2, "embed": lambda texts: [[0.0, 0.0] if not text else [1.0, 0.0] for text in texts]}
+    store = PAMStore(index={**index, "fields": ["text"]})
+    store.put(("ann",), "empty", {"text": ""})
+    store.put(("ann",), "full", {"text": "a\0b"})
+    assert [(item.key, item.score is None) for item in store.search(("ann",), query="a\0b")] == [
+        ("full", False),
+        ("empty", True),
+    ]
+    assert keys(store.search(("ann",), query="\ud800")) == ["full", "empty"]
+
+
+# ---- durable
+
+
+def test_everything_is_there_after_opening_again(tmp_path):
+    with new(tmp_path / "store") as store:
+        store.put(("ann", "a"), "stairs", {"text": "wet stairs"}, ttl=5)
+        store.put(("ann", "a"), "wrist", {"text": "wrist"}, index=False)
+        store.put(("bob",), "coffee", {"text": "coffee", "nested": {"list": [1, None, "é"]}})
+        before = [store.search((), query="wet"), store.search(("ann",)), store.list_namespaces()]
+        item = store.get(("ann", "a"), "stairs")
+    with new(tmp_path / "store") as store:
+        assert [store.search((), query="wet"), store.search(("ann",)), store.list_namespaces()] == before
+        assert store.get(("ann", "a"), "stairs") == item
+        assert store.get(("bob",), "coffee").value == {"text": "coffee", "nested": {"list": [1, None, "é"]}}
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monkeypatch, durable):
+    """As after a kill between the two commits, half way through the changes."""
+    store = new(tmp_path / "store" if durable else None)
+    store.put(("ann",), "old", {"text": "coffee"})
+    apply = Memories.apply
+
+    def half(self: Memories, changes: Any) -> None:
+        apply(self, list(changes)[:1])
+        raise StorageError("The disk is full.", "room", "Make some.")
+
+    monkeypatch.setattr(Memories, "apply", half)
+    with pytest.raises(StorageError):
+        store.batch(
+            [
+                PutOp(("ann",), "first", {"text": "stairs"}),
+                PutOp(("ann",), "second", {"text": "wrist"}),
+                PutOp(("bob",), "third", {"text": "train"}),
+                PutOp(("ann",), "old", None),
+            ]
+        )
+    monkeypatch.setattr(Memories, "apply", apply)
+    if durable:
+        store.close()
+        store = new(tmp_path / "store")
+    else:
+        store.put(("eve",), "more", {"text": "late"})
+    assert sorted(keys(store.search(("ann",), query="stairs"))) == ["first", "second"]
+    assert keys(store.search(("bob",), query="train")) == ["third"]
+    assert [record.text for record in store.tenant("ann").find()] == ["stairs", "wrist"]
+    assert [one.length - len(one.ids) for one in store.tenant("ann").trajectories()] == [1]  # the place of "old"
+    store.close()
+
+
+def test_a_call_that_fails_changes_nothing():
+    store = new()
+    store.put(("ann",), "one", {"text": "wet"})
+    bad: list[Any] = [
+        PutOp(("ann",), "two", {"text": object()}),
+        PutOp(("ann",), "two", {"text": float("nan")}),
+        PutOp(("ann",), "two", {"nested": [{1: 2}]}),
+        PutOp(("ann",), "two", ["no", "dict"]),
+        PutOp(("ann",), "two", {"text": "\ud800"}),
+        PutOp(("ann",), "\ud800", {"text": "wet"}),
+        PutOp(("ann",), 3, {"text": "wet"}),
+        PutOp(("ann",), "two", {"text": "wet"}, ttl=-1),
+        PutOp(("ann",), "two", {"text": "wet"}, ttl=float("nan")),
+        PutOp(("ann",), "two", {"text": "wet"}, index="text"),
+        PutOp(("ann", "x" * 5000), "two", {"text": "wet"}),
+        SearchOp(("ann",), limit=-1),
+        SearchOp(("ann",), offset=True),
+        SearchOp(("ann",), {"text": {"$like": "w"}}),
+        SearchOp(("ann",), {"deep": [{"n": {"$gt": None}}]}),
+        SearchOp(("ann",), ["text"]),
+        ListNamespacesOp(max_depth=-1),
+        ListNamespacesOp((MatchCondition("middle", ("a",)),)),
+        "put",
+    ]
+    for op in bad:
+        with pytest.raises(InvalidInput):
+            store.batch([PutOp(("ann",), "one", None), PutOp(("eve",), "new", {"text": "wet"}), op])
+    for namespace in ((), ("a.b",), ("",), (1,), ("a\0",)):
+        with pytest.raises(InvalidNamespaceError):
+            store.batch([PutOp(("ann",), "one", None), PutOp(namespace, "new", {"text": "wet"})])
+    with pytest.raises(InvalidNamespaceError):
+        store.put(("langgraph",), "one", {})
+    assert [item.key for item in store.search(())] == ["one"]
+    assert store.list_namespaces() == [("ann",)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"index": {"dims": 0, "embed": embed}},
+        {"index": {"dims": True, "embed": embed}},
+        {"index": {"dims": 8}},
+        {"index": {"dims": 8, "embed": embed, "fields": "text"}},
+        {"index": {"dims": 8, "embed": embed, "field": ["text"]}},
+        {"index": {"dims": 8, "embed": embed, "mode": "hybrid"}},
+        {"ttl": {"default_ttl": -1}},
+        {"ttl": {"sweep_interval_minutes": float("inf")}},
+        {"ttl": {"refresh": True}},
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings):
+    with pytest.raises(InvalidInput):
+        PAMStore(**settings)
+
+
+def test_an_embedder_that_returns_something_else_is_refused():
+    answers: Any = [[[1.0] * 7], [[1.0] * 8] * 2, [[float("nan")] * 8], [["x"] * 8], []]
+    for answer in answers:
+        store = PAMStore(index={"dims": 8, "embed": lambda texts, answer=answer: answer})
+        with pytest.raises(InvalidInput):
+            store.put(("ann",), "one", {"text": "wet"})
+        assert store.search(()) == []
+
+
+def test_folders_that_are_no_store_are_refused(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("Dear Ann")
+    with pytest.raises(InvalidInput):
+        new(tmp_path / "other")
+    with new(tmp_path / "store"), pytest.raises(IndexLocked):
+        new(tmp_path / "store")
+    with pytest.raises(InvalidInput):
+        PAMStore(tmp_path / "store", index={**INDEX, "dims": 3})
+    with sqlite3.connect(tmp_path / "store" / "items.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(IndexFormatError):
+        new(tmp_path / "store")
+    (tmp_path / "store" / "items.sqlite").write_bytes(b"no database at all, but long enough to be read" * 100)
+    with pytest.raises(IndexFormatError):
+        new(tmp_path / "store")
+
+
+# ---- LangGraph's contract, where it says more than the store in memory does
+
+
+def test_without_an_index_a_query_is_ignored(tmp_path):
+    with PAMStore(tmp_path / "store") as store:
+        store.put(("ann",), "one", {"text": "wet"})
+        assert [(item.key, item.score) for item in store.search(("ann",), query="anything")] == [("one", None)]
+        for call in (lambda: store.tenant("ann"), lambda: store.observe(("ann",), ["one"])):
+            with pytest.raises(InvalidInput):
+                call()
+    with new(tmp_path / "store") as store:  # an index from now on
+        store.put(("ann",), "two", {"text": "wet"})
+        assert keys(store.search(("ann",), query="wet")) == ["two", "one"]
+    with PAMStore(tmp_path / "store") as store:  # and without again: what is deleted is not found later
+        store.delete(("ann",), "two")
+    with new(tmp_path / "store") as store:
+        assert keys(store.search(("ann",), query="wet")) == ["one"]
+        assert len(store.tenant("ann")) == 0
+
+
+def test_an_update_keeps_the_time_of_creation_and_its_place():
+    store = new()
+    for key in ("one", "two"):
+        store.put(("ann",), key, {"text": "wet"})
+    before = store.get(("ann",), "one")
+    store.put(("ann",), "one", {"text": "late"})
+    after = store.get(("ann",), "one")
+    assert before.created_at == after.created_at < after.updated_at
+    assert keys(store.search(("ann",))) == ["one", "two"]
+    after.value["text"] = "changed by the caller"
+    assert store.get(("ann",), "one").value == {"text": "late"}
+
+
+def test_reading_refreshes_as_it_is_told():
+    now = [1_700_000_000_000_000]
+    store = new(ttl={"default_ttl": 10, "refresh_on_read": False, "omit_expired": True})
+    store._items.clock = lambda: now[0]
+    for key in ("read", "asked", "refreshed", "for ever"):
+        store.put(("ann",), key, {"text": key}, **({"ttl": None} if key == "for ever" else {}))
+    now[0] += 6 * MINUTE
+    store.get(("ann",), "read")
+    store.search(("ann",), query="asked", limit=10)
+    store.get(("ann",), "refreshed", refresh_ttl=True)
+    now[0] += 6 * MINUTE
+    assert keys(store.search(("ann",))) == ["refreshed", "for ever"]
+    assert set(keys(store.search(("ann",), query="read"))) == {"refreshed", "for ever"}
+    assert store.get(("ann",), "read") is None
+    assert (store.sweep_ttl(), store.sweep_ttl()) == (2, 0)
+    assert len(store.tenant("ann")) == 2
+
+
+def test_expired_items_are_seen_until_the_sweep_unless_they_are_omitted():
+    store = new()
+    store.put(("ann",), "one", {"text": "wet"}, ttl=0)
+    assert store.get(("ann",), "one", refresh_ttl=False) is not None
+    assert store.sweep_ttl() == 1
+    assert store.list_namespaces() == []
+
+
+def test_the_sweeper_sweeps_and_stops():
+    store = new(ttl={"sweep_interval_minutes": 0.0002})
+    store.put(("ann",), "one", {"text": "wet"}, ttl=0)
+    sweeping = store.start_ttl_sweeper()
+    assert store.start_ttl_sweeper() is sweeping
+    until = time.monotonic() + 30
+    while store.list_namespaces() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert store.list_namespaces() == []
+    assert store.stop_ttl_sweeper(30)
+    sweeping.result(30)
+    assert store.start_ttl_sweeper(1).cancel()
+    assert store.stop_ttl_sweeper(30)
+    done: Future[None] = new().start_ttl_sweeper()
+    assert done.done()
+
+
+async def test_an_embedder_that_is_async_answers_async_calls_alone():
+    async def later(texts: list[str]) -> list[list[float]]:
+        return embed(texts)
+
+    store = PAMStore(index={**INDEX, "embed": later})
+    await store.aput(("ann",), "one", {"text": "wet stairs"})
+    await store.aput(("ann",), "two", {"text": "coffee"})
+    assert keys(await store.asearch(("ann",), query="wet", limit=1)) == ["one"]
+    assert await store.alist_namespaces() == [("ann",)]
+    await store.adelete(("ann",), "one")
+    assert await store.aget(("ann",), "one") is None
+    with pytest.raises(ValueError, match="async"):
+        store.put(("ann",), "three", {"text": "late"})
+    assert len(store.search(("ann",))) == 1
+
+
+def test_a_tenant_that_is_dropped_is_gone(tmp_path):
+    secret = "an unmistakable sentence of ann"
+    with new(tmp_path / "store") as store:
+        for tenant in ("ann", "bob", "x" * 400):
+            store.put((tenant, "notes"), "one", {"text": f"{secret} stairs" if tenant == "ann" else "stairs"})
+            store.put((tenant, "more"), "two", {"text": "wrist"}, index=False)
+        store.feedback(("ann", "notes"), secret, used=["one"])
+        assert (store.drop_tenant("ann"), store.drop_tenant("ann"), store.drop_tenant("x" * 400)) == (2, 0, 2)
+        assert store.list_namespaces() == [("bob", "more"), ("bob", "notes")]
+        assert keys(store.search((), query="stairs")) == ["one", "two"]
+        store.put(("ann",), "one", {"text": "new"})
+        assert len(store.tenant("ann")) == 1
+    files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+
+def test_what_is_told_of_unknown_items_is_refused():
+    store = new()
+    store.put(("ann",), "bare", {"text": "wet"}, index=False)
+    store.put(("ann",), "one", {"text": "wet"})
+    with pytest.raises(UnknownId):
+        store.observe(("ann",), ["one", "nobody"])
+    with pytest.raises(InvalidInput):
+        store.observe(("ann",), ["one", "bare"])
+    with pytest.raises(UnknownId):
+        store.feedback(("ann",), "wet", used=["nobody"])
+    with pytest.raises(InvalidNamespaceError):
+        store.observe((), ["one"])
+    assert store.tenant("ann").feedbacks() == []
+
+
+def test_the_faults_of_the_reference_are_there():
+    """What ``Reference`` puts right is wrong in ``InMemoryStore``; when that changes, the list may get shorter."""
+    store = InMemoryStore(index={**INDEX, "fields": ["text"]})
+    assert store.get(("nobody",), "one") is None
+    assert store.list_namespaces() == [("nobody",)]
+    store.put(("ann",), "one", {"text": "wet"})
+    store.put(("ann",), "one", {"text": "wet"}, index=False)
+    assert store.search(("ann",), query="wet")[0].score is not None
+    with pytest.raises(ValueError, match="embeddings"):
+        store.batch([PutOp(("ann",), key, {"text": "same"}) for key in "ab"])
+    with pytest.raises(TypeError):
+        store.search(("ann",), filter={"absent": {"$gt": 1}})
+    store.put(("ann",), "bare", {}, index=False)
+    assert "bare" in keys(store.search(("ann",), query="wet", limit=2, offset=2))
