@@ -1,4 +1,4 @@
-"""The command line: ``pam-retriever fit | feedback | recall | search | inspect | check | repair | demo``."""
+"""The command line: ``pam-retriever fit | feedback | recall | search | inspect | check | repair | git | demo``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from pam_retriever.__about__ import __version__
 from pam_retriever.apps import terminal
+from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
 from pam_retriever.apps.events import Storing
 from pam_retriever.embedding import Embedder
@@ -84,11 +85,22 @@ def _parser() -> argparse.ArgumentParser:
                 "--when", help='only of that time: "last week"; without a query, all of it, newest first'
             )
             command.add_argument("--faithful", action="store_true", help="only what was experienced with the query")
+            code.add_changed(command)
 
     inspect = commands.add_parser("inspect", help="what an index holds")
     inspect.add_argument("index", type=Path)
     inspect.set_defaults(run=_inspect)
 
+    _add_integrity(commands)
+    code.add_git(commands, _add_model, _model)
+
+    show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
+    show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
+    show.set_defaults(run=_demo)
+    return parser
+
+
+def _add_integrity(commands: Commands) -> None:
     for name, examine, words in (
         ("check", _check, "read everything in an index and say what is damaged; changes nothing"),
         ("repair", _repair, "rebuild what can be rebuilt, and say what is lost"),
@@ -96,11 +108,6 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=words)
         command.add_argument("index", type=Path, help="folder of the index")
         command.set_defaults(run=examine)
-
-    show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
-    show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
-    show.set_defaults(run=_demo)
-    return parser
 
 
 def _add_fit(commands: Commands) -> None:
@@ -196,6 +203,9 @@ def _recall(parsed: argparse.Namespace) -> None:
             raise InvalidInput("Got --cue-where without --id.", "--id", "Use --where alone for a text.")
         if parsed.when is not None and parsed.query is None and parsed.id is None:
             _print(index.recall(k=parsed.k, where=parsed.where, when=parsed.when, explain=True), parsed.json)
+            return
+        if code.is_asked(index, parsed):
+            code.answer(index, parsed, _model)
             return
         hits = index.recall(
             _query(index, parsed),

@@ -14,6 +14,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.index.inspecting import Inspecting
 from pam_retriever.index.learning import Learning
 from pam_retriever.index.memories import Memories
+from pam_retriever.index.observing import Observing
 from pam_retriever.index.open_tenants import MOST_OPEN
 from pam_retriever.index.recalling import Many, One, Recalling
 from pam_retriever.index.tenants import Tenants
@@ -27,7 +28,7 @@ Query = One | Many
 log = logging.getLogger(__name__)
 
 
-class PredictiveAssociativeIndex(Memories, Learning, Recalling, Tenants, Inspecting):
+class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Tenants, Inspecting):
     """Finds what looks like a query, and what happened with it.
 
     This makes an index in memory; ``open`` makes one in a folder, where what a call returned is

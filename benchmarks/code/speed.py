@@ -1,0 +1,138 @@
+"""``python -m benchmarks.code.speed``: how long code memory takes to read a history, the embedder apart.
+
+A made-up repository (``benchmarks/code/histories.py``) of 10,000 commits, then 100 more; and a real one.
+Texts get vectors at random, by their hash, whose time is taken off as that of the embedder. ``git log`` alone is timed
+beside it, and the walk of pygit2 where that is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import report
+from benchmarks.code.histories import History, grow
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.apps.code.learning import learn
+from pam_retriever.apps.code.memory import CodeMemory
+from pam_retriever.apps.code.repository import Repository
+from pam_retriever.embedding import Embedder
+
+DIM = 384
+
+
+class Stopwatch:
+    """An embedder that makes vectors of hashes, and knows how long it took."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        began = time.perf_counter()
+        rows = [np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIM, np.float32) for text in texts]
+        self.seconds += time.perf_counter() - began
+        return np.array(rows)
+
+
+def once(folder: Path, repository: Repository) -> dict[str, Any]:
+    """Opens the index as a new process would, brings it up to date, closes it."""
+    embedder = Stopwatch()
+    began, cpu = time.perf_counter(), time.process_time()
+    with PredictiveAssociativeIndex.open(folder, embedder=embedder) as index:
+        learnt = learn(index, repository)
+    seconds, used = time.perf_counter() - began, time.process_time() - cpu
+    return {
+        "commits": learnt.commits,
+        "giant": learnt.giant,
+        "files": learnt.added + learnt.changed,
+        "seconds": round(seconds - embedder.seconds, 2),
+        "cpu seconds of this process": round(used - embedder.seconds, 2),
+        "embedder": round(embedder.seconds, 2),
+    }
+
+
+def questions(folder: Path) -> dict[str, Any]:
+    """Seconds of the first question of a new process, and of the next ten together, and of ``changed_with``."""
+    embedder = Stopwatch()
+    began = time.perf_counter()
+    with PredictiveAssociativeIndex.open(folder, embedder=embedder, read_only=True) as index:
+        memory = CodeMemory(index, Embedder(embedder))
+        memory.recall("retry on connection reset")
+        first = time.perf_counter() - began
+        began = time.perf_counter()
+        for number in range(10):
+            hits = memory.recall(f"fix the token cache {number}")
+        ten = time.perf_counter() - began
+        began = time.perf_counter()
+        memory.changed_with([hits[0].path])
+        return {"first": round(first, 2), "ten more": round(ten, 2), "changed": round(time.perf_counter() - began, 2)}
+
+
+def walks(path: Path) -> dict[str, float | None]:
+    """Seconds to read all changes: by git, and by pygit2."""
+    began = time.perf_counter()
+    repository = Repository(path)
+    count = sum(1 for _ in repository.commits(repository.commit("HEAD")))
+    found: dict[str, float | None] = {"commits": count, "git": round(time.perf_counter() - began, 2), "pygit2": None}
+    try:
+        import pygit2
+    except ImportError:
+        return found
+    began = time.perf_counter()
+    other = pygit2.Repository(str(path))
+    for commit in other.walk(other.head.target, pygit2.enums.SortMode.TOPOLOGICAL):
+        if len(commit.parents) == 1:
+            difference = other.diff(commit.parents[0], commit)
+            difference.find_similar()
+            sum(1 for _ in difference.deltas)
+    return found | {"pygit2": round(time.perf_counter() - began, 2)}
+
+
+def made_up(commits: int, more: int, seed: int) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(Path(folder) / "repository")
+        grow(history, commits, random)
+        history.write()
+        repository = Repository(history.folder)
+        found = {"whole": once(Path(folder) / "index", repository), "walk": walks(history.folder)}
+        grow(history, more, random)
+        history.write()
+        found["more"] = once(Path(folder) / "index", repository)
+        found["nothing new"] = once(Path(folder) / "index", repository)
+        return found | {"questions": questions(Path(folder) / "index")}
+
+
+def real(path: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            "whole": once(Path(folder), Repository(path)),
+            "walk": walks(path),
+            "questions": questions(Path(folder)),
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--commits", type=int, default=10_000)
+    parser.add_argument("--more", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--repository", type=Path, default=Path(), help="a real one (.)")
+    parser.add_argument("--note", default="", help="such as what else the machine did")
+    parser.add_argument("--name", default="code/speed", help="of the JSON file in benchmarks/results")
+    parsed = parser.parse_args()
+    git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    runs = [made_up(parsed.commits, parsed.more, seed) for seed in range(parsed.runs)]
+    result = {"note": parsed.note, "git": git, "made up": runs, "real": real(parsed.repository)}
+    print(report.write(parsed.name, result).read_text())
+
+
+if __name__ == "__main__":
+    main()

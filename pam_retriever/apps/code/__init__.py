@@ -1,0 +1,7 @@
+"""Code memory: the files of a repository, and what its history says of them."""
+
+from pam_retriever.apps.code.learning import Learnt, learn, state_of
+from pam_retriever.apps.code.memory import CodeMemory, FileHit, Reason
+from pam_retriever.apps.code.repository import Repository, RepositoryUnreadable
+
+__all__ = ["CodeMemory", "FileHit", "Learnt", "Reason", "Repository", "RepositoryUnreadable", "learn", "state_of"]

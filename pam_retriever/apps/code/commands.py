@@ -1,0 +1,107 @@
+"""The command line of code memory: ``pam-retriever git``, and what ``recall`` does with an index that it made."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pam_retriever.apps import terminal
+from pam_retriever.apps.code.learning import MOST_FILES, learn, state_of
+from pam_retriever.apps.code.memory import CodeMemory, FileHit
+from pam_retriever.apps.code.repository import Repository
+from pam_retriever.embedding import Embedder
+from pam_retriever.errors import InvalidInput
+from pam_retriever.index import PredictiveAssociativeIndex
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+INDEX = "pam-retriever"  # folder of an index, in the folder that git keeps its own files in
+ModelOf = Callable[[argparse.Namespace, "str | None"], str]
+PLAIN = {"mode": None, "hops": 1, "cue_where": None, "feedback_where": None, "when": None, "faithful": False}
+
+
+def add_git(commands: Commands, add_model: Callable[[argparse.ArgumentParser], None], model: ModelOf) -> None:
+    """Adds ``git``."""
+    command = commands.add_parser("git", help="learn which files change together, and why, from a git repository")
+    command.add_argument("repository", type=Path, help="its folder")
+    command.add_argument(
+        "index", type=Path, nargs="?", help=f"folder of the index; {INDEX} in the repository's .git if not given"
+    )
+    add_model(command)
+    command.add_argument("--revision", default="HEAD", help="branch, tag or hash to bring the index to (HEAD)")
+    command.add_argument(
+        "--most-files", type=int, default=MOST_FILES, help=f"leave out commits that change more ({MOST_FILES})"
+    )
+    command.set_defaults(run=lambda parsed: _git(parsed, model))
+
+
+def add_changed(command: argparse.ArgumentParser) -> None:
+    """Adds what ``recall`` of a code memory takes."""
+    command.add_argument(
+        "--changed", nargs="+", metavar="PATH", help="of a code memory: the files that usually change with these"
+    )
+
+
+def is_asked(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> bool:
+    """Whether a call of ``recall`` is a question to a code memory.
+
+    Raises:
+        InvalidInput: ``--changed`` with an index that is none, or with what would be ignored.
+    """
+    if parsed.changed is None:
+        plain = all(getattr(parsed, name) == value for name, value in PLAIN.items())
+        return plain and parsed.query is not None and parsed.id is None and state_of(index) is not None
+    given = [name for name, value in PLAIN.items() if getattr(parsed, name) != value]
+    given += [name for name in ("query", "id", "where") if getattr(parsed, name) is not None]
+    if given:
+        raise InvalidInput(f"Got --changed with {', '.join(given)}.", "--changed alone", "Ask twice.")
+    return True
+
+
+def answer(index: PredictiveAssociativeIndex, parsed: argparse.Namespace, model: ModelOf) -> None:
+    """Prints the files that a question, or changed files, call for."""
+    embedder = Embedder(model(parsed, index.embedder_name), parsed.same_embedder)
+    embedder.check(index.embedder_name)
+    memory = CodeMemory(index, embedder)
+    found = (
+        memory.changed_with(parsed.changed, parsed.k)
+        if parsed.changed
+        else memory.recall(parsed.query, parsed.k, parsed.where)
+    )
+    _print(found, parsed.json)
+
+
+def _git(parsed: argparse.Namespace, model: ModelOf) -> None:
+    from tqdm.auto import tqdm
+
+    repository = Repository(parsed.repository)
+    folder = parsed.index or repository.common / INDEX
+    repository.commit(parsed.revision)  # before a folder is made
+    used = None
+    if (folder / "manifest.json").exists():
+        with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
+            used = index.embedder_name
+    embedder = model(parsed, used)
+    with PredictiveAssociativeIndex.open(folder, embedder=embedder, same_embedder=parsed.same_embedder) as index:
+        report = learn(
+            index,
+            repository,
+            parsed.revision,
+            parsed.most_files,
+            lambda batches: tqdm(batches, desc="commits", unit="batch", disable=None),
+        )
+        print(f"{report}\n{index}")
+    print(f'Ask: pam-retriever recall {folder} "what is to be changed"')
+
+
+def _print(found: Sequence[FileHit], as_json: bool) -> None:
+    for hit in found:
+        if as_json:
+            print(terminal.json_line(hit.to_dict()))
+            continue
+        print(f"{hit.score:7.3f}  {terminal.safe(hit.path)}")
+        for reason in hit.reasons:
+            print(f"         {(reason.date or '')[:10]:10}  {reason.commit[:10]}  {terminal.safe(reason.subject)}")

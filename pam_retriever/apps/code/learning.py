@@ -1,0 +1,324 @@
+"""From a repository to an index: files become memories, commits become feedback and experience.
+
+The index holds one more memory, ``STATE``, which says how far the history was read. Files and that memory are written
+in one transaction; so a run that is killed begins again where the files are, and loses or doubles nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TypedDict
+
+import numpy as np
+
+from pam_retriever.apps.code.repository import Change, Commit, Repository
+from pam_retriever.apps.code.texts import file_text, message_text
+from pam_retriever.errors import InvalidInput
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.types import Float32, Metadata, Record, Trajectory
+from pam_retriever.validation import check_count
+
+STATE = "git:repository"
+FILE, COMMIT, REPOSITORY = "file", "commit", "repository"  # kinds, in the metadata
+MOST_FILES = 20  # of a commit that is learnt: one that changes more says little of any
+BATCH = 500  # files whose contents are held at once
+LATEST = 2**37  # seconds; a later time is a fault of somebody's clock
+
+
+class Settings(TypedDict):
+    """What decides which commits are learnt: how many files they may have, and where a shallow clone ends."""
+
+    most_files: int
+    shallow: list[str]
+
+
+@dataclass
+class Learnt:
+    """What was learnt of a repository.
+
+    Attributes:
+        head: the commit that the index is at.
+        commits: how many were learnt now.
+        giant: how many were left out because they change too many files.
+        empty: how many were left out because no file of today comes from what they changed.
+        forgotten: how many were forgotten because the history was rewritten.
+        added, changed, renamed, removed: files.
+        rewritten: whether the history was another than before.
+        shallow: whether the repository holds only a part of its history.
+        seconds: wall-clock time.
+    """
+
+    head: str
+    commits: int = 0
+    giant: int = 0
+    empty: int = 0
+    forgotten: int = 0
+    added: int = 0
+    changed: int = 0
+    renamed: int = 0
+    removed: int = 0
+    rewritten: bool = False
+    shallow: bool = False
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        files = (
+            f"{self.added:,} files added, {self.changed:,} changed, {self.renamed:,} renamed, {self.removed:,} removed"
+        )
+        left = f"{self.giant:,} giant and {self.empty:,} empty ones left out"
+        rewritten = f"; the history was rewritten, {self.forgotten:,} commits forgotten" if self.rewritten else ""
+        shallow = "; the clone is shallow: older commits are not in it" if self.shallow else ""
+        return f"{self.commits:,} commits learnt, {left}; {files}; at {self.head[:12]}{rewritten}{shallow}"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A commit as it is stored: its message, and the ids of the files that it changed."""
+
+    id: str
+    time: datetime | None
+    message: str
+    used: list[str]
+
+
+Progress = Callable[[list[list[Lesson]]], Iterable[list[Lesson]]]
+
+
+def state_of(index: PredictiveAssociativeIndex) -> dict[str, object] | None:
+    """How far an index has read a repository; None where it is no code memory."""
+    found = index.get([STATE], missing_ok=True)
+    state = found[0].metadata if found else {}
+    return dict(state) if state.get("kind") == REPOSITORY else None
+
+
+def learn(
+    index: PredictiveAssociativeIndex,
+    repository: Repository,
+    revision: str = "HEAD",
+    most_files: int = MOST_FILES,
+    progress: Progress = iter,
+) -> Learnt:
+    """Brings an index to a revision of a repository; what it knows already is not read again.
+
+    Args:
+        index: with an embedder; new, or one that this made before.
+        repository: to read.
+        revision: a branch, a tag or a hash.
+        most_files: a commit that changes more is left out.
+        progress: wraps the batches of commits, as tqdm does.
+
+    Raises:
+        InvalidInput: the index holds something else, or another repository.
+    """
+    began = time.perf_counter()
+    state = state_of(index)
+    if state is None and len(index):
+        raise InvalidInput(
+            "The index holds memories that are no files of a repository.", "a new index", "Pass a folder."
+        )
+    boundary = repository.boundary()
+    report = Learnt(repository.commit(revision), shallow=bool(boundary))
+    settings: Settings = {"most_files": check_count("most_files", most_files), "shallow": boundary}
+    past = _past(repository, state, report.head, settings)
+    report.rewritten = past.rewritten
+    if not past.since == past.files_at == report.head:
+        _learn(index, repository, past, settings, report, progress)
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+@dataclass(frozen=True)
+class _Past:
+    """What an index knows of a history.
+
+    Attributes:
+        since: the commit up to which it is known; None for a history that is read from its beginning.
+        files_at: the commit that the files are of, if it is still there.
+        linear: whether the history goes on from ``since``.
+        gone: commits that are known, and are not in the history any more.
+        rewritten: whether the history is another than before.
+    """
+
+    since: str | None = None
+    files_at: str | None = None
+    linear: bool = True
+    gone: tuple[str, ...] = ()
+    rewritten: bool = False
+
+
+def _past(repository: Repository, state: dict[str, object] | None, tip: str, settings: Settings) -> _Past:
+    if state is None:
+        return _Past()
+    head, files_at = (str(state[name]) if state.get(name) else None for name in ("head", "files_at"))
+    files_at = files_at if files_at and repository.has(files_at) else None
+    if head is None:
+        return _Past(None, files_at, linear=False)
+    if not repository.has(head):
+        if state.get("path") != str(repository.path.resolve()):
+            raise InvalidInput(
+                f"The index is of {state.get('path')}; {repository.path} has not its commit {head[:12]}.",
+                "the same repository, or a new index",
+                "Pass another INDEX.",
+            )
+        return _Past(None, files_at, linear=False, rewritten=True)
+    linear = repository.is_ancestor(head, tip)
+    if any(state.get(name) != value for name, value in settings.items()):
+        return _Past(None, files_at, linear=False, rewritten=not linear)
+    return _Past(head, files_at, linear, () if linear else tuple(repository.ids(head, tip)), not linear)
+
+
+def _learn(
+    index: PredictiveAssociativeIndex,
+    repository: Repository,
+    past: _Past,
+    settings: Settings,
+    report: Learnt,
+    progress: Progress,
+) -> None:
+    tip, since = report.head, past.since
+    commits = list(repository.commits(tip, since))
+    files = _Files(index, repository, tip)
+    files.follow(_renames(repository, past, tip, commits))
+    if since is not None and repository.changed_before(since, files.new_paths()):
+        # a path that had a file before has one again: older commits tell of it
+        since, commits = None, list(repository.commits(tip))
+    record = {"kind": REPOSITORY, "path": str(repository.path.resolve()), **settings}
+    files.store({**record, "head": since, "files_at": tip}, report)
+    there: set[str] = set()
+    vectors: dict[str, Float32] = {}
+    if since is None:
+        vectors = _forget(index, report)
+    elif past.gone:
+        report.forgotten = index.delete_feedback(list(past.gone))
+        index.delete_trajectory(list(past.gone))
+    if since is not None and since != past.files_at:  # a run before was interrupted
+        there = {one.id for one in index.feedbacks({"kind": COMMIT})}
+    lessons = [one for one in _lessons(commits, files.ids, settings, report) if one.id not in there][::-1]
+    for batch in progress([lessons[at : at + BATCH] for at in range(0, len(lessons), BATCH)]):
+        _store(index, batch, vectors)
+        report.commits += len(batch)
+    index.update(STATE, metadata={**record, "head": tip, "files_at": tip})
+
+
+def _forget(index: PredictiveAssociativeIndex, report: Learnt) -> dict[str, Float32]:
+    """Before the history is read anew, forgets what commits said; returns the vectors of their messages."""
+    vectors = {one.text: one.vector for one in index.feedbacks({"kind": COMMIT}) if one.text is not None}
+    report.forgotten = index.delete_feedback(where={"kind": COMMIT})
+    index.delete_trajectory(where={"kind": FILE})
+    return vectors
+
+
+def _renames(repository: Repository, past: _Past, tip: str, commits: list[Commit]) -> list[list[Change]]:
+    """Files that were renamed since the index read them, commit by commit."""
+    if past.files_at in {None, tip}:
+        return []
+    if past.linear and past.files_at == past.since:
+        return [[change for change in commit.changes if change.before] for commit in reversed(commits)]
+    return [repository.renames(str(past.files_at), tip)]
+
+
+class _Files:
+    """The files of a commit, and their memories.
+
+    A memory keeps its id when its file is renamed: the path of today is in its metadata.
+    """
+
+    def __init__(self, index: PredictiveAssociativeIndex, repository: Repository, tip: str) -> None:
+        self._index, self._repository, self._files = index, repository, repository.files(tip)
+        self._stored: dict[str, Record] = {record.id: record for record in index.find({"kind": FILE})}
+        self.ids = {str(record.metadata["path"]): id for id, record in self._stored.items()}
+
+    def follow(self, renames: list[list[Change]]) -> None:
+        """Takes the memory of a file along to its new path; two files of one commit may change places."""
+        for together in renames:
+            self.ids |= {change.path: self.ids.pop(change.before) for change in together if change.before in self.ids}
+
+    def new_paths(self) -> list[str]:
+        """The paths at which the index has no file."""
+        known = {str(record.metadata["path"]) for record in self._stored.values()}
+        return [file.path for file in self._files if file.path not in known]
+
+    def store(self, state: dict[str, object], report: Learnt) -> None:
+        """Brings the memories to the files of the commit, and stores ``state`` with them."""
+        unchanged, texts = self._read()
+        now = {file.path: file for file in self._files if file.path in unchanged or file.path in texts}
+        gone = set(self._stored) - {self.ids[path] for path in now if path in self.ids}
+        self.ids = {path: self.ids.get(path) or self._new_id(path) for path in now}
+        about = f"The git repository {self._repository.path.resolve().name}, {len(now):,} files"
+        rows: list[tuple[str, str, Metadata]] = [(STATE, about, state)]
+        for path, text in texts.items():
+            before, blob = self._stored.get(self.ids[path]), now[path].blob
+            report.added += before is None
+            report.renamed += before is not None and before.metadata["path"] != path
+            report.changed += before is not None and before.metadata["blob"] != blob
+            rows.append(
+                (self.ids[path], file_text(path, text), {"kind": FILE, "path": path, "name": path, "blob": blob})
+            )
+        self._index.add(
+            ids=[row[0] for row in rows], texts=[row[1] for row in rows], metadatas=[row[2] for row in rows]
+        )
+        report.removed = self._index.delete(sorted(gone)) if gone else 0
+
+    def _read(self) -> tuple[set[str], dict[str, str]]:
+        """The paths of the files that are stored as they are; and the others that hold text, with it."""
+        stored = {
+            (path, self._stored[id].metadata["path"], self._stored[id].metadata["blob"])
+            for path, id in self.ids.items()
+        }
+        unchanged = {file.path for file in self._files if (file.path, file.path, file.blob) in stored}
+        new = [file for file in self._files if file.path not in unchanged]
+        texts: dict[str, str] = {}
+        for at in range(0, len(new), BATCH):
+            some = new[at : at + BATCH]
+            read = self._repository.texts([file.blob for file in some])
+            texts |= {file.path: text for file, text in zip(some, read, strict=True) if text is not None}
+        return unchanged, texts
+
+    def _new_id(self, path: str) -> str:
+        """The path; with a number where a file that has moved away has that id still."""
+        taken = {*self._stored, *self.ids.values(), STATE}
+        id, number = path, 2
+        while id in taken:
+            id, number = f"{path}#{number}", number + 1
+        return id
+
+
+def _lessons(commits: list[Commit], ids: dict[str, str], settings: Settings, report: Learnt) -> Iterator[Lesson]:
+    """What commits say of the files of today, the newest first; a file of theirs is found by the renames since."""
+    today: dict[str, str] = {}  # path at the time -> path today
+    for commit in commits:
+        paths = [today.get(change.path, change.path) for change in commit.changes if change.kind != "D"]
+        used = list(dict.fromkeys(ids[path] for path in paths if path in ids))
+        today |= {
+            change.before: today.get(change.path, change.path) for change in commit.changes if change.before is not None
+        }
+        message = message_text(commit.message)
+        if commit.id in settings["shallow"]:
+            continue
+        if len(commit.changes) > settings["most_files"]:
+            report.giant += 1
+        elif not used or not message:
+            report.empty += 1
+        else:
+            when = datetime.fromtimestamp(commit.time, timezone.utc) if 0 <= commit.time < LATEST else None
+            yield Lesson(commit.id, when, message, used)
+
+
+def _store(index: PredictiveAssociativeIndex, lessons: list[Lesson], vectors: dict[str, Float32]) -> None:
+    """Experience first: a commit whose feedback is stored is stored."""
+    index.observe_many([Trajectory(ids=lesson.used, id=lesson.id) for lesson in lessons if len(lesson.used) > 1])
+    for known in (True, False):
+        some = [lesson for lesson in lessons if (lesson.message in vectors) == known]
+        if some:
+            messages = [lesson.message for lesson in some]
+            index.feedback(
+                np.stack([vectors[message] for message in messages]) if known else messages,
+                [lesson.used for lesson in some],
+                text=messages if known else None,
+                metadata=[{"kind": COMMIT} for _ in some],
+                timestamp=[lesson.time for lesson in some],
+                id=[lesson.id for lesson in some],
+            )

@@ -1,0 +1,206 @@
+"""Questions to a code memory: which files a change needs, and the commits that say why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+
+from pam_retriever.apps.code.learning import COMMIT, FILE, state_of
+from pam_retriever.apps.code.texts import path_words, subject
+from pam_retriever.embedding import Embedder
+from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.feedback import Feedback
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.types import Float32, Hits
+from pam_retriever.validation import check_count
+
+REASONS = 3  # commits that are shown for a file
+DEPTH = 50  # hits of each changed file that are added up
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A commit that speaks for a file.
+
+    Attributes:
+        commit: its hash.
+        subject: the first line of its message.
+        date: when it was made, as ISO 8601, or None.
+        likeness: how much it is like the question, cosine; None where files were asked for, not words.
+    """
+
+    commit: str
+    subject: str
+    date: str | None
+    likeness: float | None
+
+
+@dataclass(frozen=True)
+class FileHit:
+    """A file that a change may need.
+
+    Attributes:
+        path: of today.
+        score: what files are sorted by.
+        commits: how many past commits speak for it: all that changed it, or that changed it with the files asked for.
+        reasons: the best of these; none for a file that is found by its path and content alone.
+    """
+
+    path: str
+    score: float
+    commits: int
+    reasons: tuple[Reason, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """A dict that JSON can hold."""
+        return asdict(self)
+
+
+class CodeMemory:
+    """An index that ``pam-retriever git`` made, to be asked.
+
+    Args:
+        index: open or loaded.
+        embedder: the one that filled the index.
+
+    Raises:
+        InvalidInput: the index is no code memory.
+    """
+
+    def __init__(self, index: PredictiveAssociativeIndex, embedder: Embedder) -> None:
+        if state_of(index) is None:
+            raise InvalidInput("The index is no code memory.", "one that `pam-retriever git` made", "Make one.")
+        self._index, self._embedder = index, embedder
+
+    def recall(self, question: str, k: int = 10, where: Mapping[str, object] | None = None) -> list[FileHit]:
+        """The files that a change in words needs, best first, each with past commits like it.
+
+        Args:
+            question: such as the first line of a commit message.
+            k: how many files at most.
+            where: metadata filter; a file has ``path``.
+
+        Raises:
+            InvalidInput: of the arguments.
+        """
+        if not isinstance(question, str) or not question.strip():
+            raise InvalidInput(f"Got the question {question!r}.", "words", "Say what is to be changed.")
+        vector = np.asarray(self._embedder.queries([question]), np.float32)[0]
+        hits = self._index.recall(vector, k=check_count("k", k), text=question, where=_files(where))
+        if not self._commits:
+            return [self._hit(hit.id, hit.score, [], None) for hit in hits]
+        likeness = self._vectors @ (vector / np.linalg.norm(vector))
+        fit = likeness + _share_of_words(question, [commit.text or "" for commit in self._commits])
+        found = []
+        for hit in hits:
+            mine = self._changing.get(hit.id, [])
+            found.append(self._hit(hit.id, hit.score, sorted(mine, key=lambda at: -fit[at]), likeness))
+        return found
+
+    def changed_with(self, paths: Sequence[str], k: int = 10) -> list[FileHit]:
+        """The files that usually change with these, best first, each with commits that changed both.
+
+        What default recall says of each file counts as much as the share of its commits that changed the other, too:
+        recall knows what looks alike and what is recent, the share knows what always goes together.
+
+        Args:
+            paths: of files in the repository.
+            k: how many files at most.
+
+        Raises:
+            InvalidInput: no paths, or one that is not in the index.
+        """
+        if isinstance(paths, str) or not paths:
+            raise InvalidInput(f"Got the paths {paths!r}.", "a list of one or more", "Name the files that changed.")
+        count, ids = check_count("k", k), list(dict.fromkeys(self._id(path) for path in paths))
+        scores: dict[str, float] = {}
+        answers: list[Hits] = self._index.recall_many(ids, k=DEPTH + len(ids) + count, where=_files(None))
+        for hits in answers:
+            for hit in hits:
+                scores[hit.id] = scores.get(hit.id, 0.0) + hit.score / len(ids)
+        for id in ids:
+            for other, share in self._shares(id).items():
+                scores[other] = scores.get(other, 0.0) + share / len(ids)
+        ranked = sorted((id for id in scores if id not in ids), key=lambda id: -scores[id])[:count]
+        asked = {at for id in ids for at in self._changing.get(id, [])}
+        found = []
+        for id in ranked:
+            both = [at for at in self._changing.get(id, []) if at in asked]
+            found.append(self._hit(id, scores[id], both[::-1], None))
+        return found
+
+    def _hit(self, id: str, score: float, commits: list[int], likeness: Float32 | None) -> FileHit:
+        reasons = tuple(
+            _reason(self._commits[at], None if likeness is None else float(likeness[at])) for at in commits[:REASONS]
+        )
+        return FileHit(self._paths[id], float(score), len(commits), reasons)
+
+    def _shares(self, id: str) -> dict[str, float]:
+        """The share of the commits of a file that changed another, too; one more that did not keeps few from all."""
+        mine = self._changing.get(id, [])
+        together = Counter(other for at in mine for other in self._commits[at].used)
+        return {other: count / (len(mine) + 1) for other, count in together.items()}
+
+    def _id(self, path: str) -> str:
+        name = str(path).replace("\\", "/").removeprefix("./")
+        id = self._ids.get(name)
+        if id is None:
+            near = get_close_matches(name, self._ids, 3, 0.5)
+            raise InvalidInput(
+                f"Got the path {path!r}, which is not in the index.",
+                "a file of the repository, from its root" + (f", such as {', '.join(near)}" if near else ""),
+                "Run `pam-retriever git` after a commit that adds it.",
+            )
+        return id
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        return {record.id: str(record.metadata["path"]) for record in self._index.find({"kind": FILE})}
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {path: id for id, path in self._paths.items()}
+
+    @cached_property
+    def _commits(self) -> list[Feedback]:
+        """From the oldest to the newest."""
+        return sorted(self._index.feedbacks({"kind": COMMIT}), key=lambda one: one.timestamp or 0.0)
+
+    @cached_property
+    def _vectors(self) -> Float32:
+        vectors = np.stack([commit.vector for commit in self._commits])
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+    @cached_property
+    def _changing(self) -> dict[str, list[int]]:
+        """For each file the places of the commits that changed it."""
+        found: dict[str, list[int]] = {}
+        for at, commit in enumerate(self._commits):
+            for id in commit.used:
+                found.setdefault(id, []).append(at)
+        return found
+
+
+def _files(where: Mapping[str, object] | None) -> dict[str, object]:
+    kind: dict[str, object] = {"kind": FILE}
+    return {"$and": [kind, dict(where)]} if where else kind
+
+
+def _reason(commit: Feedback, likeness: float | None) -> Reason:
+    date = None if commit.timestamp is None else datetime.fromtimestamp(commit.timestamp, timezone.utc).isoformat()
+    return Reason(commit.id, subject(commit.text or ""), date, likeness)
+
+
+def _share_of_words(question: str, messages: list[str]) -> Float32:
+    """(n,) which share of the words of a question each message has, rare ones counted more."""
+    asked = set(path_words(question).split())
+    has = np.array([[word in words for word in asked] for words in (set(path_words(m).split()) for m in messages)])
+    weights = np.log1p(len(messages) / (1 + has.sum(axis=0)))
+    shares: Float32 = (has @ weights / max(float(weights.sum()), 1e-9)).astype(np.float32)
+    return shares

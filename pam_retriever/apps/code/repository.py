@@ -1,0 +1,289 @@
+"""A git repository, read by git itself: its commits, its files and their contents. Nothing in it is changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pam_retriever.errors import InvalidInput, PAMError
+
+# a stranger's repository must run no program, ask nobody and write nothing
+SAFE = (
+    "--no-pager",
+    "--no-optional-locks",
+    "-c", "core.fsmonitor=false",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.quotePath=false",
+    "-c", "log.showRoot=true",
+    "-c", "log.showSignature=false",
+    "-c", "protocol.allow=never",
+)  # fmt: skip
+LOG = (
+    "--no-merges", "--topo-order", "--name-status", "-z", "-M", "-l1000", "--no-ext-diff", "--no-textconv",
+    "--no-color", "--ignore-submodules=all", "--encoding=UTF-8", "--format=tformat:%x00%H%x00%ct%x00%B%x00",
+)  # fmt: skip
+HASH = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+STATUS = re.compile(rb"[A-Z]\d*")
+PIECE = 1 << 16
+SUBMODULE, LINK = "160000", "120000"
+LARGEST = 1_000_000  # bytes; a longer file is data, or made by a program
+SNIFFED = 8_000  # bytes, in which git looks for a NUL to tell a binary file
+
+
+class RepositoryUnreadable(PAMError, OSError):
+    """git is not there, or cannot read the repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file that a commit changed.
+
+    Attributes:
+        kind: git's letter: A added, M modified, D deleted, R renamed, T another type.
+        path: of the file after the commit, or before it if it was deleted.
+        before: the path before a rename, else None.
+    """
+
+    kind: str
+    path: str
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit with one parent or none.
+
+    Attributes:
+        id: its full hash.
+        time: of the committer, seconds since 1970.
+        message: all of it.
+        changes: the files that it changed.
+    """
+
+    id: str
+    time: int
+    message: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a commit: its path, the hash of its content, and its size in bytes."""
+
+    path: str
+    blob: str
+    size: int
+
+
+class Repository:
+    """A repository to read.
+
+    Args:
+        path: its folder, any folder below it, or a bare repository.
+
+    Attributes:
+        path: where git was started.
+        common: the folder that git keeps its own files in.
+
+    Raises:
+        InvalidInput: there is no repository.
+        RepositoryUnreadable: git is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise InvalidInput(f"{path} is no folder.", "a git repository", "Pass the folder that holds .git.")
+        self.path = path
+        self.common = Path(self._line("rev-parse", "--path-format=absolute", "--git-common-dir"))
+
+    def commit(self, revision: str) -> str:
+        """The full hash of the commit that a revision names.
+
+        Raises:
+            InvalidInput: it names none, as in a repository without commits.
+        """
+        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", check=False)
+        name = done.stdout.decode().strip()
+        if done.returncode or not HASH.fullmatch(name.encode()):
+            raise InvalidInput(
+                f"Got the revision {revision!r}, which names no commit of {self.path}.",
+                "a branch, a tag or a hash",
+                "Commit something first, or pass --revision.",
+            )
+        return name
+
+    def has(self, commit: str) -> bool:
+        """Whether a commit is still there."""
+        return not self._run("cat-file", "-e", f"{commit}^{{commit}}", check=False).returncode
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether the history of ``newer`` holds ``older``."""
+        return not self._run("merge-base", "--is-ancestor", older, newer, check=False).returncode
+
+    def boundary(self) -> list[str]:
+        """The commits at which a shallow clone ends, sorted: what they changed is not known."""
+        file = self.path / self._line("rev-parse", "--git-path", "shallow")
+        return sorted(file.read_text().split()) if file.exists() else []
+
+    def commits(self, tip: str, since: str | None = None) -> Iterator[Commit]:
+        """The commits of ``tip`` that ``since`` does not have, the newest first; merges are left out."""
+        yield from _parsed(self._stream("log", *LOG, tip, *([f"^{since}"] if since else []), "--"))
+
+    def ids(self, tip: str, since: str) -> list[str]:
+        """The hashes of the commits of ``tip`` that ``since`` does not have."""
+        return self._run("rev-list", tip, f"^{since}", "--").stdout.decode().split()
+
+    def changed_before(self, commit: str, paths: Sequence[str]) -> bool:
+        """Whether ``commit`` or one before it changed a file at one of these paths."""
+        if not paths:
+            return False
+        given = "\n".join([commit, "--", *(path for path in paths if "\n" not in path)])
+        return bool(
+            self._run(
+                "--literal-pathspecs", "rev-list", "-1", "--stdin", given=given.encode("utf-8", "replace")
+            ).stdout.strip()
+        )
+
+    def renames(self, old: str, new: str) -> list[Change]:
+        """The files that have one path in commit ``old`` and another in ``new``."""
+        wanted = ("-r", "-z", "-M", "-l1000", "--no-ext-diff", "--name-status", "--diff-filter=R")
+        tokens = iter(self._run("diff-tree", *wanted, old, new, "--").stdout.split(b"\0"))
+        return [_change(token, tokens) for token in tokens if token]
+
+    def files(self, commit: str) -> list[File]:
+        """The files of a commit that may hold text: no links, submodules, ignored files or very large ones."""
+        found = []
+        for line in self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit).stdout.split(b"\0"):
+            if line:
+                about, path = line.split(b"\t", 1)
+                mode, _, blob, size = about.decode().split()
+                if mode not in {SUBMODULE, LINK} and int(size) <= LARGEST:
+                    found.append(File(_path(path), blob, int(size)))
+        ignored = self._ignored([file.path for file in found])
+        return [file for file in found if file.path not in ignored]
+
+    def texts(self, blobs: Sequence[str]) -> list[str | None]:
+        """The content of each blob, None of a binary one."""
+        if not blobs:
+            return []
+        answer = self._run("cat-file", "--batch", given="".join(f"{blob}\n" for blob in blobs).encode()).stdout
+        texts: list[str | None] = []
+        at = 0
+        for blob in blobs:
+            end = answer.index(b"\n", at)
+            header = answer[at:end].split()
+            if len(header) != 3 or header[1] != b"blob":
+                raise RepositoryUnreadable(f"git has no content of {blob}.", "a whole repository", "Run git fsck.")
+            content = answer[end + 1 : end + 1 + int(header[2])]
+            texts.append(None if b"\0" in content[:SNIFFED] else content.decode("utf-8", "replace"))
+            at = end + 2 + int(header[2])
+        return texts
+
+    def _ignored(self, paths: Iterable[str]) -> set[str]:
+        """Those that .gitignore names, though they are in the repository."""
+        # "./" keeps git from reading a path as one with magic, such as ":(top)a"
+        given = b"".join(b"./" + path.encode("utf-8", "replace") + b"\0" for path in paths)
+        if not given or self._line("rev-parse", "--is-inside-work-tree") != "true":
+            return set()
+        top = self._line("rev-parse", "--show-toplevel")
+        done = self._run("-C", top, "check-ignore", "--no-index", "-z", "--stdin", given=given, check=False)
+        return {_path(path).removeprefix("./") for path in done.stdout.split(b"\0") if path}
+
+    def _line(self, *arguments: str) -> str:
+        return self._run(*arguments).stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def _command(self, arguments: Sequence[str]) -> list[str]:
+        return ["git", *SAFE, "-C", str(self.path), *arguments]
+
+    def _run(
+        self, *arguments: str, given: bytes | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[bytes]:
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell; revisions and paths come after options
+                self._command(arguments),
+                input=given,
+                stdin=subprocess.DEVNULL if given is None else None,
+                capture_output=True,
+                env=_environment(),
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise _no_git() from error
+        if check and done.returncode:
+            raise self._failed(done.stderr)
+        return done
+
+    def _stream(self, *arguments: str) -> Iterator[bytes]:
+        """The output of git, as it comes: the pieces between its NULs."""
+        with tempfile.TemporaryFile() as said:  # a pipe that nobody reads would fill up
+            with subprocess.Popen(  # noqa: S603 - as above
+                self._command(arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                env=_environment(),
+            ) as git:
+                assert git.stdout is not None
+                rest = b""
+                while piece := git.stdout.read(PIECE):
+                    *whole, rest = (rest + piece).split(b"\0")
+                    yield from whole
+            if git.returncode:
+                said.seek(0)
+                raise self._failed(said.read())
+
+    def _failed(self, said: bytes) -> PAMError:
+        words = said.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
+        if "not a git repository" in words[0]:
+            return InvalidInput(f"{self.path} is no git repository.", "one", "Pass the folder that holds .git.")
+        return RepositoryUnreadable(
+            f"git could not read {self.path}: {words[0]}.", "a whole repository", "Try git fsck."
+        )
+
+
+def _environment() -> dict[str, str]:
+    """That of this process, without what points git elsewhere, such as GIT_DIR within a hook."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+
+
+def _no_git() -> RepositoryUnreadable:
+    return RepositoryUnreadable("There is no program git.", "git 2.31 or later", "Install it: https://git-scm.com")
+
+
+def _parsed(tokens: Iterator[bytes]) -> Iterator[Commit]:
+    """Commits from the output of git log: hash, time, message, then kind and path of each change."""
+    header: tuple[bytes, bytes, bytes] | None = None
+    changes: list[Change] = []
+    for raw in tokens:
+        token = raw.lstrip(b"\n")
+        if HASH.fullmatch(token):
+            if header:
+                yield _commit(header, changes)
+            header, changes = (token, next(tokens), next(tokens)), []
+        elif STATUS.fullmatch(token):
+            changes.append(_change(token, tokens))
+    if header:
+        yield _commit(header, changes)
+
+
+def _commit(header: tuple[bytes, bytes, bytes], changes: list[Change]) -> Commit:
+    name, time, message = header
+    return Commit(name.decode(), int(time), message.decode("utf-8", "replace"), tuple(changes))
+
+
+def _change(token: bytes, tokens: Iterator[bytes]) -> Change:
+    kind = chr(token.lstrip(b"\n")[0])
+    if kind in "RC":
+        before, path = next(tokens), next(tokens)
+        return Change(kind, _path(path), _path(before) if kind == "R" else None)
+    return Change(kind, _path(next(tokens)))
+
+
+def _path(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,41 @@
+"""Experience in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
+from pam_retriever.index.base import IndexBase
+from pam_retriever.training.dataset import check_known
+
+
+class Observing(IndexBase):
+    """The part of an index that stores many trajectories at once."""
+
+    def observe_many(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
+        """As ``observe``, of a list of trajectories, in one transaction: all of them are stored, or none.
+
+        Args:
+            trajectories: n lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
+
+        Returns:
+            For each the ids of its states.
+
+        Raises:
+            InvalidInput, UnknownId: nothing was stored.
+        """
+        if isinstance(trajectories, str) or not isinstance(trajectories, Sequence):
+            raise InvalidInput(
+                f"Got {type(trajectories).__name__} as trajectories.", "a list of trajectories", "Use observe for one."
+            )
+        if not trajectories:
+            return []
+        episodes = read_trajectories(trajectories, self.dim)
+        self._background.check()
+        with self._lock:
+            check_known(self._bank.documents, episodes)
+            self._bank.observe(episodes)
+            self._bank.keep_within_capacity()
+        self._background.experienced(sum(len(episode.ids) for episode in episodes))
+        return [list(episode.ids) for episode in episodes]
