@@ -6,33 +6,25 @@ LangChain hands any keyword on. One that is swallowed may be a filter that is th
 
 from __future__ import annotations
 
-import json
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from typing_extensions import Unpack
 
 from pam_retriever import (
     Channels,
-    EmptyIndex,
     FitConfig,
     Hit,
     InvalidInput,
     PredictiveAssociativeIndex,
     Record,
-    Trajectory,
 )
-from pam_retriever.embedding import Embedder
 from pam_retriever.filters import to_json
 from pam_retriever.model.keys import Mode
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Metadata, Time
-from pam_retriever.validation import check_count
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
 Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the keys of order
@@ -106,155 +98,6 @@ class AskOptions(HandedOn, total=False):
     """What ``LinkedIndex.ask`` hands on: the words of the query, too."""
 
     text: str
-
-
-class LinkedIndex:
-    """The index of a store. It links documents of one group, in their order, as they are stored and deleted.
-
-    Args: as of ``PAMVectorStore``.
-
-    Attributes:
-        index: None before the first document, since only vectors tell the dimension.
-    """
-
-    def __init__(
-        self,
-        embedding: Embeddings,
-        index: PredictiveAssociativeIndex | None,
-        path: str | Path | None,
-        group_by: str | None,
-        order_by: str | Sequence[str] | None,
-        read_only: bool,
-        same_embedder: bool,
-    ) -> None:
-        if index is not None and path is not None:
-            raise InvalidInput("Got both index and path.", "one of them", "An index that was opened has its own path.")
-        if read_only and path is None:
-            raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
-        check_order(group_by, order_by)
-        if order_by is None:
-            order_by = SPLITTERS_ORDER if group_by == "source" else ()
-        self.group_by, self.order_by = group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by)
-        self._embedding, self._same = embedding, same_embedder
-        self._path = None if path is None else Path(path)
-        self._writing = threading.Lock()
-        self.index = index
-        if self._path is not None and (read_only or (self._path.is_dir() and any(self._path.iterdir()))):
-            self.index = self._open(self._path, read_only)
-        elif index is not None:
-            Embedder(embedding, same_embedder).check(index.embedder_name)
-
-    def add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
-        """Stores documents by id with their vectors, replacing those whose id is there.
-
-        Raises:
-            InvalidInput: nothing was stored.
-        """
-        if len(vectors) != len(documents):
-            raise InvalidInput(
-                f"The embedder returned {len(vectors)} vectors for {len(documents)} texts.",
-                "one vector a text",
-                "Check the embedder.",
-            )
-        contents = documents.values()
-        texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
-        with self._writing:  # of two threads that come first, one makes the index
-            index, before = self.index, self._places_of(documents)
-            if index is None:
-                index = PredictiveAssociativeIndex(len(vectors[0]), embedder=self._embedding)
-            index.add(vectors, list(documents), texts, metadatas)
-            if self.index is None:  # one that refuses its first documents fixes no dimension
-                if self._path is not None:
-                    index.save(self._path)
-                    index = self._open(self._path)
-                self.index = index
-            after = self._places(zip(documents, metadatas, strict=True))
-            self._link(index, before, {id: after.get(id) for id in documents})
-
-    def delete(self, ids: Sequence[str] | None) -> None:
-        """Forgets documents, all of them for None."""
-        with self._writing:
-            if self.index is not None:
-                before = {} if ids is None else self._places_of(ids)
-                self.index.delete([record.id for record in self.index.find()] if ids is None else ids)
-                self._link(self.index, before, {})
-
-    def get(self, ids: Iterable[str]) -> list[Record]:
-        """Those of the ids that are stored, each once, in order."""
-        return [] if self.index is None else self.index.get(list(dict.fromkeys(ids)), missing_ok=True)
-
-    def ask(
-        self, cue: str | list[float], k: int, where: Filter | None = None, **options: Unpack[AskOptions]
-    ) -> list[Hit]:
-        """The best ``k`` memories that satisfy the filter, for an id or a vector; none from an empty store.
-
-        Raises:
-            InvalidInput, UnknownId, NotFitted: as ``recall`` does.
-        """
-        if self.index is None:
-            return []
-        try:
-            if not callable(where):
-                return list(self.index.recall(cue, k, where=where, **options))
-            return _ask_accepted(self.index, cue, k, where, options)
-        except EmptyIndex:
-            return []
-
-    def _open(self, path: Path, read_only: bool = False) -> PredictiveAssociativeIndex:
-        return PredictiveAssociativeIndex.open(
-            path, embedder=self._embedding, same_embedder=self._same, read_only=read_only
-        )
-
-    def _places(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
-        return {} if self.group_by is None else read_places(memories, self.group_by, self.order_by)
-
-    def _places_of(self, ids: Iterable[str]) -> dict[str, Place]:
-        if self.group_by is None:
-            return {}
-        return self._places((record.id, record.metadata) for record in self.get(ids))
-
-    def _link(
-        self, index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place | None]
-    ) -> None:
-        """Observes each group anew in which documents came, went or moved; those that are stored still are in after."""
-        changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
-        groups = sorted({place[0] for id in changed for place in (before.get(id), after.get(id)) if place})
-        if self.group_by is None or not groups:
-            return
-        members = index.find({self.group_by: {"$in": [json.loads(group) for group in groups]}})
-        standing: dict[str, dict[str, Place]] = {group: {} for group in groups}
-        for id, place in self._places((record.id, record.metadata) for record in members).items():
-            standing.setdefault(place[0], {})[id] = place
-        for group in groups:
-            name, ids, times = f"{self.group_by}={group}", *in_order(standing[group])
-            moved = [id for id in changed if id in after and id in before and before[id][0] == group]
-            if len(ids) > 1:
-                index.observe(Trajectory(ids=ids, timestamps=times, id=name))
-            elif len({*ids, *moved}) > 1:  # nothing stands together any more: a trajectory that says nothing
-                index.observe(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
-
-
-def _ask_accepted(
-    index: PredictiveAssociativeIndex,
-    cue: str | list[float],
-    k: int,
-    accepts: Callable[[Document], bool],
-    options: AskOptions,
-) -> list[Hit]:
-    """Ranks the best memories and, if too few of those are accepted, all of them."""
-    if options.get("hops", 1) != 1:
-        raise InvalidInput(
-            f"Got a callable filter with hops={options['hops']}.",
-            "a filter dict, which each hop can follow",
-            "For example {'year': {'$gte': 2020}}.",
-        )
-    k = check_count("k", k)
-    accepted: list[Hit] = []
-    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
-        accepted = [hit for hit in index.recall(cue, ranked, **options) if accepts(to_document(hit))]
-        if len(accepted) >= k:
-            break
-    return accepted[:k]
 
 
 # ---- documents

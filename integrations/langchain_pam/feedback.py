@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
 
-from langchain_pam.documents import LinkedIndex
+from langchain_pam.linked import LinkedIndex
 from pam_retriever import Feedback, Hit, InvalidInput
 from pam_retriever.types import Metadata, Time
 
@@ -96,9 +96,10 @@ class FeedbackOfDocuments:
         Raises:
             InvalidInput: neither ids nor a filter, or both.
         """
-        if self._linked.index is None:
+        index = self._linked.index
+        if index is None:
             return 0
-        return self._linked.index.delete_feedback(ids, where=where)
+        return index.delete_feedback(ids, where=where)
 
     async def adelete_feedback(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None
@@ -116,10 +117,11 @@ class FeedbackOfDocuments:
         timestamp: Time | None,
         id: str | None,
     ) -> str:
-        if self._linked.index is None:
+        index = self._linked.index
+        if index is None:
             raise InvalidInput("feedback was called on an empty store.", "documents in it", "Call add_documents().")
         weights = used if isinstance(used, Mapping) else read_ids(used, "used")
-        return self._linked.index.feedback(
+        return index.feedback(
             vector,
             weights,
             unused=read_ids(unused, "unused"),

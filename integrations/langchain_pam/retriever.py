@@ -33,7 +33,7 @@ OF_A_CALL = (
     "when",
     "feedback_where",
 )
-KNOWN = "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when, feedback_where"
+KNOWN = "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when, feedback_where, tenant"
 
 
 class PAMRetriever(BaseRetriever):
@@ -59,6 +59,8 @@ class PAMRetriever(BaseRetriever):
         now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
         when: only documents of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
         feedback_where: metadata filter of feedback: whose past questions count.
+        tenant: keep to this tenant of the store, see ``PAMVectorStore.tenant``; ``invoke(query, tenant="ann")`` asks
+            for one call.
         score_key: where in the metadata of a retrieved document to put its score. Without it, the
             metadata are those that were stored.
 
@@ -83,6 +85,7 @@ class PAMRetriever(BaseRetriever):
     now: float | datetime | date | None = None
     when: Moment | tuple[Moment | float | None, Moment | float | None] | None = None
     feedback_where: dict[str, Any] | None = None
+    tenant: str | None = None
     score_key: str | None = None
 
     if not TYPE_CHECKING:  # for which the fields say what may be given
@@ -96,13 +99,13 @@ class PAMRetriever(BaseRetriever):
         self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
     ) -> str:
         """Stores a question and the documents that served it; see ``PAMVectorStore.feedback``."""
-        return self.vectorstore.feedback(query, used, **options)
+        return self._of(self.tenant).feedback(query, used, **options)
 
     async def afeedback(
         self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
     ) -> str:
         """``feedback``, asynchronously."""
-        return await self.vectorstore.afeedback(query, used, **options)
+        return await self._of(self.tenant).afeedback(query, used, **options)
 
     def _get_relevant_documents(
         self,
@@ -111,7 +114,8 @@ class PAMRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
         **kwargs: Any,
     ) -> list[Document]:
-        return self._to_documents(self.vectorstore.recall_with_score(query, **self._options(kwargs)))
+        store = self._of(kwargs.pop("tenant", self.tenant))
+        return self._to_documents(store.recall_with_score(query, **self._options(kwargs)))
 
     async def _aget_relevant_documents(
         self,
@@ -120,7 +124,11 @@ class PAMRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
         **kwargs: Any,
     ) -> list[Document]:
-        return self._to_documents(await self.vectorstore.arecall_with_score(query, **self._options(kwargs)))
+        store = self._of(kwargs.pop("tenant", self.tenant))
+        return self._to_documents(await store.arecall_with_score(query, **self._options(kwargs)))
+
+    def _of(self, tenant: str | None) -> PAMVectorStore:
+        return self.vectorstore if tenant is None else self.vectorstore.tenant(tenant)
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         """The fields, and over them what was given for this call; ``where=None`` switches a filter off."""

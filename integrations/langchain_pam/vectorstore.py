@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from typing_extensions import Self, Unpack
 from langchain_pam.documents import (
     Filter,
     FitOptions,
-    LinkedIndex,
     RecallOptions,
     check_order,
     from_texts,
@@ -31,6 +31,7 @@ from langchain_pam.documents import (
     to_scored,
 )
 from langchain_pam.feedback import FeedbackOfDocuments
+from langchain_pam.linked import LinkedIndex
 from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.validation import check_count
@@ -58,6 +59,7 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
             the page and the start index.
         read_only: open the folder without changing it, beside the one process that writes.
         same_embedder: ``embedding`` makes the vectors that are there, though it has another name.
+        tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
 
     Raises:
         InvalidInput: two arguments that do not go together, or another embedder than that of the index.
@@ -80,9 +82,23 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
         order_by: str | Sequence[str] | None = None,
         read_only: bool = False,
         same_embedder: bool = False,
+        tenant: str | None = None,
     ) -> None:
         self.embedding = embedding
-        self._linked = LinkedIndex(embedding, index, path, group_by, order_by, read_only, same_embedder)
+        self._linked = LinkedIndex(embedding, index, path, group_by, order_by, read_only, same_embedder, tenant)
+
+    def tenant(self, name: str) -> Self:
+        """The store of one tenant, with the settings of this one; nothing in it shows or counts outside it.
+
+        See ``PredictiveAssociativeIndex.tenant``. The tenant is made when it is first used. Dropping one is
+        ``store.index.drop_tenant(name)``.
+
+        Raises:
+            InvalidInput: of the name, or this is the store of a tenant.
+        """
+        store = copy(self)
+        store._linked = self._linked.tenant(name)
+        return store
 
     @property
     def embeddings(self) -> Embeddings:
@@ -95,9 +111,8 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
         return self._linked.index
 
     def close(self) -> None:
-        """Closes the index, so that another process can open a durable one."""
-        if self.index is not None:
-            self.index.close()
+        """Closes the index, so that another process can open a durable one; of ``tenant`` just that tenant."""
+        self._linked.close()
 
     # ---- documents
 
@@ -335,7 +350,7 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
             InvalidInput, UnknownId: of the arguments.
             NotFitted: association was asked for before ``fit``.
         """
-        id, where, asked = read_recall(self.index, query, options)
+        id, where, asked = read_recall(None if query and query.strip() else self.index, query, options)
         cue = self.embedding.embed_query(str(query)) if id is None else id
         return to_scored(self._linked.ask(cue, k, where, **asked))
 
@@ -343,7 +358,7 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
         self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]
     ) -> list[tuple[Document, float]]:
         """``recall_with_score``, asynchronously."""
-        id, where, asked = read_recall(self.index, query, options)
+        id, where, asked = read_recall(None if query and query.strip() else self.index, query, options)
         cue = await self.embedding.aembed_query(str(query)) if id is None else id
         return to_scored(await run_in_executor(None, partial(self._linked.ask, cue, k, where, **asked)))
 
@@ -396,6 +411,7 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
         return cls(embedding, index=index, **kwargs)
 
     def _stored(self, method: str) -> PredictiveAssociativeIndex:
-        if self.index is None:
+        index = self.index
+        if index is None:
             raise InvalidInput(f"{method} was called on an empty store.", "documents in it", "Call add_documents().")
-        return self.index
+        return index

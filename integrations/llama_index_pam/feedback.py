@@ -28,7 +28,9 @@ class FeedbackOptions(TypedDict, total=False):
 class FeedbackOfNodes:
     """The part of a store that keeps which nodes served a question."""
 
-    _index: PredictiveAssociativeIndex | None
+    @property
+    def _index(self) -> PredictiveAssociativeIndex | None:
+        raise NotImplementedError
 
     def feedback(
         self,
@@ -63,12 +65,11 @@ class FeedbackOfNodes:
         """
         weights = used if isinstance(used, Mapping) else read_ids(used, "used")
         others = read_ids(unused, "unused")
-        if self._index is None:
+        index = self._index
+        if index is None:
             raise NotFitted("There is nothing that could have served a question.", "stored nodes", "Add nodes first.")
         whose = None if metadata is None else dict(metadata)
-        return self._index.feedback(
-            query, weights, unused=others, text=text, metadata=whose, timestamp=timestamp, id=id
-        )
+        return index.feedback(query, weights, unused=others, text=text, metadata=whose, timestamp=timestamp, id=id)
 
     async def afeedback(
         self,
@@ -90,7 +91,8 @@ class FeedbackOfNodes:
         self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
     ) -> list[Feedback]:
         """The stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
-        return [] if self._index is None else self._index.feedbacks(where, limit, offset)
+        index = self._index
+        return [] if index is None else index.feedbacks(where, limit, offset)
 
     async def afeedbacks(
         self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
@@ -104,7 +106,8 @@ class FeedbackOfNodes:
         Raises:
             InvalidInput: neither ids nor a filter, or both.
         """
-        return 0 if self._index is None else self._index.delete_feedback(ids, where=where)
+        index = self._index
+        return 0 if index is None else index.delete_feedback(ids, where=where)
 
     async def adelete_feedback(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None

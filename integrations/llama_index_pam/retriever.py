@@ -48,6 +48,7 @@ class PAMRetriever(BaseRetriever):
         now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
         when: only nodes of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
         feedback_where: metadata filter of feedback: whose past questions count.
+        tenant: keep to this tenant of the store, see ``PAMVectorStore.tenant``.
         verbose: print what is retrieved recursively.
 
     Raises:
@@ -74,13 +75,15 @@ class PAMRetriever(BaseRetriever):
         now: Time | None = None,
         when: Interval | None = None,
         feedback_where: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
     ) -> None:
         if mode is not None and mode not in MODES:
             raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
         if isinstance(index_or_store, VectorStoreIndex):
             embed_model = embed_model or index_or_store._embed_model  # as VectorIndexRetriever does
             object_map = object_map or index_or_store._object_map
-        self._store = _store_of(index_or_store)
+        store = _store_of(index_or_store)
+        self._store = store if tenant is None else store.tenant(tenant)
         self._embed_model = embed_model
         self.similarity_top_k, self.mode, self.hops = similarity_top_k, mode, hops
         self.where, self.filters, self.channels = where, filters, channels
@@ -143,7 +146,7 @@ class PAMRetriever(BaseRetriever):
             "when": self.when,
             "feedback_where": self.feedback_where,
         }
-        return with_words(self._store.client, text, options)
+        return with_words(None if text.strip() else self._store.client, text, options)
 
 
 def _bundle(query: str | QueryBundle) -> QueryBundle:

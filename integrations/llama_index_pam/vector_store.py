@@ -29,10 +29,12 @@ from llama_index_pam.nodes import (
     to_metadata,
     to_node,
 )
-from llama_index_pam.persistence import check_local, is_filled, load_index, save_index
+from llama_index_pam.persistence import check_local, load_index, save_index
 from llama_index_pam.querying import Cue, RecallOptions, answer, find, recall
+from llama_index_pam.whole import WholeIndex
 from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
 from pam_retriever.experience.trajectories import TrajectoryLike
+from pam_retriever.store.tenants import check_tenant
 
 
 class FitOptions(TypedDict, total=False):
@@ -64,9 +66,10 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         backend: of a new index, see ``PredictiveAssociativeIndex``.
         read_only: open the folder without changing it, beside the one process that writes.
         link_nodes: False links nothing.
+        tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
 
     Raises:
-        InvalidInput: both ``index`` and ``path``, or ``read_only`` without ``path``.
+        InvalidInput: both ``index`` and ``path``, ``read_only`` without ``path``, or what can be no tenant.
         IndexFormatError, IndexLocked: of the folder.
 
     Example:
@@ -82,7 +85,9 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
     backend: str = "faiss"
     link_nodes: bool = True
 
-    _index: PredictiveAssociativeIndex | None = PrivateAttr(default=None)
+    _whole: WholeIndex = PrivateAttr()
+    _tenant: str | None = PrivateAttr(default=None)
+    _owned: bool = PrivateAttr(default=True)
     _writing: Any = PrivateAttr(default_factory=threading.Lock)
 
     def __init__(
@@ -93,16 +98,41 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         *,
         read_only: bool = False,
         link_nodes: bool = True,
+        tenant: str | None = None,
     ) -> None:
         if index is not None and path is not None:
             raise InvalidInput("Got both index and path.", "one of them", "Open the index yourself, or pass its path.")
         if read_only and path is None:
             raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
+        tenant = None if tenant is None else check_tenant(tenant)
         super().__init__(stores_text=True)
         self.path, self.backend, self.link_nodes = None if path is None else str(path), backend, link_nodes
-        self._index = index
-        if path is not None and (read_only or is_filled(path)):
-            self._index = PredictiveAssociativeIndex.open(path, read_only=read_only)
+        self._whole, self._tenant = WholeIndex(index, self.path, backend, read_only), tenant
+        self._owned = tenant is None or index is None
+
+    def tenant(self, name: str) -> PAMVectorStore:
+        """The store of one tenant, with the settings of this one; nothing in it shows or counts outside it.
+
+        See ``PredictiveAssociativeIndex.tenant``. The tenant is made when it is first used. Dropping one is
+        ``store.client.drop_tenant(name)``. While anybody holds it, the same name gives the same store.
+
+        Raises:
+            InvalidInput: of the name, or this is the store of a tenant.
+        """
+        if self._tenant is not None:
+            raise InvalidInput(f"A tenant was asked of the store of tenant {self._tenant!r}.", "that of all", "Ask it.")
+        with self._whole.making:
+            store = self._whole.tenants.get(check_tenant(name))
+            if store is None:
+                store = type(self)(backend=self.backend, link_nodes=self.link_nodes, tenant=name)
+                store._whole, store._owned = self._whole, False
+                self._whole.tenants[name] = store
+        return store
+
+    @property
+    def _index(self) -> PredictiveAssociativeIndex | None:
+        whole = self._whole.index
+        return whole if whole is None or self._tenant is None else whole.tenant(self._tenant)
 
     @classmethod
     def class_name(cls) -> str:
@@ -117,12 +147,14 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
     @property
     def is_fitted(self) -> bool:
         """Whether ``recall`` and the mode HYBRID have learned associations."""
-        return self._index is not None and self._index.is_fitted
+        index = self._index
+        return index is not None and index.is_fitted
 
     def close(self) -> None:
-        """Closes the index; the store cannot be used any more."""
-        if self._index is not None:
-            self._index.close()
+        """Closes the index, of ``tenant`` just that tenant; the store cannot be used any more."""
+        index = self._whole.index if self._owned else self._index
+        if index is not None:
+            index.close()
 
     # ---- nodes
 
@@ -189,10 +221,11 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         Returns:
             Nodes in the order of ``node_ids``; without them, in the order of adding.
         """
-        if self._index is None:
+        index = self._index
+        if index is None:
             return []
         nodes = []
-        for record in find(self._index, node_ids, filters):
+        for record in find(index, node_ids, filters):
             node = to_node(record.id, record.text, record.metadata)
             node.embedding = record.vector.tolist()
             nodes.append(node)
@@ -206,8 +239,9 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
 
     def clear(self) -> None:
         """Deletes all nodes; the dimension and what ``fit`` learned stay."""
-        if self._index is not None:
-            self._index.delete([record.id for record in self._index.find()])
+        index = self._index
+        if index is not None:
+            index.delete([record.id for record in index.find()])
 
     async def aclear(self) -> None:
         """``clear`` in a thread."""
@@ -221,22 +255,32 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
             index = self._index
             before = {} if index is None or not new else read_around(index, new.items())
             if index is None:
-                index = PredictiveAssociativeIndex(len(vectors[0]), self.backend)
-            index.add(vectors, ids, texts, metadatas)
-            if self._index is None:  # one that refuses its first nodes fixes no dimension
-                if self.path is not None:
-                    index.save(self.path)
-                    index = PredictiveAssociativeIndex.open(self.path)
-                self._index = index
+                with self._whole.making:
+                    index = self._begin(ids, vectors, texts, metadatas)
+            else:
+                index.add(vectors, ids, texts, metadatas)
             link(index, before, {**before, **new})
+
+    def _begin(
+        self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
+    ) -> PredictiveAssociativeIndex:
+        """Stores the first nodes; an index that refuses them fixes no dimension."""
+        whole = self._whole.index or self._whole.new(len(vectors[0]))
+        index = whole if self._tenant is None else whole.tenant(self._tenant)
+        index.add(vectors, ids, texts, metadatas)
+        if self._whole.index is None:
+            whole = self._whole.keep(whole)
+            index = whole if self._tenant is None else whole.tenant(self._tenant)
+        return index
 
     def _delete(self, node_ids: list[str] | None, filters: MetadataFilters | None) -> None:
         with self._writing:
-            if self._index is not None:
-                gone = {record.id: read_place(record.metadata) for record in find(self._index, node_ids, filters)}
-                before = read_around(self._index, gone.items()) if self.link_nodes else {}
-                self._index.delete(list(gone))
-                link(self._index, before, {id: place for id, place in before.items() if id not in gone})
+            index = self._index
+            if index is not None:
+                gone = {record.id: read_place(record.metadata) for record in find(index, node_ids, filters)}
+                before = read_around(index, gone.items()) if self.link_nodes else {}
+                index.delete(list(gone))
+                link(index, before, {id: place for id, place in before.items() if id not in gone})
 
     # ---- experience and recall
 
@@ -265,13 +309,14 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         """
         if options.get("order_by") is not None and options.get("group_by") is None:
             raise InvalidInput(f"Got order_by={options['order_by']!r} without group_by.", "both", "Leave it out.")
-        if self._index is None:
+        index = self._index
+        if index is None:
             raise NotFitted("There is nothing to fit.", "stored nodes", "Add nodes first.")
         if trajectories is None and options.get("group_by") == DOCUMENT_KEY and options.get("order_by") is None:
-            documents = read_documents((record.id, record.metadata) for record in self._index.find())
+            documents = read_documents((record.id, record.metadata) for record in index.find())
             if documents:  # else the index says that there are none
                 trajectories, options["group_by"] = documents, None
-        return self._index.fit(trajectories, window, config, **options)
+        return index.fit(trajectories, window, config, **options)
 
     async def afit(
         self,
@@ -313,8 +358,8 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         """
         known = RecallOptions.__annotations__
         _refuse({name: value for name, value in options.items() if name not in known}, ", ".join(known))
-        selection = select(filters, where)
-        hits = [] if self._index is None else recall(self._index, query, k, selection, options)
+        selection, index = select(filters, where), self._index
+        hits = [] if index is None else recall(index, query, k, selection, options)
         return [NodeWithScore(node=hit_to_node(hit), score=hit.score) for hit in hits]
 
     async def arecall(
@@ -367,7 +412,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
             IndexFormatError: the folder holds something else.
         """
         check_local(fs)
-        save_index(self._index, persist_path, self.path)
+        save_index(self._index, persist_path, self.path if self._tenant is None else None)
 
     @classmethod
     def from_persist_path(cls, persist_path: str, fs: AbstractFileSystem | None = None) -> PAMVectorStore:

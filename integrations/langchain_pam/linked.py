@@ -1,0 +1,258 @@
+"""The index behind a store, whole or one tenant of it, with documents of one group linked in their order."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from typing_extensions import Unpack
+
+from langchain_pam.documents import (
+    FIRST_LOOK,
+    FIRST_LOOK_A_HIT,
+    SPLITTERS_ORDER,
+    AskOptions,
+    Filter,
+    Place,
+    check_order,
+    in_order,
+    read_places,
+    to_document,
+)
+from pam_retriever import EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
+from pam_retriever.embedding import Embedder
+from pam_retriever.store.tenants import check_tenant
+from pam_retriever.types import Metadata
+from pam_retriever.validation import check_count
+
+
+class WholeIndex:
+    """The index in which a store and those of its tenants are.
+
+    Args: as of ``PAMVectorStore``.
+
+    Attributes:
+        index: None before the first document.
+        making: held by who makes it.
+        tenants: the stores of tenants, by name.
+    """
+
+    def __init__(
+        self,
+        embedding: Embeddings,
+        index: PredictiveAssociativeIndex | None,
+        path: str | Path | None,
+        read_only: bool,
+        same_embedder: bool,
+    ) -> None:
+        self._embedding, self._same = embedding, same_embedder
+        self._path = None if path is None else Path(path)
+        self.making, self.index = threading.RLock(), index
+        self.tenants: WeakValueDictionary[str, LinkedIndex] = WeakValueDictionary()
+        if self._path is not None and (read_only or (self._path.is_dir() and any(self._path.iterdir()))):
+            self.index = self._open(self._path, read_only)
+
+    def new(self, dim: int) -> PredictiveAssociativeIndex:
+        """An index in memory, which is not that of the store yet."""
+        return PredictiveAssociativeIndex(dim, embedder=self._embedding)
+
+    def keep(self, index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
+        """Has an index be that of the store, in its folder if it has one."""
+        if self._path is not None:
+            index.save(self._path)
+            index = self._open(self._path)
+        self.index = index
+        return index
+
+    def _open(self, path: Path, read_only: bool = False) -> PredictiveAssociativeIndex:
+        return PredictiveAssociativeIndex.open(
+            path, embedder=self._embedding, same_embedder=self._same, read_only=read_only
+        )
+
+
+class LinkedIndex:
+    """The index of a store. It links documents of one group, in their order, as they are stored and deleted.
+
+    Args: as of ``PAMVectorStore``.
+    """
+
+    def __init__(
+        self,
+        embedding: Embeddings,
+        index: PredictiveAssociativeIndex | None,
+        path: str | Path | None,
+        group_by: str | None,
+        order_by: str | Sequence[str] | None,
+        read_only: bool,
+        same_embedder: bool,
+        tenant: str | None = None,
+    ) -> None:
+        if index is not None and path is not None:
+            raise InvalidInput("Got both index and path.", "one of them", "An index that was opened has its own path.")
+        if read_only and path is None:
+            raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
+        check_order(group_by, order_by)
+        if order_by is None:
+            order_by = SPLITTERS_ORDER if group_by == "source" else ()
+        self.group_by, self.order_by = group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        self._writing = threading.Lock()
+        self._tenant = None if tenant is None else check_tenant(tenant)
+        self._whole, self._owned = WholeIndex(embedding, index, path, read_only, same_embedder), True
+        if index is not None:
+            self._owned = tenant is None
+            Embedder(embedding, same_embedder).check(index.embedder_name)
+
+    @property
+    def index(self) -> PredictiveAssociativeIndex | None:
+        """None before the first document, since only vectors tell the dimension."""
+        whole = self._whole.index
+        return whole if whole is None or self._tenant is None else whole.tenant(self._tenant)
+
+    def tenant(self, name: str) -> LinkedIndex:
+        """The same for one tenant; the same object as long as anybody has it."""
+        if self._tenant is not None:
+            raise InvalidInput(f"A tenant was asked of the store of tenant {self._tenant!r}.", "that of all", "Ask it.")
+        with self._whole.making:
+            found = self._whole.tenants.get(check_tenant(name))
+            if found is None:
+                found = copy(self)
+                found._tenant, found._owned, found._writing = name, False, threading.Lock()
+                self._whole.tenants[name] = found
+        return found
+
+    def close(self) -> None:
+        """Closes the index; of a tenant whose index is another's, the tenant."""
+        index = self._whole.index if self._owned else self.index
+        if index is not None:
+            index.close()
+
+    def add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
+        """Stores documents by id with their vectors, replacing those whose id is there.
+
+        Raises:
+            InvalidInput: nothing was stored.
+        """
+        if len(vectors) != len(documents):
+            raise InvalidInput(
+                f"The embedder returned {len(vectors)} vectors for {len(documents)} texts.",
+                "one vector a text",
+                "Check the embedder.",
+            )
+        contents = documents.values()
+        texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
+        with self._writing:  # of two threads that come first, one makes the index
+            index, before = self.index, self._places_of(documents)
+            if index is None:
+                with self._whole.making:
+                    index = self._begin(len(vectors[0]), list(documents), vectors, texts, metadatas)
+            else:
+                index.add(vectors, list(documents), texts, metadatas)
+            after = self._places(zip(documents, metadatas, strict=True))
+            self._link(index, before, {id: after.get(id) for id in documents})
+
+    def delete(self, ids: Sequence[str] | None) -> None:
+        """Forgets documents, all of them for None."""
+        with self._writing:
+            index = self.index
+            if index is not None:
+                before = {} if ids is None else self._places_of(ids)
+                index.delete([record.id for record in index.find()] if ids is None else ids)
+                self._link(index, before, {})
+
+    def get(self, ids: Iterable[str]) -> list[Record]:
+        """Those of the ids that are stored, each once, in order."""
+        index = self.index
+        return [] if index is None else index.get(list(dict.fromkeys(ids)), missing_ok=True)
+
+    def ask(
+        self, cue: str | list[float], k: int, where: Filter | None = None, **options: Unpack[AskOptions]
+    ) -> list[Hit]:
+        """The best ``k`` memories that satisfy the filter, for an id or a vector; none from an empty store.
+
+        Raises:
+            InvalidInput, UnknownId, NotFitted: as ``recall`` does.
+        """
+        index = self.index
+        if index is None:
+            return []
+        try:
+            if not callable(where):
+                return list(index.recall(cue, k, where=where, **options))
+            return _ask_accepted(index, cue, k, where, options)
+        except EmptyIndex:
+            return []
+
+    def _begin(
+        self,
+        dim: int,
+        ids: list[str],
+        vectors: Sequence[Sequence[float]],
+        texts: list[str],
+        metadatas: list[dict[str, Any]],
+    ) -> PredictiveAssociativeIndex:
+        """Stores the first documents; an index that refuses them fixes no dimension."""
+        whole = self._whole.index or self._whole.new(dim)
+        index = whole if self._tenant is None else whole.tenant(self._tenant)
+        index.add(vectors, ids, texts, metadatas)
+        if self._whole.index is None:
+            whole = self._whole.keep(whole)
+            index = whole if self._tenant is None else whole.tenant(self._tenant)
+        return index
+
+    def _places(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
+        return {} if self.group_by is None else read_places(memories, self.group_by, self.order_by)
+
+    def _places_of(self, ids: Iterable[str]) -> dict[str, Place]:
+        if self.group_by is None:
+            return {}
+        return self._places((record.id, record.metadata) for record in self.get(ids))
+
+    def _link(
+        self, index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place | None]
+    ) -> None:
+        """Observes each group anew in which documents came, went or moved; those that are stored still are in after."""
+        changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
+        groups = sorted({place[0] for id in changed for place in (before.get(id), after.get(id)) if place})
+        if self.group_by is None or not groups:
+            return
+        members = index.find({self.group_by: {"$in": [json.loads(group) for group in groups]}})
+        standing: dict[str, dict[str, Place]] = {group: {} for group in groups}
+        for id, place in self._places((record.id, record.metadata) for record in members).items():
+            standing.setdefault(place[0], {})[id] = place
+        for group in groups:
+            name, ids, times = f"{self.group_by}={group}", *in_order(standing[group])
+            moved = [id for id in changed if id in after and id in before and before[id][0] == group]
+            if len(ids) > 1:
+                index.observe(Trajectory(ids=ids, timestamps=times, id=name))
+            elif len({*ids, *moved}) > 1:  # nothing stands together any more: a trajectory that says nothing
+                index.observe(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
+
+
+def _ask_accepted(
+    index: PredictiveAssociativeIndex,
+    cue: str | list[float],
+    k: int,
+    accepts: Callable[[Document], bool],
+    options: AskOptions,
+) -> list[Hit]:
+    """Ranks the best memories and, if too few of those are accepted, all of them."""
+    if options.get("hops", 1) != 1:
+        raise InvalidInput(
+            f"Got a callable filter with hops={options['hops']}.",
+            "a filter dict, which each hop can follow",
+            "For example {'year': {'$gte': 2020}}.",
+        )
+    k = check_count("k", k)
+    accepted: list[Hit] = []
+    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
+        accepted = [hit for hit in index.recall(cue, ranked, **options) if accepts(to_document(hit))]
+        if len(accepted) >= k:
+            break
+    return accepted[:k]
