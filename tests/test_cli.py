@@ -167,6 +167,30 @@ def test_feedback_of_one_question(events, model, tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+def test_tenants(events, model, tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    of_bob = [{"id": f"b{n}", "text": text, "session": "s"} for n, text in enumerate(["I slipped.", "I fell."])]
+    (tmp_path / "bob.jsonl").write_text("\n".join(map(json.dumps, of_bob)))
+    for path, name in ((events, "ann"), (tmp_path / "bob.jsonl", "bob")):
+        assert main(["fit", str(path), folder, "--model", model, "--tenant", name]) == 0
+    capsys.readouterr()
+    for name, expected in (("ann", "monday-1"), ("bob", "b0")):
+        assert main(["search", folder, "I slipped.", "-k", "1", "--json", "--tenant", name]) == 0
+        assert json.loads(capsys.readouterr().out)["id"] == expected
+    assert main(["feedback", folder, "Where is the tube?", "--used", "monday-2", "--tenant", "ann"]) == 0
+    assert main(["recall", folder, "Where is the tube?", "-k", "1", "--tenant", "ann"]) == 0
+    assert "monday-2" in capsys.readouterr().out
+    assert main(["search", folder, "I slipped.", "--model", model]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["inspect", folder]) == 0
+    assert "tenants: 2, 'ann', 'bob'" in capsys.readouterr().out
+    assert main(["inspect", folder, "--tenant", "ann"]) == 0
+    assert "9 memories" in capsys.readouterr().out
+    for name, message in (("eve", "no tenant 'eve'"), ("", "non-empty")):
+        assert main(["recall", folder, "I slipped.", "--tenant", name]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_what_is_not_there_is_said(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "no.jsonl"), str(tmp_path / "index")]) == 2
     assert "no.jsonl" in capsys.readouterr().err

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,13 @@ from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
 from pam_retriever.errors import InvalidInput, PAMError
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.store.tenants import check_tenant
 from pam_retriever.types import Hit, Hits
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+SHOWN = 20  # names of tenants that ``inspect`` lists
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("index", type=Path, help="folder of the index")
         command.add_argument("query", nargs="?", help="a text, embedded with the model of the index")
         _add_model(command)
+        _add_tenant(command)
         command.add_argument("--id", help="a stored memory as the query, in place of a text")
         command.add_argument("-k", type=int, default=10, help="how many hits (10)")
         command.add_argument("--where", type=json.loads, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
@@ -89,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
     inspect = commands.add_parser("inspect", help="what an index holds")
     inspect.add_argument("index", type=Path)
+    _add_tenant(inspect)
     inspect.set_defaults(run=_inspect)
 
     _add_integrity(commands)
@@ -120,6 +126,7 @@ def _add_fit(commands: Commands) -> None:
     )
     fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
     _add_model(fit)
+    _add_tenant(fit)
     for name, default in asdict(Fields()).items():
         nothing = "; '' if there are none" if name == "session" else ""
         fit.add_argument(f"--{name}-field", default=default, help=f"key of {name} in an event ({default}{nothing})")
@@ -136,6 +143,7 @@ def _add_feedback(commands: Commands) -> None:
     command.add_argument("index", type=Path, help="folder of the index")
     command.add_argument("query", help="the question, embedded with the model of the index")
     _add_model(command)
+    _add_tenant(command)
     command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served it")
     command.add_argument("--unused", nargs="+", default=[], metavar="ID", help="memories that did not help")
     command.add_argument("--metadata", type=json.loads, help='as JSON, for filters: \'{"user": "ann"}\'')
@@ -153,6 +161,28 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_tenant(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--tenant", metavar="NAME", help="the tenant of the index that is meant, and nothing else")
+
+
+@contextmanager
+def _loaded(parsed: argparse.Namespace) -> Iterator[PredictiveAssociativeIndex]:
+    """A copy of the index in a folder, or of the tenant that is asked for."""
+    with PredictiveAssociativeIndex.load(parsed.index) as index:
+        yield _tenant_of(index, parsed)
+
+
+def _tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> PredictiveAssociativeIndex:
+    """The tenant that is asked for, which is there; the index itself where none is asked for."""
+    if parsed.tenant is None:
+        return index
+    if check_tenant(parsed.tenant) not in index.tenants():
+        raise InvalidInput(
+            f"There is no tenant {parsed.tenant!r} in {parsed.index}.", "one that is there", "See: inspect."
+        )
+    return index.tenant(parsed.tenant)
+
+
 def _model(parsed: argparse.Namespace, used: str | None) -> str:
     """The model that was asked for, or that the index was filled with, or the default."""
     return parsed.model or (DEFAULT if used in (None, DEFAULT_MODEL) else str(used))
@@ -166,6 +196,8 @@ def _opened(parsed: argparse.Namespace, dim: int | None) -> PredictiveAssociativ
     if (parsed.index / "manifest.json").exists():
         with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
             used = index.embedder_name
+            if parsed.tenant is not None and check_tenant(parsed.tenant) in index.tenants():
+                used = index.tenant(parsed.tenant).embedder_name
     model = _model(parsed, used)
     return PredictiveAssociativeIndex.open(parsed.index, embedder=model, same_embedder=parsed.same_embedder)
 
@@ -176,29 +208,32 @@ def _fit(parsed: argparse.Namespace) -> None:
         contents = log.check()  # before anything is stored
         if not contents.events and not (parsed.index / "manifest.json").exists():
             raise InvalidInput(f"{log.name} holds requests alone.", "events that served them", "Add events.")
-        with _opened(parsed, contents.dim) as index, Storing(index, log, contents, fields.time) as storing:
-            storing.run()
-            grouped = contents.events > 0 and bool(fields.session)
-            report = index.fit(
-                group_by=fields.session if grouped else None,
-                order_by=fields.time if grouped and contents.timed else None,
-                window=parsed.window,
-                config=parsed.config,
-                device=parsed.device,
-                seed=parsed.seed,
-                time_budget=parsed.time_budget,
-            )
-            print(f"{storing}\n{report}\n{index}")
+        with _opened(parsed, contents.dim) as whole:
+            index = whole if parsed.tenant is None else whole.tenant(parsed.tenant)
+            with Storing(index, log, contents, fields.time) as storing:
+                storing.run()
+                grouped = contents.events > 0 and bool(fields.session)
+                report = index.fit(
+                    group_by=fields.session if grouped else None,
+                    order_by=fields.time if grouped and contents.timed else None,
+                    window=parsed.window,
+                    config=parsed.config,
+                    device=parsed.device,
+                    seed=parsed.seed,
+                    time_budget=parsed.time_budget,
+                )
+                print(f"{storing}\n{report}\n{index}")
 
 
 def _feedback(parsed: argparse.Namespace) -> None:
-    with PredictiveAssociativeIndex.open(parsed.index) as index:
+    with PredictiveAssociativeIndex.open(parsed.index) as whole:
+        index = _tenant_of(whole, parsed)
         vector = _query(index, parsed)
         print(index.feedback(vector, parsed.used, unused=parsed.unused, text=parsed.query, metadata=parsed.metadata))
 
 
 def _recall(parsed: argparse.Namespace) -> None:
-    with PredictiveAssociativeIndex.load(parsed.index) as index:
+    with _loaded(parsed) as index:
         if parsed.cue_where is not None and parsed.id is None:
             raise InvalidInput("Got --cue-where without --id.", "--id", "Use --where alone for a text.")
         if parsed.when is not None and parsed.query is None and parsed.id is None:
@@ -224,7 +259,7 @@ def _recall(parsed: argparse.Namespace) -> None:
 
 
 def _search(parsed: argparse.Namespace) -> None:
-    with PredictiveAssociativeIndex.load(parsed.index) as index:
+    with _loaded(parsed) as index:
         _print(index.search(_query(index, parsed), k=parsed.k, where=parsed.where), parsed.json)
 
 
@@ -260,10 +295,13 @@ def _print(hits: Sequence[Hit], as_json: bool) -> None:
 
 
 def _inspect(parsed: argparse.Namespace) -> None:
-    with PredictiveAssociativeIndex.load(parsed.index) as index:
+    with PredictiveAssociativeIndex.load(parsed.index) as whole:
+        index = _tenant_of(whole, parsed)
         print(index)
         for line in describe(index):
             print(line)
+        if parsed.tenant is None and whole.tenants():
+            print(f"tenants: {len(whole.tenants()):,}, {', '.join(map(repr, whole.tenants()[:SHOWN]))}")
 
 
 def _check(parsed: argparse.Namespace) -> int:
