@@ -192,7 +192,6 @@ def test_appended_requests_score_as_those_that_were_there_from_the_start():
     for at in range(60, len(history)):
         _, rows, weights = history.uses.expand(np.array([at]))
         grown.append(history.vectors[at], history.words[at], rows, weights)
-    grown._weigh()
     cues, pools = history.cues(np.arange(5)), Pools.full(5, 30)
     np.testing.assert_allclose(
         maker(history)(grown).score(cues, pools), maker(history)(whole).score(cues, pools), atol=1e-4

@@ -153,6 +153,12 @@ def tuning(task: Task, stage: str) -> Task:
     return replace(task, experience=known, tests=tests, cues=np.full(len(tests), -1), candidates=candidates)
 
 
+def some(task: Task, most: int) -> Task:
+    """The task with ``most`` of its tests, drawn with seed 0."""
+    chosen = np.sort(np.random.default_rng(0).permutation(len(task.tests))[:most])
+    return replace(task, tests=task.tests.take(chosen), cues=task.cues[chosen])
+
+
 def judge(task: Task, scores: Scores) -> dict[str, Any]:
     """R@5 and R@10 with intervals."""
     allowed = np.where(task.candidates, scores, -np.inf)
@@ -166,12 +172,12 @@ def judge(task: Task, scores: Scores) -> dict[str, Any]:
 def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
     """Every baseline and the library on one task: all its tests, and the 400 that tables name."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(task.tests))[:TESTS])
-    few = replace(task, tests=task.tests.take(chosen), cues=task.cues[chosen])
-    validation: dict[str, Any] = {}
+    few = some(task, TESTS)
+    reported: dict[str, Any] = {}
     started = time.perf_counter()
     found = use_baselines.scores(task)
     between = time.perf_counter()
-    found |= library_scores(task, options, validation)
+    found |= library_scores(task, options, reported)
     seconds = {"baselines": between - started, "library": time.perf_counter() - between}
     return {
         "experiences": len(task.experience),
@@ -179,7 +185,7 @@ def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "all tests": {name: judge(task, scores) for name, scores in found.items()},
         "400 tests": {name: judge(few, scores[chosen]) for name, scores in found.items()},
-        "validation": validation,
+        **reported,
     }
 
 
@@ -208,7 +214,8 @@ def show(name: str, found: dict[str, Any]) -> None:
         for k in KS
     }
     print(f"\n{name}: {found['experiences']:,} experiences, {found['tests']:,} tests")
-    print(report.table(list(found["all tests"]), columns, digits=3), flush=True)
+    print(report.table(list(found["all tests"]), columns, digits=3))
+    print("calibration:", {name: round(value, 4) for name, value in found["calibration"].items()}, flush=True)
 
 
 def main() -> None:
@@ -223,6 +230,7 @@ def main() -> None:
         default="without",
         help="'without' takes priors that were fitted without the task's own data",
     )
+    parser.add_argument("--most", type=int, help="with --tune: so many questions at most, drawn with seed 0")
     parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
     parser.add_argument("--name", default="real/use", help="of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
@@ -238,6 +246,7 @@ def main() -> None:
         task = read(folder / name, embed, with_tests=arguments.tune is None)
         if arguments.tune:
             task = tuning(task, arguments.tune)
+            task = some(task, arguments.most or len(task.tests))
         results[name] = {}
         for protocol, one in protocols(task, arguments.protocols):
             options = {"priors": arguments.priors, "seed": 0}

@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
 from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
-from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds
-from pam_retriever.retrieval.mixture.pools import Cues
+from pam_retriever.retrieval.mixture.knowledge import evidence_of
+from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import Uses
-from pam_retriever.retrieval.mixture.scorer import evidence_of
 
 if TYPE_CHECKING:
     from benchmarks.real.use import Requests, Task
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parents[1] / "priors" / "without.json"
 BATCH = 64
+JUDGED = 20  # hits of a question whose confidence is judged
 
 
-def library_scores(task: Task, options: dict[str, Any], validation: dict[str, Any] | None = None) -> dict[str, Scores]:
-    """(Q, N) of the mixture as fitted, and by the priors alone."""
+def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any] | None = None) -> dict[str, Scores]:
+    """(Q, N) of the mixture as fitted, and by the priors alone; reports what ``fit`` validated, and its calibration."""
     bank = bank_of(task)
     past, make = history(task, bank), evidence_maker(bank)
     priors = shipped_or_without(task.name, options["priors"])
     fitted = fit_mixture(past, make, priors, options["seed"])
-    if validation is not None:
-        validation.update(fitted.validation.to_dict())
     evidence = make(past.log())
     cues = question_cues(task, bank)
+    if reported is not None:
+        reported["validation"] = fitted.validation.to_dict()
+        reported["calibration"] = calibration(evidence, fitted.mixture, cues, task)
     unfitted = Mixture(evidence.features, priors.at(evidence.features, len(past)))
     return {
         "mixture": _scores(evidence, fitted.mixture, cues),
@@ -85,6 +88,38 @@ def history(task: Task, bank: Bank) -> History:
 def evidence_maker(bank: Bank) -> EvidenceOf:
     """All sources over the task's things."""
     return lambda log: evidence_of(bank, log)
+
+
+def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) -> dict[str, float]:
+    """How far the confidence of the best hits is from how often they were used, and its log loss.
+
+    The base rate at each rank is that of the tests themselves: nobody can know it better.
+    """
+    sure, used, ranks = [], [], []
+    for start in range(0, len(cues), BATCH):
+        some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
+        pools = evidence.pools(some, FULL_BELOW, PROPOSALS)
+        own = (pools.row == some.rows[pools.cue]) | ~task.candidates[pools.row]
+        kept = Pools.of(
+            [pools.row[(pools.cue == at) & ~own] for at in range(len(some))], len(task.texts)
+        )  # no question is its own answer, and what came later was no candidate
+        kind = kinds(some, evidence.used)
+        scores = mixture.score(evidence.score(some, kept), kept, kind)
+        rank = rank_in_pool(scores, kept)
+        best = rank <= JUDGED
+        sure.append(mixture.confidence(scores, kept, kind)[best])
+        wanted = [set(task.tests.used[start + at]) for at in range(len(some))]
+        pairs = zip(kept.cue[best].tolist(), kept.row[best].tolist(), strict=True)
+        used.append(np.array([row in wanted[at] for at, row in pairs]))
+        ranks.append(rank[best])
+    confidence, event, rank = np.concatenate(sure), np.concatenate(used), np.concatenate(ranks)
+    base = np.bincount(rank, event) / np.maximum(np.bincount(rank), 1)
+    return {
+        "hits": len(event),
+        "calibration error": expected_calibration_error(confidence, event),
+        "log loss": log_loss(confidence, event),
+        "log loss of the base rate at each rank": log_loss(base[rank].astype(np.float32), event),
+    }
 
 
 def _scores(evidence: Evidence, mixture: Mixture, cues: Cues) -> Scores:

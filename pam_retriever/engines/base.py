@@ -132,5 +132,9 @@ class EngineTables:
         self.began: Callable[[State], None] = lambda _: None
         self.committed: Callable[[State], None] = lambda _: None
 
+    def snapshot(self) -> Database:
+        """Of feedback alone has anybody asked for one."""
+        raise NotImplementedError("no feedback is stored in engines")
+
     def check_writable(self) -> None:
         """Whether the user may write, the server says when it is asked to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,10 @@ from pam_retriever.types import Float32, Int64, Metadata, Times
 from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, read_timestamp
 
 Used = Sequence[str] | Mapping[str, float]
+MIXTURE = "mixture"  # the setting that ``fit`` stores the weights of the evidence in
+POPULARITY = "popularity"  # the setting that says whose uses are bounded, and
+WRITER = "session"  # the key of metadata that says who made a request, unless it names another, and
+MOST_OF_ONE = 3.0  # how many uses one writer adds to the popularity of a memory
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class PastRequests:
         request: (E,) place of a request, rising.
         rows: (E,) a memory that it used.
         weights: (E,) how much; below 0 for what did not help.
+        writers: n, who made each; None for nobody.
     """
 
     vectors: Float32
@@ -89,6 +94,7 @@ class PastRequests:
     request: Int64
     rows: Int64
     weights: Float32
+    writers: list[Hashable]
 
     def __len__(self) -> int:
         return len(self.vectors)

@@ -24,10 +24,9 @@ from pam_retriever.store.view import View
 if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
     from pam_retriever.retrieval.imagination import SpreadCalibration
-    from pam_retriever.retrieval.mixture.scorer import Knowledge
+    from pam_retriever.retrieval.mixture.knowledge import Knowledge
 
 Where = Mapping[str, object] | None
-MIXTURE = "mixture"  # the setting that ``fit`` stores the weights of the evidence in
 MOST_KNOWN = 8  # filters of feedback whose requests are kept in memory
 
 
@@ -58,7 +57,7 @@ class IndexBase:
         self._background = BackgroundFits()
         self._lock, self._learning = bank.lock, threading.Lock()
         self._known: dict[str, Knowledge] = {}  # by filter of feedback
-        self._known_at: tuple[int, ...] = ()  # the state of memories and feedback that it is of
+        self._knowing = threading.Lock()
         self._kept: tuple[Database, Lexicon, Timeline] | None = None
         self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # of which predictor
 
@@ -74,27 +73,22 @@ class IndexBase:
     def _knowledge(self, view: View, where: Where) -> Knowledge | None:
         """What past requests say, of those whose metadata a filter allows; None without feedback.
 
-        It is kept until memories or feedback change. Nobody may write meanwhile.
+        It is kept, and follows what is written. Nobody may write meanwhile.
         """
         table = view.documents.feedback
-        state = (0, 0) if table is None else table.state()
-        if table is None or not state[0]:
+        if table is None or not table.state()[0]:
             return None
-        key = (view.documents.memories.words_version, *state)
-        if key != self._known_at:
-            self._known, self._known_at = {}, key
-        from pam_retriever.retrieval.mixture.scorer import Knowledge
+        from pam_retriever.retrieval.mixture.knowledge import Knowledge
 
         name = to_json(where or {})
-        found = self._known.get(name)
-        if found is None:
-            fitted = view.documents.settings.get(MIXTURE)
-            past = table.requests(view.dim, where)
-            found = Knowledge.of(view, self._lexicon, past, fitted if isinstance(fitted, dict) else None)
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[name] = found
-        return found
+        with self._knowing:
+            found = self._known.get(name)
+            if found is None or not found.follow(view):
+                found = Knowledge(view, self._lexicon, where or {})
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                self._known[name] = found
+            return found
 
     def _search_names(self) -> None:
         """Before a question: has names be looked for, where nobody has yet."""
@@ -118,7 +112,6 @@ class IndexBase:
         kept = self._kept
         if kept is None or kept[0] is not documents:
             self._kept = kept = documents, Lexicon(documents), Timeline(documents)
-            self._known_at = ()
         return kept
 
     @property

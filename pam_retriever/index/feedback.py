@@ -10,10 +10,12 @@ import numpy as np
 from pam_retriever.embedding import embed_questions
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.evaluation import Validation
-from pam_retriever.experience.feedback import Feedback, Used, read_feedback
-from pam_retriever.index.base import MIXTURE, IndexBase
+from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, Feedback, Used, read_feedback
+from pam_retriever.index.base import IndexBase
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.store.frozen import frozen
 from pam_retriever.types import Array, Float32, Metadata, Time
-from pam_retriever.validation import check_count, check_id, check_vectors, read_ids
+from pam_retriever.validation import check_count, check_id, check_positive, check_text, check_vectors, read_ids
 
 Request = str | Array | Sequence[float]
 Requests = list[str] | Array | Sequence[Sequence[float]]
@@ -174,22 +176,40 @@ class FeedbackKeeping(IndexBase):
                 names = self._bank.feedback_table.ids_of(where)
             return self._bank.delete_feedback(names)
 
+    def set_popularity_cap(self, by: str = WRITER, most: float = MOST_OF_ONE) -> None:
+        """Bounds what one writer's feedback adds to how popular a memory is. It is kept with the index.
+
+        Args:
+            by: key of the metadata of feedback: all with the same value count as one writer. Feedback without the key
+                has a writer of its own.
+            most: uses of a memory that one writer adds at most.
+
+        Raises:
+            InvalidInput: of the arguments.
+        """
+        cap = {"by": check_text(by, "by"), "most": check_positive("most", most)}
+        with self._lock:
+            self._bank.set_setting(POPULARITY, cap)
+            self._known.clear()
+
     def _fit_mixture(self, seed: int) -> tuple[int, Validation]:
         """Fits the weights of the evidence on past requests; returns how many, and what the evidence is worth."""
         from pam_retriever.retrieval.mixture.bank import Bank
         from pam_retriever.retrieval.mixture.fitting import fit_mixture
+        from pam_retriever.retrieval.mixture.knowledge import PopularityCap, evidence_of, history_of
         from pam_retriever.retrieval.mixture.mixture import Priors
-        from pam_retriever.retrieval.mixture.scorer import evidence_of, history_of
 
         with self._lock.shared():
-            view = self._bank.view()
-            table = view.documents.feedback
+            table = self._bank.documents.feedback
             if table is None or not len(table):
                 return 0, Validation()
-            bank = Bank(view, self._lexicon)
-            history = history_of(bank, self._lexicon, table.requests(view.dim))
+        with frozen(self._bank, self._lock) as view:  # others read and write meanwhile
+            documents, lexicon = view.documents, Lexicon(view.documents)
+            assert documents.feedback is not None
+            bank, cap = Bank(view, lexicon), PopularityCap.read(documents.settings)
+            history = history_of(bank, lexicon, documents.feedback.requests(view.dim, writer=cap.by), cap.most)
             fitted = fit_mixture(history, lambda log: evidence_of(bank, log), Priors.read(), seed)
         with self._lock:
             self._bank.set_setting(MIXTURE, fitted.mixture.to_dict())
-            self._known_at = ()
+            self._known.clear()
         return len(history), fitted.validation

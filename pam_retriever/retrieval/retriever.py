@@ -27,7 +27,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Hits, Int64, Times
 
 if TYPE_CHECKING:
-    from pam_retriever.retrieval.mixture.scorer import Knowledge
+    from pam_retriever.retrieval.mixture.knowledge import Knowledge
 
 
 class Retriever:

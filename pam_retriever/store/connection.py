@@ -256,6 +256,12 @@ class Connection:
                 source.close()
         self.check_schema()
 
+    def copy_open(self, other: Connection) -> None:
+        """Replaces everything by what another connection sees now."""
+        with other._mutex:
+            other._sqlite.backup(self._sqlite)
+        self.check_schema()
+
     def settle(self) -> bool:
         """Moves all that was committed into the file itself; False if a reader still needs the journal."""
         self.fetch("PRAGMA busy_timeout = 0")  # readers may stay as long as they like

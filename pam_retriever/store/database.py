@@ -103,6 +103,9 @@ class Memories(Protocol):
     def words_version(self) -> int:
         """Changes with everything that may change postings or lengths."""
 
+    def written_since(self, version: int) -> Int64 | None:
+        """The rows that were added or changed after a ``words_version``, sorted; None where some may have gone."""
+
     @property
     def last_row(self) -> int:
         """At least the largest row that is stored."""
@@ -193,8 +196,13 @@ class FeedbackTable(Protocol):
     def state(self) -> tuple[int, int]:
         """What changes with every request that is stored or removed, but not with its uses."""
 
-    def requests(self, dim: int, where: Mapping[str, object] | None = None) -> PastRequests:
-        """All requests whose metadata satisfy a filter, in the order of time, or of arrival where there is none."""
+    def arrived(self, after: int) -> int:
+        """How many there are that came after the request of that number."""
+
+    def requests(
+        self, dim: int, where: Mapping[str, object] | None = None, writer: str = "", after: int = 0
+    ) -> PastRequests:
+        """Those ``after`` one that satisfy a filter, in the order of time, or of arrival; ``writer`` says whose they are."""
 
     def find(
         self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
@@ -341,6 +349,9 @@ class Database(Protocol):
     @property
     def sharded(self) -> ShardedDatabase | None:
         """Itself, where a training can read it shard by shard; else None."""
+
+    def snapshot(self) -> Database:
+        """All of it as it is now, whatever is written later, to be closed. Nobody may write meanwhile."""
 
     def check_writable(self) -> None:
         """Raises ReadOnlyIndex for a database that was opened to read."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pam_retriever.experience.feedback import Feedback, NewFeedback, PastRequests
-from pam_retriever.filters import read_filter
+from pam_retriever.filters import read_filter, to_json
 from pam_retriever.store.columns import checksum, from_blobs, from_json, to_blobs
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import Segment
@@ -63,27 +63,43 @@ class SQLiteFeedback:
             ),
         )
 
-    def requests(self, dim: int, where: Mapping[str, object] | None = None) -> PastRequests:
-        """All requests whose metadata satisfy a filter, in the order of time, or of arrival where there is none."""
-        condition, parameters = self._asked(where or {})
+    def arrived(self, after: int) -> int:
+        """How many there are that came after the request of that number."""
+        count: int = self._connection.fetch("SELECT count(*) FROM feedback WHERE number > ?", [after])[0][0]
+        return count
+
+    def requests(
+        self, dim: int, where: Mapping[str, object] | None = None, writer: str = "", after: int = 0
+    ) -> PastRequests:
+        """Requests whose metadata satisfy a filter, in the order of time, or of arrival where there is none.
+
+        Args:
+            dim: of their vectors.
+            where: metadata filter.
+            writer: key of the metadata that says who made a request.
+            after: only those that came after the request of that number.
+        """
+        condition, parameters = self._asked(where or {}, after)
         found = self._connection.fetch(
-            f"SELECT number, vector, text, timestamp FROM feedback WHERE {condition} "
-            "ORDER BY timestamp IS NOT NULL, timestamp, number",
-            parameters,
+            "SELECT number, vector, text, timestamp, metadata FROM feedback "
+            f"WHERE number > ? AND {condition} ORDER BY timestamp IS NOT NULL, timestamp, number",
+            [after, *parameters],
         )
-        numbers = np.array([number for number, *_ in found], np.int64)
-        place = {number: at for at, number in enumerate(numbers.tolist())}
-        used = self._connection.fetch("SELECT feedback, row, weight FROM uses ORDER BY feedback, row")
+        place = {number: at for at, (number, *_) in enumerate(found)}
+        used = self._connection.fetch(
+            "SELECT feedback, row, weight FROM uses WHERE feedback > ? ORDER BY feedback, row", [after]
+        )
         kept = [(place[number], row, weight) for number, row, weight in used if number in place]
         request, rows, weights = zip(*kept, strict=True) if kept else ((), (), ())
         order = np.argsort(np.array(request, np.int64), kind="stable")
         return PastRequests(
-            from_blobs([vector for _, vector, _, _ in found], dim) if found else np.empty((0, dim), np.float32),
-            [text or "" for _, _, text, _ in found],
-            np.array([time for *_, time in found], np.float64),
+            from_blobs([vector for _, vector, *_ in found], dim) if found else np.empty((0, dim), np.float32),
+            [text or "" for _, _, text, *_ in found],
+            np.array([time for *_, time, _ in found], np.float64),
             np.array(request, np.int64)[order],
             np.array(rows, np.int64)[order],
             np.array(weights, np.float32)[order],
+            [_value(metadata, writer) for *_, metadata in found],
         )
 
     def find(
@@ -116,11 +132,13 @@ class SQLiteFeedback:
         condition, parameters = self._asked(where)
         return [id for (id,) in self._connection.fetch(f"SELECT id FROM feedback WHERE {condition}", parameters)]
 
-    def _asked(self, where: Mapping[str, object]) -> tuple[str, list[str | int]]:
+    def _asked(self, where: Mapping[str, object], after: int = 0) -> tuple[str, list[str | int]]:
         """SQL for the requests whose metadata satisfy a filter, and its parameters."""
         if not where:
             return "1", []
-        found = self._connection.fetch("SELECT number, metadata FROM feedback ORDER BY number")
+        found = self._connection.fetch(
+            "SELECT number, metadata FROM feedback WHERE number > ? ORDER BY number", [after]
+        )
         numbers = np.array([number for number, _ in found], np.int64)
         segment = Segment.of(numbers, [metadata for _, metadata in found])
         matching = segment.matching(read_filter(where))
@@ -133,6 +151,14 @@ class SQLiteFeedback:
             "DELETE FROM feedback WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))]
         )
         return before - len(self)
+
+
+def _value(stored: str, key: str) -> str | None:
+    """What a key of stored metadata holds, as JSON; None without the key."""
+    if to_json(key) not in stored:
+        return None
+    metadata = _metadata(stored, "a request")
+    return to_json(metadata[key]) if key in metadata else None
 
 
 def _metadata(stored: str, id: str) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
 from pam_retriever.types import Float32, Int64, Record
 
 ROWS_AT_ONCE = 1_000_000  # as Python's own numbers
+WRITES_KEPT = 1_000  # of which is known what they wrote
 
 
 class SQLiteMemories:
@@ -31,6 +33,7 @@ class SQLiteMemories:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.words_version = 0
+        self._written: deque[Int64 | None] = deque(maxlen=WRITES_KEPT)  # of each version; None: memories went
         self._metadata: MetadataIndex | None = None  # made when a filter first asks
         self._changed: set[int] = set()  # rows that were written since it was made, or were to be
 
@@ -65,12 +68,13 @@ class SQLiteMemories:
         observed: Sequence[bytes] | None = None,
     ) -> Int64:
         """Stores memories, replacing those whose id is there; returns their rows (n,)."""
-        self.words_version += 1
+        self._count_version()
         known = self.rows_of(ids)
         last = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
         rows, _ = number_rows(ids, known, last)
         if known:
             words.note_removed(self._connection.fetch)
+        self._written[-1] = rows
         listed, stored = rows.tolist(), to_blobs(vectors)
         self._note_changed(listed)
         self._connection.changes.rows.update(listed)
@@ -94,7 +98,7 @@ class SQLiteMemories:
 
     def remove(self, rows: Int64) -> None:
         """Removes memories by row, their steps, and trajectories of which no step is left."""
-        self.words_version += 1
+        self._count_version()
         self._note_changed(rows.tolist())
         self._connection.changes.rows.update(rows.tolist())
         if len(rows):
@@ -174,11 +178,28 @@ class SQLiteMemories:
     def follow(self, rows: Int64 | None) -> None:
         """Another process wrote these rows, or any: what was kept of them is stale."""
         with self._connection.alone():
-            self.words_version += 1
+            self._count_version()
             if rows is None:
                 self._metadata = None
             else:
+                self._written[-1] = rows
                 self._note_changed(rows.tolist())
+
+    def written_since(self, version: int) -> Int64 | None:
+        """The rows that were added or changed after a ``words_version``, sorted; None where some may have gone."""
+        behind = self.words_version - version
+        if not behind:
+            return np.empty(0, np.int64)
+        if not 0 < behind <= len(self._written):
+            return None
+        latest = list(self._written)[-behind:]
+        rows = [some for some in latest if some is not None]
+        return np.unique(np.concatenate(rows)) if len(rows) == behind else None
+
+    def _count_version(self) -> None:
+        """Every write may change words, also one that is rolled back. What it wrote is not known yet."""
+        self.words_version += 1
+        self._written.append(None)
 
     def _note_changed(self, rows: list[int]) -> None:
         """Has the metadata of some rows be read again; to be called inside a transaction, whatever becomes of it."""

@@ -31,6 +31,7 @@ class SQLiteDatabase:
         path: the file, or None to keep them in memory.
         mode: as for ``Connection``.
         sha256: of the file, to be verified later, by ``verify`` or ``verify_meanwhile``; None for a file that was.
+        checked: its contents were checked by who has it open.
 
     Attributes:
         connection: to the file: its transactions and copies.
@@ -48,7 +49,9 @@ class SQLiteDatabase:
 
     DERIVED = "ann"  # the setting that names an index that is cached beside the database; see ``ann_cache``
 
-    def __init__(self, path: Path | None = None, mode: Mode = "create", sha256: str | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, mode: Mode = "create", sha256: str | None = None, checked: bool = False
+    ) -> None:
         self._verification = None if path is None or sha256 is None else Verification(path, sha256, _types_of(path))
         self.connection = Connection(path, SCHEMA, mode, OLDER)
         self.memories = SQLiteMemories(self.connection)
@@ -59,7 +62,7 @@ class SQLiteDatabase:
         self.mentions = KeptMentions(self.connection, self.settings)
         with self.closed_on_error():
             self.connection.fetch(words.VOCABULARY)
-            if mode != "create" and self._verification is None:
+            if mode != "create" and self._verification is None and not checked:
                 check_types(self.connection)
 
     def verify(self) -> None:
@@ -96,6 +99,16 @@ class SQLiteDatabase:
             database.connection.copy_from(path, settled)
             check_types(database.connection)
         return database
+
+    def snapshot(self) -> SQLiteDatabase:
+        """All of it as it is now, whatever is written later, to be closed. Nobody may write meanwhile."""
+        path = self.connection.path
+        if path is not None:
+            return SQLiteDatabase(path, "read", checked=True)
+        copy = SQLiteDatabase()
+        with copy.closed_on_error():
+            copy.connection.copy_open(self.connection)
+        return copy
 
     @property
     def sharded(self) -> SQLiteDatabase:

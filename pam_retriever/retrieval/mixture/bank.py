@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -38,11 +37,40 @@ class Bank:
 
     def __init__(self, view: View, lexicon: Lexicon) -> None:
         self.rows = view.documents.memories.rows()
-        self._similar: AnnIndex = view.similar
-        self._links: CooccurrenceGraph = view.links
-        self._view, self.lexicon = view, lexicon
+        self.lexicon = lexicon
         self._names: WordIndex | None = None
         self._counts: dict[str, tuple[Int64, Float32]] = {}
+        self._lengths: Float32 | None = None
+        self._see(view)
+
+    def _see(self, view: View) -> None:
+        self._view = view
+        self._similar: AnnIndex = view.similar
+        self._links: CooccurrenceGraph = view.links
+
+    def follow(self, view: View, written: Int64) -> bool:
+        """Sees a later view; whether it could: only where memories were added or changed, and none went.
+
+        Args:
+            view: of the same index.
+            written: the rows of the memories that were written since, sorted.
+        """
+        self._see(view)
+        if not len(written):
+            return True
+        contents = view.documents.memories.contents(written)
+        last = int(self.rows[-1]) if len(self.rows) else -1
+        known = written[written <= last]
+        if len(contents) < len(written) or not np.isin(known, self.rows).all():
+            return False
+        self.rows = np.concatenate([self.rows, written[written > last]])
+        self._counts.clear()
+        self._lengths = None
+        if self._names is not None:
+            self._names.grow(len(self))
+            for at, row in zip(self.positions(written).tolist(), written.tolist(), strict=True):
+                self._names.put(at, self.lexicon.terms(_name_of(*contents[row])))
+        return True
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -87,13 +115,15 @@ class Bank:
             found = self._counts[word] = self.positions(posting.rows), posting.counts.astype(np.float32)
         return found
 
-    @cached_property
+    @property
     def lengths(self) -> Float32:
         """(n,) the length of each text, in words."""
-        lengths = self.lexicon.lengths
-        known = self.rows < len(lengths)
-        found = np.where(known, lengths[np.where(known, self.rows, 0)], 0) / np.float32(CHARACTERS_A_WORD)
-        return found.astype(np.float32)
+        if self._lengths is None:
+            lengths = self.lexicon.lengths
+            known = self.rows < len(lengths)
+            found = np.where(known, lengths[np.where(known, self.rows, 0)], 0) / np.float32(CHARACTERS_A_WORD)
+            self._lengths = found.astype(np.float32)
+        return self._lengths
 
     @property
     def names(self) -> WordIndex:
@@ -106,7 +136,7 @@ class Bank:
                 for at, row in enumerate(rows.tolist(), start=start):
                     name = _name_of(*contents[row])
                     if name:
-                        names.add(at, self.lexicon.terms(name))
+                        names.put(at, self.lexicon.terms(name))
             self._names = names
         return self._names
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, kinds
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
@@ -42,6 +43,8 @@ class History:
         uses: what each request used.
         stored: every memory as a cue; its length is the size of the bank.
         timed: whether the order of the requests is that of time.
+        writers: n, who made each; see ``RequestLog``.
+        most: how much popularity one of them may add.
     """
 
     vectors: Float32
@@ -49,6 +52,8 @@ class History:
     uses: Uses
     stored: StoredCues
     timed: bool = True
+    writers: Sequence[Hashable] | None = None
+    most: float = MOST_OF_ONE
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -56,7 +61,9 @@ class History:
     def log(self, at: Int64 | None = None) -> RequestLog:
         """The requests at these positions, or all, as a source reads them."""
         at = np.arange(len(self)) if at is None else at
-        return RequestLog(self.vectors[at], [self.words[n] for n in at.tolist()], self.uses.take(at), len(self.stored))
+        writers = None if self.writers is None else [self.writers[n] for n in at.tolist()]
+        words = [self.words[n] for n in at.tolist()]
+        return RequestLog(self.vectors[at], words, self.uses.take(at), len(self.stored), writers, self.most)
 
     def cues(self, at: Int64) -> Cues:
         """Requests as questions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,7 @@ class Priors:
     weights: Mapping[str, Mapping[str, tuple[float, float]]]
 
     @classmethod
+    @cache
     def read(cls, path: Path = PRIORS) -> Priors:
         """The priors that come with the library, or those of another file."""
         stored = json.loads(path.read_text("utf-8"))["weights"]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.types import Float32, Int64
 
-STALE = 0.1  # word weights are made anew once so many more requests have come
+STALE, FEW = 0.1, 100  # lists by word are made anew once so many more requests have come, as a share and in number
 
 
 @dataclass(frozen=True)
@@ -63,77 +64,107 @@ class Uses:
 class RequestLog:
     """Requests in the order in which they came.
 
-    One more request costs a copy of its own vector and words only, and is found at once.
+    One more request costs what it brings, and is found at once. Word weights follow every request: they are those of
+    a log that was made of all requests at once.
 
     Args:
         vectors: (n, dim) float32, unit length.
         words: n lists of words.
         uses: what each used.
-        size: the number of memories in the bank.
+        size: the number of memories in the bank; it may grow.
+        writers: n, who said so: what has the same value adds a bounded popularity. None is nobody.
+        most: how much one writer may add to the popularity of one memory.
     """
 
-    def __init__(self, vectors: Float32, words: Sequence[WordList], uses: Uses, size: int) -> None:
-        self.size = size
-        self._n = len(vectors)
-        self._vectors = np.ascontiguousarray(vectors, np.float32)
-        self._rows, self._weights = _Growing(uses.rows), _Growing(uses.weights)
-        self._starts = _Growing(uses.starts)
+    def __init__(
+        self,
+        vectors: Float32,
+        words: Sequence[WordList],
+        uses: Uses,
+        size: int,
+        writers: Sequence[Hashable] | None = None,
+        most: float = MOST_OF_ONE,
+    ) -> None:
+        self.size, self._most = size, most
+        self._vectors = Growing(np.empty((0, vectors.shape[1]), np.float32))
+        self._starts, self._rows = Growing(np.zeros(1, np.int64)), Growing(np.empty(0, np.int64))
+        self._weights, self._counted = Growing(np.empty(0, np.float32)), Growing(np.empty(0, np.float32))
+        self._of_writer: dict[tuple[Hashable, int], float] = {}
         self._numbers: dict[str, int] = {}
-        numbered = [self._number(part) for part in words]
-        self._words = _Growing(np.concatenate([*numbered, np.empty(0, np.int64)]))
-        self._word_starts = _Growing(
-            np.concatenate([[0], np.cumsum([len(part) for part in numbered])]).astype(np.int64)
-        )
-        self._weigh()
+        self._frequency = Growing(np.empty(0, np.int64))  # of each word
+        self._words, self._holder = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))
+        self._word_starts = Growing(np.zeros(1, np.int64))
+        self._late: dict[int, list[int]] = {}  # word -> requests that are not in the lists by word
+        self._weighed: tuple[int, Float32, Float32] | None = None
+        self.extend(vectors, words, uses, writers)
+        self._list_by_word()
 
     def __len__(self) -> int:
-        return self._n
+        return len(self._vectors)
 
     @property
     def vectors(self) -> Float32:
         """(n, dim)."""
-        return self._vectors[: self._n]
+        return self._vectors.view
 
     @property
-    def words(self) -> Uses:
-        """The numbers of the distinct words of each request, and how they weigh in it (unit length)."""
-        return Uses(self._word_starts.view, self._words.view, self._word_weights.view)
-
-    @property
-    def vocabulary(self) -> Sequence[str]:
-        """The words by number."""
-        return list(self._numbers)
+    def word_counts(self) -> Int64:
+        """(n,) how many distinct words each request has."""
+        counts: Int64 = np.diff(self._word_starts.view)
+        return counts
 
     @property
     def uses(self) -> Uses:
         """What each request used."""
         return Uses(self._starts.view, self._rows.view, self._weights.view)
 
+    @property
+    def popular(self) -> Uses:
+        """The same, as far as it counts for popularity: of one writer so much a memory at most."""
+        return Uses(self._starts.view, self._rows.view, self._counted.view)
+
     def append(self, vector: Float32, words: WordList, rows: Int64, weights: Float32) -> None:
         """One more request."""
-        if self._n == len(self._vectors):
-            grown = np.empty((max(16, 2 * self._n), vector.shape[-1]), np.float32)
-            grown[: self._n] = self._vectors
-            self._vectors = grown
-        self._vectors[self._n] = vector
-        numbers = self._number(words)
-        self._words.extend(numbers)
-        self._word_starts.extend(np.array([len(self._words.view)]))
-        self._rows.extend(rows)
-        self._weights.extend(weights)
-        self._starts.extend(np.array([len(self._rows.view)]))
-        self._n += 1
-        if self._n > (1 + STALE) * self._weighed:
-            self._weigh()
-        else:
-            new = self._rarity(np.ones(len(self._numbers) - len(self._idf.view)))
-            self._idf.extend(new)
-            weighed = _unit(self._idf.view[numbers])
-            self._word_weights.extend(weighed)
-            for number, weight in zip(numbers.tolist(), weighed.tolist(), strict=True):
-                late = self._late.setdefault(number, ([], []))
-                late[0].append(self._n - 1)
-                late[1].append(weight)
+        self.extend(vector[None], [words], Uses(np.array([0, len(rows)]), rows, weights))
+
+    def extend(
+        self, vectors: Float32, words: Sequence[WordList], uses: Uses, writers: Sequence[Hashable] | None = None
+    ) -> None:
+        """More requests, (m, dim) and m each."""
+        first = len(self)
+        numbered = [self._number(part) for part in words]
+        self._frequency.extend(np.zeros(len(self._numbers) - len(self._frequency), np.int64))
+        flat = np.concatenate([*numbered, np.empty(0, np.int64)])
+        np.add.at(self._frequency.view, flat, 1)
+        lengths = [len(part) for part in numbered]
+        self._word_starts.extend(len(self._words) + np.cumsum(np.array(lengths, np.int64)))
+        self._holder.extend(np.repeat(first + np.arange(len(numbered)), lengths))
+        self._words.extend(flat)
+        self._vectors.extend(vectors)
+        self._starts.extend(len(self._rows) + uses.starts[1:])
+        self._rows.extend(uses.rows)
+        self._weights.extend(uses.weights)
+        self._counted.extend(uses.weights if writers is None else self._capped(uses, writers))
+        if not first:
+            return
+        for request, part in enumerate(numbered, start=first):
+            for number in part.tolist():
+                self._late.setdefault(number, []).append(request)
+        if len(self) > (1 + STALE) * self._listed + FEW:
+            self._list_by_word()
+
+    def _capped(self, uses: Uses, writers: Sequence[Hashable]) -> Float32:
+        """The weights, of which one writer's for one memory add up to no more than is allowed."""
+        counted = uses.weights.copy()
+        for request, writer in enumerate(writers):
+            if writer is None:
+                continue
+            for at in range(int(uses.starts[request]), int(uses.starts[request + 1])):
+                key = writer, int(uses.rows[at])
+                before = self._of_writer.get(key, 0.0)
+                after = min(max(before + float(uses.weights[at]), -self._most), self._most)
+                counted[at], self._of_writer[key] = after - before, after
+        return counted
 
     def cosines(self, cues: Cues) -> Float32:
         """(Q, n) dense likeness of cues and requests."""
@@ -142,28 +173,30 @@ class RequestLog:
 
     def word_cosines(self, cues: Cues) -> Float32:
         """(Q, n) cosine of the TF-IDF vectors of cues and requests; words that no request has do not count."""
-        result = np.zeros((len(cues), self._n), np.float32)
+        result = np.zeros((len(cues), len(self)), np.float32)
+        idf, norms = self._word_weights()
         for at, words in enumerate(cues.words):
             numbers = np.array(sorted({self._numbers[word] for word in words if word in self._numbers}), np.int64)
-            for number, weight in zip(numbers.tolist(), _unit(self._idf.view[numbers]), strict=True):
-                requests, weights = self._posted(number)
-                result[at, requests] += weight * weights
+            for number, weight in zip(numbers.tolist(), idf[numbers] * _unit(idf[numbers]), strict=True):
+                result[at, self._posted(number)] += weight
+        result /= norms
         return result
 
     def holding(self, word: str) -> Int64:
         """The requests that hold a word."""
         number = self._numbers.get(word)
-        return np.empty(0, np.int64) if number is None else self._posted(number)[0]
+        return np.empty(0, np.int64) if number is None else self._posted(number)
 
     def gram(self, requests: Int64) -> tuple[Float32, Float32]:
         """(T, T) dense and (T, T) lexical likeness among chosen requests."""
         vectors = self.vectors[requests]
-        at, numbers, weights = self.words.expand(requests)
+        idf, norms = self._word_weights()
+        at, numbers, _ = Uses(self._word_starts.view, self._words.view, self._words.view).expand(requests)
         _, column, times = np.unique(numbers, return_inverse=True, return_counts=True)
         shared = times[column] > 1  # a word of one request alone says nothing but that it is like itself
         _, column = np.unique(column[shared], return_inverse=True)
         table = np.zeros((len(requests), int(column.max(initial=0)) + 1), np.float32)
-        table[at[shared], column] = weights[shared]
+        table[at[shared], column] = (idf[numbers] / norms[requests][at])[shared]
         lexical = table @ table.T
         lexical[np.diag_indices_from(lexical)] = np.bincount(at, minlength=len(requests)) > 0
         return vectors @ vectors.T, lexical
@@ -171,51 +204,62 @@ class RequestLog:
     def _number(self, words: WordList) -> Int64:
         return np.array(sorted({self._numbers.setdefault(word, len(self._numbers)) for word in words}), np.int64)
 
-    def _posted(self, number: int) -> tuple[Int64, Float32]:
-        """The requests that hold a word, and how it weighs in each."""
-        inside = slice(0, 0)
-        if number + 1 < len(self._by_word.starts):
-            inside = slice(self._by_word.starts[number], self._by_word.starts[number + 1])
-        requests, weights = self._by_word.rows[inside], self._by_word.weights[inside]
+    def _posted(self, number: int) -> Int64:
+        """The requests that hold a word."""
+        listed = (
+            self._by_word[self._by_word_starts[number] : self._by_word_starts[number + 1]]
+            if (number + 1 < len(self._by_word_starts))
+            else self._by_word[:0]
+        )
         late = self._late.get(number)
-        if late is None:
-            return requests, weights
-        return np.append(requests, late[0]), np.append(weights, late[1]).astype(np.float32)
+        return listed if late is None else np.append(listed, late)
 
-    def _weigh(self) -> None:
-        """Makes the words' weights anew, and the lists of requests by word."""
-        self._weighed = self._n
-        frequency = np.bincount(self._words.view, minlength=len(self._numbers))
-        self._idf = _Growing(self._rarity(frequency))
-        weights = self._idf.view[self._words.view]
-        request = np.repeat(np.arange(self._n), np.diff(self._word_starts.view))
-        norms = np.sqrt(np.bincount(request, weights**2, self._n))
-        self._word_weights = _Growing((weights / np.maximum(norms, 1e-6)[request]).astype(np.float32))
-        self._by_word = self.words.transpose(len(self._numbers))
-        self._late: dict[int, tuple[list[int], list[float]]] = {}
+    def _list_by_word(self) -> None:
+        """Makes the lists of requests by word anew."""
+        words = self._words.view
+        self._by_word = self._holder.view[np.argsort(words, kind="stable")]
+        counts = np.bincount(words, minlength=len(self._numbers))
+        self._by_word_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._late, self._listed = {}, len(self)
 
-    def _rarity(self, frequency: np.ndarray) -> Float32:
-        return np.log((self._weighed + 1) / (frequency + 0.5)).astype(np.float32)
+    def _word_weights(self) -> tuple[Float32, Float32]:
+        """The rarity of each word, and (n,) the length of each request; both change with every request."""
+        weighed = self._weighed
+        if weighed is None or weighed[0] != len(self):
+            idf = np.log((len(self) + 1) / (self._frequency.view + 0.5)).astype(np.float32)
+            squares = np.bincount(self._holder.view, (idf**2)[self._words.view], len(self))
+            norms = np.maximum(np.sqrt(squares), 1e-6).astype(np.float32)
+            self._weighed = weighed = len(self), idf, norms
+        return weighed[1:]
 
 
 def _unit(values: Float32) -> Float32:
     return values / np.float32(max(float(np.linalg.norm(values)), 1e-6))
 
 
-class _Growing:
-    """An array that grows at its end."""
+class Growing:
+    """An array that grows along its first axis.
+
+    Args:
+        values: the first of it; they are copied.
+    """
 
     def __init__(self, values: np.ndarray) -> None:
         self._values, self._n = np.array(values), len(values)
 
+    def __len__(self) -> int:
+        return self._n
+
     @property
     def view(self) -> np.ndarray:
+        """All of it."""
         return self._values[: self._n]
 
     def extend(self, more: np.ndarray) -> None:
+        """Adds values at the end."""
         end = self._n + len(more)
         if end > len(self._values):
-            grown = np.empty(max(16, 2 * end), self._values.dtype)
+            grown = np.empty((max(16, 2 * end) if self._n else end, *self._values.shape[1:]), self._values.dtype)
             grown[: self._n] = self.view
             self._values = grown
         self._values[self._n : end] = more

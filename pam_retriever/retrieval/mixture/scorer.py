@@ -1,30 +1,23 @@
-"""Recall by the mixture of all evidence: a scorer, and the evidence that is kept between questions."""
+"""Recall by the mixture of all evidence: a scorer."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.experience.feedback import PastRequests
 from pam_retriever.mentions.source import Mentioned
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
-from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mentioned import BEST, Mentioning, added_by
 from pam_retriever.retrieval.mixture import pools as asked
-from pam_retriever.retrieval.mixture.bank import Bank
-from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, History
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
+from pam_retriever.retrieval.mixture.knowledge import Knowledge
 from pam_retriever.retrieval.mixture.logit import softmax
-from pam_retriever.retrieval.mixture.mixture import NEVER_USED, Evidence, Mixture, Priors, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.mixture import NEVER_USED, Evidence, kinds, rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Pools
-from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
-from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT, Plain, Similarity, Words
-from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Popularity, Profile, UsedTogether
+from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
@@ -32,69 +25,6 @@ from pam_retriever.types import Float32, Int64
 # of the weight of recall without feedback; chosen on the first halves of three sets (benchmarks/real/documents.py)
 MENTIONS = 2.0
 MENTIONED, UNUSED = "mentions", "never used"  # sources beside those of the evidence
-
-
-def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
-    """All sources over the memories of a bank."""
-    sources = (
-        Similarity(bank),
-        Words("words", bank),
-        Words("names", bank.names),
-        Plain(bank.plain),
-        Popularity(log),
-        PastUse(log),
-        Profile(log),
-        ExpandedWords(bank, bank.names, log),
-        UsedTogether(log, bank),
-    )
-    return Evidence(sources, log)
-
-
-def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests) -> History:
-    """Past requests as the fit of a mixture reads them."""
-    place = bank.positions(past.rows)
-    order = np.argsort(past.request, kind="stable")
-    starts = np.searchsorted(past.request[order], np.arange(len(past) + 1)).astype(np.int64)
-    uses = Uses(starts, place[order], past.weights[order])
-    lengths = np.linalg.norm(past.vectors, axis=1, keepdims=True)
-    vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
-    timed = len(past) > 1
-    return History(vectors, [lexicon.terms(text) if text else [] for text in past.texts], uses, bank, timed)
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """What default recall knows from use, at one moment of the index.
-
-    Attributes:
-        bank: the memories.
-        evidence: of the requests whose metadata ``feedback_where`` allows.
-        mixture: how to weigh it.
-        turn: who asks: sources remember what they derived from the log.
-    """
-
-    bank: Bank
-    evidence: Evidence
-    mixture: Mixture
-    turn: threading.Lock = field(default_factory=threading.Lock)
-
-    @classmethod
-    def of(cls, view: View, lexicon: Lexicon, past: PastRequests, fitted: Mapping[str, Any] | None) -> Knowledge:
-        """Reads the memories and the requests of a view.
-
-        Args:
-            view: of the index.
-            lexicon: its words.
-            past: requests, and what they used.
-            fitted: the mixture that ``fit`` stored; None for the priors.
-        """
-        bank = Bank(view, lexicon)
-        log = history_of(bank, lexicon, past).log()
-        evidence = evidence_of(bank, log)
-        mixture = None if fitted is None else Mixture.from_dict(fitted)
-        if mixture is None or mixture.features != evidence.features:  # of an earlier version
-            mixture = Mixture(evidence.features, Priors.read().at(evidence.features, len(past)))
-        return cls(bank, evidence, mixture)
 
 
 class MixtureScorer:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
-from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.retrieval.mixture.requests import Growing, RequestLog
 from pam_retriever.retrieval.mixture.sources import BM25_UNIT, Field, Looks, best, bm25
 from pam_retriever.types import Float32, Int64
 
@@ -35,7 +35,8 @@ class Popularity:
     def __init__(self, log: RequestLog, half_lives: Sequence[int] = (100, 500)) -> None:
         self._log, self._half_lives = log, half_lives
         self.features = ("popularity", *(f"recency_{life}" for life in half_lives))
-        self._cached: tuple[int, list[Float32]] = (-1, [])
+        self._through = 0
+        self._counts = [np.zeros(log.size) for _ in self.features]  # of all uses, and as they fade
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         del cues
@@ -47,22 +48,28 @@ class Popularity:
         return [found] * len(cues)
 
     def _columns(self) -> list[Float32]:
-        through, columns = self._cached
-        if through != len(self._log):
-            columns = self._count()
-            self._cached = len(self._log), columns
-        return columns
-
-    def _count(self) -> list[Float32]:
-        uses = self._log.uses
-        count = np.bincount(uses.rows, uses.weights, self._log.size)
-        columns = [np.log1p(np.maximum(count, 0))]
-        age = np.repeat(np.arange(len(uses))[::-1], np.diff(uses.starts))
-        for life in self._half_lives:
-            weights = 0.5 ** (np.arange(len(uses)) / life)
-            decayed = np.bincount(uses.rows, uses.weights * 0.5 ** (age / life), self._log.size)
-            columns.append(log_share(decayed / max(float(weights.sum()), 1e-9)))
+        self._follow()
+        n = len(self._log)
+        ever, *recent = self._counts
+        columns = [np.log1p(np.maximum(ever, 0))]
+        for life, faded in zip(self._half_lives, recent, strict=True):
+            share = 0.5 ** (1 / life)
+            columns.append(log_share(faded * ((1 - share) / max(1 - share**n, 1e-9))))
         return [column.astype(np.float32) for column in columns]
+
+    def _follow(self) -> None:
+        """Counts what came since the last question."""
+        n = len(self._log)
+        self._counts = [grown(counts, self._log.size) for counts in self._counts]
+        if self._through == n:
+            return
+        new = np.arange(self._through, n)
+        place, rows, weights = self._log.popular.expand(new)
+        age = n - 1 - new[place]
+        for counts, life in zip(self._counts, (np.inf, *self._half_lives), strict=True):
+            counts *= 0.5 ** ((n - self._through) / life)
+            np.add.at(counts, rows, weights * 0.5 ** (age / life))
+        self._through = n
 
 
 class PastUse:
@@ -149,7 +156,10 @@ class Profile:
     def __init__(self, log: RequestLog) -> None:
         self._log = log
         self._through = 0
-        self._sums: dict[int, Float32] = {}
+        self._place = np.full(log.size, -1)  # of each memory among those that were used
+        self._used = Growing(np.empty(0, np.int64))
+        self._sums = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
+        self._units = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         used, means = self._means()
@@ -168,17 +178,20 @@ class Profile:
         if self._through < len(self._log):
             new = np.arange(self._through, len(self._log))
             place, rows, weights = self._log.uses.expand(new)
-            used, inverse = np.unique(rows, return_inverse=True)
-            sums = np.zeros((len(used), self._log.vectors.shape[1]), np.float32)
-            np.add.at(sums, inverse, self._log.vectors[new][place] * weights[:, None])
-            for row, total in zip(used.tolist(), sums, strict=True):
-                self._sums[row] = self._sums[row] + total if row in self._sums else total
+            self._place = grown(self._place, self._log.size, -1)
+            first = np.unique(rows[self._place[rows] < 0])
+            self._place[first] = len(self._used) + np.arange(len(first))
+            self._used.extend(first)
+            empty = np.zeros((len(first), self._log.vectors.shape[1]), np.float32)
+            self._sums.extend(empty)
+            self._units.extend(empty)
+            at = self._place[rows]
+            np.add.at(self._sums.view, at, self._log.vectors[new][place] * weights[:, None])
+            changed = np.unique(at)
+            sums = self._sums.view[changed]
+            self._units.view[changed] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
             self._through = len(self._log)
-            rows = np.array(sorted(self._sums), np.int64)
-            means = np.stack([self._sums[row] for row in rows.tolist()])
-            means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
-            self._cached = rows, means
-        return self._cached if self._sums else (np.empty(0, np.int64), np.empty((0, 0), np.float32))
+        return self._used.view, self._units.view
 
 
 class ExpandedWords:
@@ -216,30 +229,34 @@ class _Asked:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
-        self._cached: tuple[int, Float32] = (-1, np.zeros(log.size, np.float32))
+        self._through = 0
+        self._lengths = np.zeros(log.size)
+        self._share = Growing(np.empty(0, np.float32))  # of its words that a request gives to each memory
 
     @property
     def lengths(self) -> Float32:
-        through, lengths = self._cached
-        if through != len(self._log):
-            uses, words = self._log.uses, self._log.words
-            share = self._share()
-            per_use = np.repeat(np.diff(words.starts) * share, np.diff(uses.starts))
-            lengths = np.bincount(uses.rows, per_use, self._log.size).astype(np.float32)
-            self._cached = len(self._log), lengths
-        return lengths
+        self._follow()
+        return self._lengths.astype(np.float32)
+
+    def _follow(self) -> None:
+        """Takes in what came since the last question."""
+        self._lengths = grown(self._lengths, self._log.size)
+        if self._through < len(self._log):
+            new = np.arange(self._through, len(self._log))
+            place, rows, _ = self._log.uses.expand(new)
+            used = np.maximum(np.diff(self._log.uses.starts[self._through :]), 1)
+            self._share.extend((1 / np.sqrt(used)).astype(np.float32))
+            np.add.at(self._lengths, rows, (self._log.word_counts[new] * self._share.view[new])[place])
+            self._through = len(self._log)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
+        self._follow()
         requests = self._log.holding(word)
         place, rows, _ = self._log.uses.expand(requests)
         if not len(rows):
             return rows, np.empty(0, np.float32)
         found, at = np.unique(rows, return_inverse=True)
-        return found, np.bincount(at, self._share()[requests][place], len(found)).astype(np.float32)
-
-    def _share(self) -> Float32:
-        uses = np.maximum(np.diff(self._log.uses.starts), 1)
-        return (1 / np.sqrt(uses)).astype(np.float32)
+        return found, np.bincount(at, self._share.view[requests][place], len(found)).astype(np.float32)
 
 
 class UsedTogether:
@@ -262,7 +279,7 @@ class UsedTogether:
 
     def __init__(self, log: RequestLog, looks: Looks) -> None:
         self._log, self._looks = log, looks
-        self._through = -1
+        self._followed = (-1, -1)
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         asked = np.flatnonzero(cues.rows >= 0)
@@ -313,10 +330,18 @@ class UsedTogether:
         return cue[source][other], found[other], value[other]
 
     def _follow(self) -> None:
-        if self._through < len(self._log):
+        now = len(self._log), self._log.size
+        if self._followed != now:
             self._by_memory = self._log.uses.transpose(self._log.size)
             self._used = np.flatnonzero(np.diff(self._by_memory.starts))
-            self._through = len(self._log)
+            self._followed = now
+
+
+def grown(values: np.ndarray, size: int, fill: float = 0) -> np.ndarray:
+    """The values, with as many more at the end as it takes to be ``size``."""
+    if len(values) == size:
+        return values
+    return np.concatenate([values, np.full(size - len(values), fill, values.dtype)])
 
 
 def log_share(share: Floats) -> Float32:

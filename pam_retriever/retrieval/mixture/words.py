@@ -23,6 +23,7 @@ class WordIndex:
         self.lengths: Float32 = np.zeros(n, np.float32)
         self._counts: dict[str, dict[int, float]] = {}
         self._arrays: dict[str, tuple[Int64, Float32]] = {}
+        self._put: dict[int, Sequence[str]] = {}
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]], weight: float = 1.0) -> WordIndex:
@@ -42,6 +43,20 @@ class WordIndex:
             counts[row] = counts.get(row, 0.0) + weight * count
             self.lengths[row] += weight * count
             self._arrays.pop(word, None)
+
+    def grow(self, n: int) -> None:
+        """Makes room for rows up to ``n``."""
+        self.lengths = np.concatenate([self.lengths, np.zeros(n - len(self.lengths), np.float32)])
+
+    def put(self, row: int, words: Sequence[str]) -> None:
+        """Has a row hold these words, in place of those that were put before."""
+        for word in self._put.pop(row, ()):
+            if self._counts[word].pop(row, None) is not None:
+                self._arrays.pop(word, None)
+        self.lengths[row] = 0
+        if words:
+            self._put[row] = words
+            self.add(row, words)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
         """The rows that hold the word, and how often."""

@@ -1,0 +1,152 @@
+"""What default recall knows from use: the evidence that is kept between questions, and follows what is written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, PastRequests
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.holdout import History
+from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
+from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
+from pam_retriever.retrieval.mixture.sources import Plain, Similarity, Words
+from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Popularity, Profile, UsedTogether
+from pam_retriever.store.database import FeedbackTable, Settings
+from pam_retriever.store.view import View
+
+
+def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
+    """All sources over the memories of a bank."""
+    sources = (
+        Similarity(bank),
+        Words("words", bank),
+        Words("names", bank.names),
+        Plain(bank.plain),
+        Popularity(log),
+        PastUse(log),
+        Profile(log),
+        ExpandedWords(bank, bank.names, log),
+        UsedTogether(log, bank),
+    )
+    return Evidence(sources, log)
+
+
+@dataclass(frozen=True)
+class PopularityCap:
+    """How much one writer may add to the popularity of a memory.
+
+    Attributes:
+        by: key of the metadata of feedback; what has the same value is one writer.
+        most: uses.
+    """
+
+    by: str = WRITER
+    most: float = MOST_OF_ONE
+
+    @classmethod
+    def read(cls, settings: Settings) -> PopularityCap:
+        """As it is stored."""
+        stored = settings.get(POPULARITY)
+        return cls(str(stored["by"]), float(stored["most"])) if isinstance(stored, dict) else cls()
+
+
+def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests, most: float = MOST_OF_ONE) -> History:
+    """Past requests as the fit of a mixture reads them; ``most`` is how much popularity one writer may add."""
+    place = bank.positions(past.rows)
+    order = np.argsort(past.request, kind="stable")
+    starts = np.searchsorted(past.request[order], np.arange(len(past) + 1)).astype(np.int64)
+    uses = Uses(starts, place[order], past.weights[order])
+    lengths = np.linalg.norm(past.vectors, axis=1, keepdims=True)
+    vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    timed = len(past) > 1
+    words = [lexicon.terms(text) if text else [] for text in past.texts]
+    return History(vectors, words, uses, bank, timed, past.writers, most)
+
+
+class Knowledge:
+    """What default recall knows from use. It is kept between questions, and takes in what was written since.
+
+    Args:
+        view: of the index.
+        lexicon: its words.
+        where: metadata filter: whose requests count.
+
+    Attributes:
+        bank: the memories.
+        log: the requests.
+        evidence: of both.
+        mixture: how to weigh it.
+        turn: who asks: sources remember what they derived from the log.
+    """
+
+    def __init__(self, view: View, lexicon: Lexicon, where: Mapping[str, object]) -> None:
+        documents = view.documents
+        assert documents.feedback is not None
+        self._documents, self._lexicon, self._where = documents, lexicon, where
+        self._cap = PopularityCap.read(documents.settings)
+        self._version = documents.memories.words_version
+        self._count, self._last = documents.feedback.state()
+        self.turn = threading.Lock()
+        self.bank = Bank(view, lexicon)
+        past = documents.feedback.requests(view.dim, where, self._cap.by)
+        self.log = history_of(self.bank, lexicon, past, self._cap.most).log()
+        self._end = _time(past, -1)
+        self.evidence = evidence_of(self.bank, self.log)
+        self._stored = documents.settings.get(MIXTURE)
+        self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
+        self.mixture = self._weigh()
+
+    def follow(self, view: View) -> bool:
+        """Takes in what was written since; whether it could. Else it is to be made anew. Nobody may write meanwhile.
+
+        It can where requests came that are not older than those that are there, and where memories were added or
+        changed.
+        """
+        with self.turn:
+            documents = view.documents
+            if documents is not self._documents or documents.feedback is None:
+                return False
+            if documents.settings.get(MIXTURE) != self._stored or PopularityCap.read(documents.settings) != self._cap:
+                return False  # another process fitted
+            written = documents.memories.written_since(self._version)
+            if written is None or not self.bank.follow(view, written):
+                return False
+            self._version, self.log.size = documents.memories.words_version, len(self.bank)
+            return self._follow_requests(documents.feedback, view.dim)
+
+    def _follow_requests(self, table: FeedbackTable, dim: int) -> bool:
+        count, last = table.state()
+        if (count, last) == (self._count, self._last):
+            return True
+        if count - self._count != table.arrived(self._last):  # some went, or were replaced
+            return False
+        past = table.requests(dim, self._where, self._cap.by, self._last)
+        self._count, self._last = count, last
+        if not len(past):
+            return True
+        if _time(past, 0) < self._end:
+            return False
+        self._end = _time(past, -1)
+        more = history_of(self.bank, self._lexicon, past)
+        self.log.extend(more.vectors, more.words, more.uses, past.writers)
+        self.mixture = self._weigh()
+        return True
+
+    def _weigh(self) -> Mixture:
+        """The weights that ``fit`` stored, or the priors."""
+        if self._fitted is not None and self._fitted.features == self.evidence.features:  # else of an earlier version
+            return self._fitted
+        return Mixture(self.evidence.features, Priors.read().at(self.evidence.features, len(self.log)))
+
+
+def _time(past: PastRequests, at: int) -> tuple[bool, float]:
+    """Where a request stands in the order of time: those without a time come first."""
+    if not len(past):
+        return False, 0.0
+    time = float(past.times[at])
+    return (False, 0.0) if np.isnan(time) else (True, time)

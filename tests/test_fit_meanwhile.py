@@ -1,0 +1,78 @@
+"""While fit weighs what past requests say, from beginning to end, others ask and write, and change nothing of it."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture import bank, fitting, knowledge
+
+DIM, THINGS, REQUESTS, PATIENCE = 16, 20, 150, 60  # seconds until a test gives up
+
+
+def taught(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
+    random = np.random.default_rng(0)
+    ids = [f"t{at}" for at in range(THINGS)]
+    index.add(random.normal(size=(THINGS, DIM)), ids, [f"thing {at}" for at in range(THINGS)])
+    centres, topic = random.normal(size=(5, DIM)), random.integers(0, 5, REQUESTS)
+    asked = centres[topic] + 0.3 * random.normal(size=(REQUESTS, DIM))
+    index.feedback(asked, [[f"t{at}", f"t{at + 5}"] for at in topic], text=[f"about {at}" for at in topic])
+    return index
+
+
+def made(kind: str, path) -> PredictiveAssociativeIndex:
+    return taught(PredictiveAssociativeIndex(DIM) if kind == "memory" else PredictiveAssociativeIndex.open(path, DIM))
+
+
+def meanwhile(index: PredictiveAssociativeIndex) -> None:
+    """A writer that waits goes before readers: both have to get on."""
+    vector = np.ones(DIM)
+    for step in range(3):
+        index.add(vector[None] + step, [f"new{step}"], ["thing"])
+        assert f"new{step}" in index.recall(vector, 40, text="thing").ids
+        index.feedback(vector, [f"new{step}", "t3"], text="thing")
+        index.delete(f"t{step}")
+        assert f"t{step}" not in index.recall(vector, 40, text="thing").ids
+        index.observe(["t10", "t11"])
+
+
+@pytest.mark.parametrize("kind", ["memory", "folder"])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(bank, "Bank"), (knowledge, "evidence_of"), (fitting, "fit_mixture"), (fitting, "ask_held_out")],
+)
+def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, module, name):
+    alone = made(kind, tmp_path / "alone")
+    expected = alone.fit(progress=False).validation
+    weights = alone._bank.documents.settings.get("mixture")
+    alone.close()
+    step, reached, goes_on = getattr(module, name), threading.Event(), threading.Event()
+
+    def held(*given):
+        if threading.current_thread() is fit:
+            reached.set()
+            assert goes_on.wait(PATIENCE)
+        return step(*given)
+
+    monkeypatch.setattr(module, name, held)
+    index = made(kind, tmp_path / "index")
+    reports, done = [], threading.Event()
+    fit = threading.Thread(target=lambda: reports.append(index.fit(progress=False)))
+    others = threading.Thread(target=lambda: (meanwhile(index), done.set()))
+    fit.start()
+    try:
+        assert reached.wait(PATIENCE)
+        others.start()
+        assert done.wait(PATIENCE)  # the fit has not gone on
+        assert not reports
+    finally:
+        goes_on.set()
+        fit.join(PATIENCE)
+    assert reports[0].requests == REQUESTS
+    assert reports[0].validation == expected
+    assert index._bank.documents.settings.get("mixture") == weights
+    index.recall(np.ones(DIM), 5, text="thing")
+    index.close()
