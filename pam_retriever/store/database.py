@@ -202,7 +202,7 @@ class FeedbackTable(Protocol):
     def requests(
         self, dim: int, where: Mapping[str, object] | None = None, writer: str = "", after: int = 0
     ) -> PastRequests:
-        """Those ``after`` one that satisfy a filter, in the order of time, or of arrival; ``writer`` says whose they are."""
+        """Those ``after`` one that satisfy a filter, in the order of time, or of arrival; ``writer`` is whose key."""
 
     def find(
         self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
