@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models import ParrotFakeChatModel
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_store
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.base import (
     GetOp,
     InvalidNamespaceError,
@@ -476,3 +481,29 @@ def test_the_faults_of_the_reference_are_there():
         store.search(("ann",), filter={"absent": {"$gt": 1}})
     store.put(("ann",), "bare", {}, index=False)
     assert "bare" in keys(store.search(("ann",), query="wet", limit=2, offset=2))
+
+
+# ---- in a graph
+
+
+def test_a_graph_knows_in_the_next_run_what_was_said(tmp_path):
+    """A compiled graph with a fake chat model; examples/langgraph_agent.py does it in two processes."""
+
+    def answer(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+        store, said = get_store(), state["messages"][-1].text
+        namespace = (config["configurable"]["user"], "said")
+        known = [item.value["text"] for item in store.search(namespace, query=said, limit=2)]
+        store.put(namespace, said, {"text": said})
+        return {"messages": [ParrotFakeChatModel().invoke([HumanMessage(f"{said}, knowing {known}")])]}
+
+    def run(user: str, *turns: str) -> list[str]:
+        with new(tmp_path / "store") as store:
+            graph = StateGraph(MessagesState).add_node("answer", answer)
+            agent = graph.add_edge(START, "answer").add_edge("answer", END).compile(store=store)
+            whose: Any = {"configurable": {"user": user}}
+            states = [agent.invoke({"messages": [HumanMessage(turn)]}, whose) for turn in turns]
+            return [state["messages"][-1].text for state in states]
+
+    assert run("ann", "wet stairs", "my wrist", "late coffee")[0] == "wet stairs, knowing []"
+    assert run("ann", "the stairs") == ["the stairs, knowing ['wet stairs', 'my wrist']"]
+    assert run("bob", "the stairs") == ["the stairs, knowing []"]

@@ -3,6 +3,8 @@
 vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
 retriever    ``PAMRetriever`` also finds what happened with the query; ``as_retriever`` gives LangChain's own
 feedback     which documents served a question
+tools        ``recall_tool`` and ``feedback_tool`` for agents
+citations    ``CitationFeedback``: what an answer cites served its question
 documents    documents to memories and back, filters, and what stands together in one source
 """
 
@@ -13,7 +15,16 @@ from pam_retriever.errors import MissingExtra
 if find_spec("langchain_core") is None:
     raise MissingExtra("langchain-core", "langchain", "langchain_pam")
 
+from langchain_pam.citations import CitationFeedback
 from langchain_pam.retriever import PAMRetriever, PAMVectorStoreRetriever
+from langchain_pam.tools import feedback_tool, recall_tool
 from langchain_pam.vectorstore import PAMVectorStore
 
-__all__ = ["PAMRetriever", "PAMVectorStore", "PAMVectorStoreRetriever"]
+__all__ = [
+    "CitationFeedback",
+    "PAMRetriever",
+    "PAMVectorStore",
+    "PAMVectorStoreRetriever",
+    "feedback_tool",
+    "recall_tool",
+]

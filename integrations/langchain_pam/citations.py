@@ -1,0 +1,174 @@
+"""A callback that learns from answers: the documents that an answer cites served its question."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+
+from langchain_pam.vectorstore import PAMVectorStore
+
+Cited = Callable[[str, Sequence[Document]], Iterable[Document]]
+MARK = re.compile(r"\[([^\[\]]+)\]")
+ANSWERS = ("answer", "output", "result", "messages")  # entries of a chain's output that hold its answer
+
+
+def cited_in_brackets(answer: str, documents: Sequence[Document]) -> list[Document]:
+    """The documents that an answer names in square brackets: by id, or by their number, the first being [1]."""
+    names = {name.strip() for mark in MARK.findall(answer) for name in mark.split(",")}
+    return [one for number, one in enumerate(documents, start=1) if one.id in names or str(number) in names]
+
+
+@dataclass
+class _Run:
+    """One run of a chain, from its first step to its answer."""
+
+    questions: dict[UUID, str] = field(default_factory=dict)
+    found: list[tuple[str, list[Document]]] = field(default_factory=list)
+
+
+class CitationFeedback(BaseCallbackHandler):
+    """Turns the documents that an answer cites into feedback: such questions find them sooner.
+
+    Hand it to a whole chain or agent: ``chain.invoke(question, {"callbacks": [CitationFeedback(store)]})``. What was
+    retrieved and not cited counts neither for nor against a document. One handler may serve many runs at once.
+
+    Args:
+        store: where the documents are.
+        cited: which of all retrieved documents, in the order in which they came, an answer cites;
+            ``cited_in_brackets`` by default.
+    """
+
+    def __init__(self, store: PAMVectorStore, cited: Cited = cited_in_brackets) -> None:
+        self._store, self._cited = store, cited
+        self._lock = threading.Lock()
+        self._runs: dict[UUID, _Run] = {}  # by the run that everything is part of
+        self._root: dict[UUID, UUID] = {}
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any],  # noqa: ARG002 - LangChain's signature
+        inputs: dict[str, Any],  # noqa: ARG002
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Remembers which run a step is part of."""
+        self._begin(run_id, parent_run_id)
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any],  # noqa: ARG002
+        input_str: str,  # noqa: ARG002
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """As ``on_chain_start``: a tool may retrieve."""
+        self._begin(run_id, parent_run_id)
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any],  # noqa: ARG002
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Remembers the question."""
+        run = self._begin(run_id, parent_run_id)
+        run.questions[run_id] = query
+
+    def on_retriever_end(
+        self,
+        documents: Sequence[Document],
+        *,
+        run_id: UUID,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Remembers what was found."""
+        with self._lock:
+            run = self._runs.get(self._root.get(run_id, run_id))
+            if run is not None and run_id in run.questions:
+                run.found.append((run.questions.pop(run_id), list(documents)))
+        self._end(run_id)
+
+    def on_chain_end(
+        self,
+        outputs: Any,
+        *,
+        run_id: UUID,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Stores feedback, where this was the whole run."""
+        run = self._end(run_id)
+        answer = None if run is None else read_answer(outputs)
+        if run is None or answer is None:
+            return
+        found = {one.id: one for _, documents in run.found for one in documents if one.id is not None}
+        cited = {one.id for one in self._cited(answer, list(found.values()))}
+        for question, documents in run.found:
+            used = [one for one in documents if one.id in cited]
+            if used:
+                self._store.feedback(question, used)
+
+    def on_tool_end(
+        self,
+        output: Any,  # noqa: ARG002
+        *,
+        run_id: UUID,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Forgets a tool that was called alone."""
+        self._end(run_id)
+
+    def _failed(
+        self,
+        error: BaseException,  # noqa: ARG002
+        *,
+        run_id: UUID,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Forgets a run that has no answer."""
+        self._end(run_id)
+
+    on_chain_error = on_tool_error = on_retriever_error = _failed
+
+    def _begin(self, run_id: UUID, parent: UUID | None) -> _Run:
+        with self._lock:
+            # what is part of nothing that this was told of is the whole run
+            root = run_id if parent is None else self._root.get(parent, run_id)
+            self._root[run_id] = root
+            return self._runs.setdefault(root, _Run())
+
+    def _end(self, run_id: UUID) -> _Run | None:
+        """Forgets a step; returns the run where it was all of it."""
+        with self._lock:
+            if self._root.pop(run_id, None) != run_id:
+                return None
+            # steps that never said that they ended
+            self._root = {step: root for step, root in self._root.items() if root != run_id}
+            return self._runs.pop(run_id, None)
+
+
+def read_answer(outputs: object) -> str | None:
+    """The text of the answer in the output of a chain; None where there is none."""
+    if isinstance(outputs, str):
+        return outputs
+    if isinstance(outputs, BaseMessage):
+        return str(outputs.text)
+    if isinstance(outputs, dict):
+        return next((read_answer(outputs[name]) for name in ANSWERS if name in outputs), None)
+    if isinstance(outputs, list) and outputs:
+        return read_answer(outputs[-1])
+    return None

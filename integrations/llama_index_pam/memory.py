@@ -1,0 +1,84 @@
+"""A memory block for LlamaIndex: what falls out of the window of a chat, recalled when it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.bridge.pydantic import Field
+from llama_index.core.memory import BaseMemoryBlock
+from llama_index.core.settings import Settings
+from llama_index.core.utils import get_tokenizer
+
+from pam_retriever import PredictiveAssociativeIndex
+
+ALONE = "messages without a session"  # the session of messages that have none
+SESSION = "session_id"  # under which LlamaIndex tells a block whose message it is
+
+
+class PAMMemoryBlock(BaseMemoryBlock[str]):
+    """Keeps the messages that no longer fit into the window, and recalls them: also by what was said around them.
+
+    Messages of one session are linked in their order. A recall is the default one of the library: vectors, words,
+    neighbours, and what served before (``index.feedback``). Use it as any other block:
+    ``Memory.from_defaults(session_id="s", memory_blocks=[PAMMemoryBlock(index=index)])``.
+
+    Attributes:
+        index: where messages are stored; ``PredictiveAssociativeIndex.open(folder, dim=...)`` keeps them. One for
+            each user is ``index.tenant(user)``.
+        embed_model: makes the vectors; ``Settings.embed_model`` by default.
+        similarity_top_k: how many messages to recall.
+        retrieval_context_window: how many of the last messages are the question.
+        across_sessions: recall messages of all sessions in the index; False keeps to the one that is asked in.
+    """
+
+    name: str = Field(default="RecalledMessages", description="The name of the memory block.")
+    index: PredictiveAssociativeIndex = Field(description="Where messages are stored.", exclude=True)
+    embed_model: BaseEmbedding = Field(default_factory=lambda: Settings.embed_model, description="Makes the vectors.")
+    similarity_top_k: int = Field(default=5, ge=1, description="How many messages to recall.")
+    retrieval_context_window: int = Field(default=1, ge=1, description="How many of the last messages are asked.")
+    across_sessions: bool = Field(default=False, description="Whether to recall messages of other sessions.")
+
+    async def _aget(
+        self,
+        messages: list[ChatMessage] | None = None,
+        session_id: str | None = None,
+        **block_kwargs: Any,  # noqa: ARG002 - for other blocks
+    ) -> str:
+        """The messages that belong to the last ones, the best first, one a line."""
+        asked = " ".join(filter(None, map(_text, (messages or [])[-self.retrieval_context_window :])))
+        if not asked:
+            return ""
+        vector = await self.embed_model.aget_query_embedding(asked)
+        where = None if self.across_sessions or session_id is None else {"session": session_id}
+        hits = await asyncio.to_thread(self.index.recall, vector, self.similarity_top_k, text=asked, where=where)
+        return "\n".join(f"{hit.metadata['role']}: {hit.text}" for hit in hits)
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        """Stores messages as the next steps of their session."""
+        said = [(message, text) for message in messages if (text := _text(message))]
+        if not said:
+            return
+        vectors = await self.embed_model.aget_text_embedding_batch([text for _, text in said])
+        await asyncio.to_thread(self._store, said, vectors)
+
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
+        """Leaves out lines from the end, which fit least, until so many tokens are gone; None where none is left."""
+        tokenize, lines, gone = get_tokenizer(), content.split("\n"), 0
+        while lines and gone < tokens_to_truncate:
+            gone += len(tokenize(lines.pop()))
+        return "\n".join(lines) or None
+
+    def _store(self, said: Sequence[tuple[ChatMessage, str]], vectors: Sequence[Sequence[float]]) -> None:
+        for (message, text), vector in zip(said, vectors, strict=True):
+            session = message.additional_kwargs.get(SESSION) or ALONE
+            self.index.append(session, vector, text, metadata={"session": session, "role": message.role.value})
+
+
+def _text(message: ChatMessage) -> str:
+    """The words of a message, on one line."""
+    words = (block.text for block in message.blocks if isinstance(block, TextBlock))
+    return " ".join(" ".join(words).split())
