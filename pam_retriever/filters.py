@@ -5,6 +5,7 @@
     {"tags": {"$contains": "urgent"}}               a list with that entry, or a string with that part
     {"user.name": "ann"}                            the entry "name" of the dict "user"
     {"$or": [{"tag": {"$in": ["a", "b"]}}, {"$not": {"draft": True}}]}
+    {"$time": {"$gte": date(2023, 7, 1)}}           the time of the memory itself, not of its metadata
 
 A key names a top-level entry of the metadata and may hold any characters but a leading "$". A key with dots names the
 entry that is spelt so, dots and all; where a memory has none, it is a path: ``"a.b.c"`` is the entry "c" of the dict
@@ -24,6 +25,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from enum import Enum
@@ -34,6 +36,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.limits import MAX_FILTER_DEPTH, MAX_FILTER_TESTS
+from pam_retriever.types import Int64
 
 Kind = Literal["number", "text", "nested"]
 Symbol = Literal[">", ">=", "<", "<="]
@@ -42,6 +45,7 @@ Value = str | int | float
 
 COMPARISONS: dict[str, Symbol] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = ("$eq", *COMPARISONS, "$ne", "$in", "$nin", "$exists", "$contains")
+TIME, DAY = "$time", 86_400.0
 COMBINERS = ("$and", "$or", "$not")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and a lone surrogate
 
@@ -120,8 +124,24 @@ class HasPart:
     value: str
 
 
+@dataclass(frozen=True)
+class Timed:
+    """The memory has a time, from ``start`` on and before ``end``; ``kind`` None takes dates and numbers."""
+
+    start: float
+    end: float
+    kind: Literal["dates", "numbers"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The memory is in one of some rows (n,): what is left of ``Timed`` once its times were looked up."""
+
+    rows: Int64
+
+
 Test = Has | IsNone | Among | Compares | HasEntry | HasPart
-Condition = All | Some | Not | Test
+Condition = All | Some | Not | Test | Timed | Listed
 
 
 def key_path(key: str) -> tuple[str, ...]:
@@ -176,8 +196,8 @@ class _Reader:
             return _together(parts) if key == "$and" else Some(tuple(parts))
         if key == "$not":
             return Not(self.condition(value, depth + 1))
-        if key.startswith("$"):
-            _refuse_operator(key, COMBINERS)
+        if key.startswith("$") and key != TIME:
+            _refuse_operator(key, (*COMBINERS, TIME))
         if not isinstance(value, Mapping):
             value = {"$eq": value}
         if not value:
@@ -186,7 +206,38 @@ class _Reader:
                 "an operator",
                 "For example {'$exists': True}.",
             )
+        if key == TIME:
+            return self._time(value)
         return _together([self._test(_storable(key), op, operand) for op, operand in value.items()])
+
+    def _time(self, tests: Mapping[Any, Any]) -> Condition:
+        """Tests of a memory's time; comparisons are one stretch of time, which costs what it holds."""
+        parts: list[Condition] = []
+        first, last, kinds = -math.inf, math.inf, set()
+        for operator, operand in tests.items():
+            self._count()
+            if operator in COMPARISONS:
+                start, end, kind = _span(operand)
+                first = max(first, {"$gte": start, "$gt": end}.get(operator, first))
+                last = min(last, {"$lt": start, "$lte": end}.get(operator, last))
+                kinds.add(kind)
+            elif operator in ("$in", "$nin") and isinstance(operand, list | tuple | set | frozenset):
+                among = Some(tuple(Timed(*_span(one)) for one in operand))
+                parts.append(among if operator == "$in" else Not(among))
+            elif operator in ("$eq", "$ne"):
+                at = Timed(*_span(operand))
+                parts.append(at if operator == "$eq" else Not(at))
+            elif operator == "$exists" and isinstance(operand, bool):
+                there = Timed(-math.inf, math.inf, None)
+                parts.append(there if operand else Not(there))
+            else:
+                raise InvalidInput(
+                    f"Got {operator!r}: {operand!r} for {TIME!r}.",
+                    "$eq, $ne, $gt, $gte, $lt or $lte and a time, $in or $nin and a list, $exists and a bool",
+                    "For example {'$time': {'$gte': date(2023, 7, 1)}}.",
+                )
+        parts += [Timed(first, last, kind) for kind in sorted(kinds)]
+        return _together(parts)
 
     def _test(self, key: str, operator: Any, operand: Any) -> Condition:
         """One operator on one key."""
@@ -212,6 +263,27 @@ class _Reader:
             _refuse_operator(operator, OPERATORS)
         kind, value = _comparable(operand, equality=False)
         return Compares(key, kind, COMPARISONS[operator], value)
+
+
+def _span(time: Any) -> tuple[float, float, Literal["dates", "numbers"]]:
+    """When a time begins, the first instant after it, and of which kind it is. A date is a whole day."""
+    if isinstance(time, str):
+        with suppress(ValueError):  # what is none is refused below
+            time = date.fromisoformat(time) if len(time) == len("2023-07-01") else datetime.fromisoformat(time)
+    if isinstance(time, datetime):
+        at = (time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).timestamp()
+        return at, math.nextafter(at, math.inf), "dates"
+    if isinstance(time, date):
+        at = datetime(time.year, time.month, time.day, tzinfo=timezone.utc).timestamp()
+        return at, at + DAY, "dates"
+    number = as_number(time) if isinstance(time, int | float) and not isinstance(time, bool) else math.nan
+    if not math.isfinite(number):
+        raise InvalidInput(
+            f"Got {time!r} to compare times with.",
+            "a datetime, a date, one of these in ISO 8601, or a finite number where times are numbers",
+            "For words such as 'last week' there is recall(when=...).",
+        )
+    return float(number), math.nextafter(number, math.inf), "numbers"
 
 
 def _among(key: str, operands: list[Any]) -> Condition:

@@ -76,17 +76,19 @@ class Record:
         vector: (dim,) float32, as it was added.
         text: the text, or None.
         metadata: what was stored with it.
+        time: when it was: a datetime with its offset, a number where times are numbers, None where there is none.
     """
 
     id: str
     vector: Float32
     text: str | None
     metadata: dict[str, Any]
+    time: datetime | float | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):
             return NotImplemented
-        same = (self.id, self.text, self.metadata) == (other.id, other.text, other.metadata)
+        same = (self.id, self.text, self.metadata, self.time) == (other.id, other.text, other.metadata, other.time)
         return same and np.array_equal(self.vector, other.vector)
 
     def __hash__(self) -> int:

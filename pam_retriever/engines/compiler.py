@@ -17,14 +17,17 @@ from pam_retriever.filters import (
     HasPart,
     IsNone,
     Kind,
+    Listed,
     Not,
     Some,
     Symbol,
     Test,
+    Timed,
     Value,
     key_path,
     read_filter,
 )
+from pam_retriever.store.metadata_index import no_times_here
 
 Path = tuple[str, ...]
 """Keys that lead from the metadata to a value, through dicts; at least one."""
@@ -64,6 +67,8 @@ class Compiler(ABC):
             return self.join([self._write(part) for part in condition.parts], "OR")
         if isinstance(condition, Not):
             return self.negated(self._write(condition.part))
+        if isinstance(condition, Timed | Listed):
+            raise no_times_here()
         literal, path = (condition.key,), key_path(condition.key)
         test = self._test(condition, literal)
         if len(path) == 1:

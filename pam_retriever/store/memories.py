@@ -6,6 +6,8 @@ import json
 import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from pam_retriever.store import words
 from pam_retriever.store.columns import checksum, from_blobs, from_json, number_rows, to_blobs
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
+from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Float32, Int64, Record
 
 ROWS_AT_ONCE = 1_000_000  # as Python's own numbers
@@ -31,7 +34,7 @@ class SQLiteMemories:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection, self._times = connection, SQLiteTimes(connection)
         self.words_version = 0
         self._written: deque[Int64 | None] = deque(maxlen=WRITES_KEPT)  # of each version; None: memories went
         self._metadata: MetadataIndex | None = None  # made when a filter first asks
@@ -115,22 +118,27 @@ class SQLiteMemories:
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         found = self._connection.fetch(
-            "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
+            "SELECT row, id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             "WHERE id IN (SELECT value FROM json_each(?))",
             [_listed(ids)],
         )
-        return {columns[0]: _record(*columns) for columns in found}
+        return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
         """Records whose metadata satisfy a filter, in the order of adding."""
         rows = json.dumps(self.rows_where(where).tolist()) if where else None
         found = self._connection.fetch(
-            "SELECT id, vector, text, metadata FROM memories JOIN vectors USING (row) "
+            "SELECT row, id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             f"WHERE {'1' if rows is None else 'row IN (SELECT value FROM json_each(?))'} "
             "ORDER BY row LIMIT ? OFFSET ?",
             [*([] if rows is None else [rows]), -1 if limit is None else limit, offset],
         )
-        return [_record(*columns) for columns in found]
+        return self._records(found)
+
+    def _records(self, found: list[Any]) -> list[Record]:
+        """Columns as records, with their times."""
+        times = self._times.moments(np.array([row for row, *_ in found], np.int64))
+        return [_record(id, vector, text, metadata, times.get(row)) for row, id, vector, text, metadata in found]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
         """row -> (id, text, metadata as JSON), for the rows that are stored."""
@@ -142,7 +150,7 @@ class SQLiteMemories:
 
     def rows_where(self, where: Mapping[str, object]) -> Int64:
         """The rows whose metadata satisfy a filter, sorted."""
-        return self.metadata().matching(where)
+        return self.metadata().matching(where, self._times.rows_of)
 
     def metadata(self) -> MetadataIndex:
         """The metadata of what is stored now.
@@ -311,6 +319,6 @@ def _listed(ids: Sequence[str]) -> str:
     return json.dumps([id for id in ids if "\x00" not in id])
 
 
-def _record(id: str, vector: bytes, text: str | None, metadata: str) -> Record:
+def _record(id: str, vector: bytes, text: str | None, metadata: str, time: float | datetime | None) -> Record:
     found = from_json(metadata, f"The metadata of {id!r}")
-    return Record(id, np.frombuffer(vector, "<f4").copy(), text, found)
+    return Record(id, np.frombuffer(vector, "<f4").copy(), text, found, time)

@@ -7,13 +7,14 @@ segment is never changed, so that a reader may go on with those that it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pam_retriever.errors import IndexFormatError
+from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.filters import (
+    TIME,
     All,
     Among,
     Compares,
@@ -22,9 +23,11 @@ from pam_retriever.filters import (
     HasEntry,
     HasPart,
     IsNone,
+    Listed,
     Not,
     Some,
     Test,
+    Timed,
     key_path,
     read_filter,
 )
@@ -110,6 +113,10 @@ class Segment:
             return mask
         if isinstance(condition, All):
             return self._mask_of_all(condition.parts)
+        if isinstance(condition, Listed):
+            return np.isin(self.rows, condition.rows)
+        if isinstance(condition, Timed):
+            raise no_times_here()
         return self._mask_of(condition)
 
     def _mask_of_all(self, parts: Sequence[Condition]) -> Bools:
@@ -199,13 +206,15 @@ class MetadataIndex:
         """What it takes in memory."""
         return sum(segment.nbytes for segment in self._segments)
 
-    def matching(self, where: Mapping[str, object]) -> Int64:
-        """The rows that satisfy a filter, sorted.
+    def matching(self, where: Mapping[str, object], rows_of: Callable[[Timed], Int64] | None = None) -> Int64:
+        """The rows that satisfy a filter, sorted; ``rows_of`` knows which memories have a time.
 
         Raises:
             InvalidInput: of the filter.
         """
         condition = read_filter(where)
+        if rows_of is not None:
+            condition = with_times(condition, rows_of)
         found = [segment.matching(condition) for segment in self._segments]
         rows = found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
         if len(found) > 1 and (rows[1:] < rows[:-1]).any():
@@ -257,3 +266,21 @@ def _merge(segments: Sequence[Segment]) -> Segment:
         for key in keys
     }
     return Segment(rows[order], {key: column for key, column in columns.items() if len(column.places)})
+
+
+def with_times(condition: Condition, rows_of: Callable[[Timed], Int64]) -> Condition:
+    """The condition with the memories of each time in its place."""
+    if isinstance(condition, All | Some):
+        return type(condition)(tuple(with_times(part, rows_of) for part in condition.parts))
+    if isinstance(condition, Not):
+        return Not(with_times(condition.part, rows_of))
+    return Listed(rows_of(condition)) if isinstance(condition, Timed) else condition
+
+
+def no_times_here() -> InvalidInput:
+    """For a filter by time of what has no times of its own."""
+    return InvalidInput(
+        f"Got {TIME!r} in a filter of feedback, or of an index in an engine.",
+        "memories of an index in SQLite, which have times",
+        "Put the times into the metadata, and filter by these.",
+    )

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import Literal
 
 import numpy as np
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.filters import Timed
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Int64, Time, Times
 from pam_retriever.validation import check_length, read_timestamp
 
 Kind = Literal["dates", "numbers"]
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 KIND = "times"  # the setting that says of which kind the times of an index are
 
 
@@ -109,6 +111,32 @@ class SQLiteTimes:
             json.dumps(rows.tolist()),
         )
 
+    def moments(self, rows: Int64) -> dict[int, float | datetime]:
+        """row -> when it was: a datetime with its offset, or a number where times are numbers."""
+        kind = self.kind() if len(rows) else None
+        if kind is None:
+            return {}
+        found = self.of(rows)
+        columns = zip(found.rows.tolist(), found.times.tolist(), found.zones.tolist(), strict=True)
+        if kind == "numbers":
+            return {row: time for row, time, _ in columns}
+        return {row: (EPOCH + timedelta(seconds=time)).astimezone(_offset(east)) for row, time, east in columns}
+
+    def rows_of(self, test: Timed) -> Int64:
+        """The memories that have such a time, sorted.
+
+        Raises:
+            InvalidInput: the times of the index are of the other kind.
+        """
+        kind = self.kind()
+        if kind is None:
+            return np.empty(0, np.int64)
+        if test.kind not in (None, kind):
+            raise InvalidInput(
+                f"Got {test.kind} to compare with times that are {kind}.", f"{kind}", "Compare with the same kind."
+            )
+        return np.sort(self.between(test.start, test.end)[0])
+
     def _stored(self, sql: str, *parameters: str) -> StoredTimes:
         found = self._connection.fetch(f"{sql} ORDER BY row", parameters)
         rows, times, zones, versions = zip(*found, strict=True) if found else ((), (), (), ())
@@ -195,6 +223,10 @@ def no_times(backend: str, what: str) -> InvalidInput:
     return InvalidInput(
         f"Got {what} for an index in {backend!r}.", "an index in SQLite", "Put the times into the metadata, and filter."
     )
+
+
+def _offset(east: int) -> timezone:
+    return timezone(timedelta(seconds=east)) if east else timezone.utc
 
 
 def _ones(rows: Sequence[int]) -> list[tuple[int]]:

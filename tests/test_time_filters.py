@@ -1,0 +1,162 @@
+"""Filters by the time of a memory, and records that say it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from engine_servers import ENGINES, fresh_engine
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
+
+UTC, EAST = timezone.utc, timezone(timedelta(hours=5, minutes=30))
+DAYS = [
+    datetime(2023, 7, 1, 9),
+    datetime(2023, 7, 2),
+    datetime(2023, 7, 2, 23, 59, 59, tzinfo=EAST),
+    date(2023, 7, 3),
+    None,
+]
+IDS = list("abcde")
+VECTORS = np.eye(5, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def dated() -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(dim=5)
+    index.add(VECTORS, IDS, metadatas=[{"n": n} for n in range(5)], timestamps=DAYS)
+    return index
+
+
+def found(index, where) -> str:
+    ids = [record.id for record in index.find(where)]
+    assert sorted(index.search(np.ones(5), k=9, where=where).ids) == ids  # every call that filters agrees
+    return "".join(ids)
+
+
+@pytest.mark.parametrize(
+    ("test", "ids"),
+    [
+        ({"$gte": date(2023, 7, 2)}, "bcd"),
+        ({"$gt": date(2023, 7, 2)}, "d"),  # after that day
+        ({"$lt": date(2023, 7, 2)}, "a"),
+        ({"$lte": date(2023, 7, 2)}, "abc"),  # the day is in it
+        ({"$gte": "2023-07-02", "$lt": "2023-07-03"}, "bc"),
+        ({"$gte": "2023-07-02T00:00:01+00:00"}, "cd"),
+        ({"$gt": datetime(2023, 7, 2)}, "cd"),
+        ({"$gte": datetime(2023, 7, 2)}, "bcd"),
+        ({"$lt": datetime(2023, 7, 2, 23, 59, 59, tzinfo=EAST)}, "ab"),
+        ({"$lte": datetime(2023, 7, 2, 18, 29, 59)}, "abc"),  # the same moment in UTC
+        ({"$gt": date(2023, 7, 3), "$lt": date(2023, 7, 1)}, ""),
+        (date(2023, 7, 2), "bc"),
+        (datetime(2023, 7, 2), "b"),
+        ({"$ne": date(2023, 7, 2)}, "ade"),
+        ({"$in": [date(2023, 7, 1), date(2023, 7, 3)]}, "ad"),
+        ({"$nin": [date(2023, 7, 1), date(2023, 7, 3)]}, "bce"),
+        ({"$in": []}, ""),
+        ({"$exists": True}, "abcd"),
+        ({"$exists": False}, "e"),
+    ],
+)
+def test_a_filter_by_time(dated, test, ids):
+    assert found(dated, {"$time": test}) == ids
+
+
+def test_it_stands_beside_others_and_below_them(dated):
+    assert found(dated, {"$time": {"$gte": date(2023, 7, 2)}, "n": {"$lt": 3}}) == "bc"
+    assert found(dated, {"$or": [{"n": 4}, {"$not": {"$time": {"$gte": date(2023, 7, 2)}}}]}) == "ae"
+
+
+def test_it_limits_recall_and_deletes():
+    index = PredictiveAssociativeIndex(dim=5)
+    index.add(VECTORS, IDS, timestamps=DAYS)
+    index.fit([IDS], progress=False)
+    assert set(index.recall("a", k=9, where={"$time": {"$gte": date(2023, 7, 2)}}, cue_where={}).ids) <= {"b", "c", "d"}
+    assert index.delete(where={"$time": {"$lt": date(2023, 7, 2)}}) == 1
+    assert found(index, {"$time": {"$exists": True}}) == "bcd"
+
+
+def test_times_that_are_handed_down_or_come_later_are_heard(dated):
+    index = PredictiveAssociativeIndex(dim=5)
+    index.add(VECTORS, IDS)
+    late = {"$time": {"$gte": date(2023, 7, 2)}}
+    assert found(index, late) == ""
+    index.observe(Trajectory(ids=["a", "b"], timestamps=[datetime(2023, 7, 1), datetime(2023, 7, 5)]))
+    assert found(index, late) == "b"
+    index.add(VECTORS[:1], ["a"], timestamps=[datetime(2023, 7, 9)])
+    assert found(index, late) == "ab"
+
+
+numbers = st.integers(-3, 3)
+
+
+@given(
+    st.lists(st.none() | numbers, min_size=1, max_size=8),
+    st.dictionaries(st.sampled_from(["$gt", "$gte", "$lt", "$lte", "$eq", "$ne"]), numbers, min_size=1, max_size=4),
+)
+def test_numbers_compare_as_in_python(times, tests):
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(np.ones((len(times) + 1, 2)), [str(n) for n in range(len(times) + 1)], timestamps=[*times, 0])
+    python = {
+        "$gt": lambda a, b: a is not None and a > b,
+        "$gte": lambda a, b: a is not None and a >= b,
+        "$lt": lambda a, b: a is not None and a < b,
+        "$lte": lambda a, b: a is not None and a <= b,
+        "$eq": lambda a, b: a == b,
+        "$ne": lambda a, b: a != b,
+    }
+    expected = [str(n) for n, time in enumerate([*times, 0]) if all(python[op](time, to) for op, to in tests.items())]
+    assert [record.id for record in index.find({"$time": tests})] == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ({"$gte": "last week"}, "recall"),
+        ({"$gte": True}, "True"),
+        ({"$gte": None}, "None"),
+        ({"$gte": float("nan")}, "nan"),
+        ({"$gte": 10**400}, "10000"),
+        ({"$gte": 5}, "numbers to compare with times that are dates"),
+        ({"$gte": 5, "$lt": date(2023, 7, 1)}, "numbers"),
+        ({"$contains": "2023"}, "contains"),
+        ({"$in": date(2023, 7, 1)}, "in"),
+        ({"$exists": 1}, "exists"),
+        ({}, "tests nothing"),
+    ],
+)
+def test_what_is_no_test_of_time_is_refused(dated, test, message):
+    with pytest.raises(InvalidInput, match=message):
+        dated.find({"$time": test})
+
+
+def test_feedback_and_engines_have_no_times(dated):
+    with pytest.raises(InvalidInput, match="metadata"):
+        dated.feedbacks({"$time": {"$gte": date(2023, 7, 2)}})
+    for kind in ENGINES:
+        index = PredictiveAssociativeIndex(dim=5, backend=fresh_engine(kind))
+        index.add(VECTORS, IDS)
+        with pytest.raises(InvalidInput, match="metadata"):
+            index.search(VECTORS[0], where={"$time": {"$gte": date(2023, 7, 2)}})
+        index.close()
+
+
+def test_records_say_when_they_were(dated, tmp_path):
+    times = [record.time for record in dated.get(IDS)]
+    assert times == [
+        datetime(2023, 7, 1, 9, tzinfo=UTC),
+        datetime(2023, 7, 2, tzinfo=UTC),
+        DAYS[2],
+        datetime(2023, 7, 3, tzinfo=UTC),
+        None,
+    ]
+    assert times[2].utcoffset() == timedelta(hours=5, minutes=30)
+    dated.save(tmp_path / "saved")
+    with PredictiveAssociativeIndex.open(tmp_path / "saved", read_only=True) as again:
+        assert [record.time for record in again.find()] == times
+    numbered = PredictiveAssociativeIndex(dim=5)
+    numbered.add(VECTORS[:2], ["a", "b"], timestamps=[-2.5, None])
+    assert [record.time for record in numbered.find()] == [-2.5, None]
