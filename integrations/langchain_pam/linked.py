@@ -28,8 +28,9 @@ from langchain_pam.documents import (
 )
 from pam_retriever import EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
 from pam_retriever.embedding import Embedder
+from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.store.tenants import check_tenant
-from pam_retriever.types import Metadata
+from pam_retriever.types import Metadata, Time
 from pam_retriever.validation import check_count
 
 
@@ -93,6 +94,7 @@ class LinkedIndex:
         read_only: bool,
         same_embedder: bool,
         tenant: str | None = None,
+        time_key: str | Sequence[str] | None = USUAL_KEYS,
     ) -> None:
         if index is not None and path is not None:
             raise InvalidInput("Got both index and path.", "one of them", "An index that was opened has its own path.")
@@ -102,7 +104,7 @@ class LinkedIndex:
         if order_by is None:
             order_by = SPLITTERS_ORDER if group_by == "source" else ()
         self.group_by, self.order_by = group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by)
-        self._writing = threading.Lock()
+        self._writing, self._time_keys = threading.Lock(), read_time_key(time_key)
         self._tenant = None if tenant is None else check_tenant(tenant)
         self._whole, self._owned = WholeIndex(embedding, index, path, read_only, same_embedder), True
         if index is not None:
@@ -153,9 +155,13 @@ class LinkedIndex:
                 with self._whole.making:
                     index = self._begin(len(vectors[0]), list(documents), vectors, texts, metadatas)
             else:
-                index.add(vectors, list(documents), texts, metadatas)
+                index.add(vectors, list(documents), texts, metadatas, self._times(index, metadatas))
             after = self._places(zip(documents, metadatas, strict=True))
             self._link(index, before, {id: after.get(id) for id in documents})
+
+    def _times(self, index: PredictiveAssociativeIndex, metadatas: Sequence[Metadata]) -> list[Time | None] | None:
+        """When documents were, where the index can keep it."""
+        return times_of(metadatas, self._time_keys) if index.takes_times else None
 
     def delete(self, ids: Sequence[str] | None) -> None:
         """Forgets documents, all of them for None."""
@@ -200,7 +206,7 @@ class LinkedIndex:
         """Stores the first documents; an index that refuses them fixes no dimension."""
         whole = self._whole.index or self._whole.new(dim)
         index = whole if self._tenant is None else whole.tenant(self._tenant)
-        index.add(vectors, ids, texts, metadatas)
+        index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
         if self._whole.index is None:
             whole = self._whole.keep(whole)
             index = whole if self._tenant is None else whole.tenant(self._tenant)

@@ -33,6 +33,7 @@ from langchain_pam.documents import (
 from langchain_pam.feedback import FeedbackOfDocuments
 from langchain_pam.linked import LinkedIndex
 from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.experience.dates import USUAL_KEYS
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.validation import check_count
 
@@ -60,6 +61,9 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
         read_only: open the folder without changing it, beside the one process that writes.
         same_embedder: ``embedding`` makes the vectors that are there, though it has another name.
         tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
+        time_key: metadata key that says when a document was, or several, of which the first that holds a date counts:
+            a datetime, a date, or one in ISO 8601. Questions such as "what happened in July?" and ``when=`` hear it.
+            None reads none.
 
     Raises:
         InvalidInput: two arguments that do not go together, or another embedder than that of the index.
@@ -83,9 +87,12 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
         read_only: bool = False,
         same_embedder: bool = False,
         tenant: str | None = None,
+        time_key: str | Sequence[str] | None = USUAL_KEYS,
     ) -> None:
         self.embedding = embedding
-        self._linked = LinkedIndex(embedding, index, path, group_by, order_by, read_only, same_embedder, tenant)
+        self._linked = LinkedIndex(
+            embedding, index, path, group_by, order_by, read_only, same_embedder, tenant, time_key
+        )
 
     def tenant(self, name: str) -> Self:
         """The store of one tenant, with the settings of this one; nothing in it shows or counts outside it.

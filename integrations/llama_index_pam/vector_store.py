@@ -33,8 +33,10 @@ from llama_index_pam.persistence import check_local, load_index, save_index
 from llama_index_pam.querying import Cue, RecallOptions, answer, find, recall
 from llama_index_pam.whole import WholeIndex
 from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.store.tenants import check_tenant
+from pam_retriever.types import Time
 
 
 class FitOptions(TypedDict, total=False):
@@ -67,6 +69,9 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         read_only: open the folder without changing it, beside the one process that writes.
         link_nodes: False links nothing.
         tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
+        time_key: metadata key that says when a node was, or several, of which the first that holds a date counts:
+            a datetime, a date, or one in ISO 8601. Questions such as "what happened in July?" and ``when=`` hear it.
+            None reads none.
 
     Raises:
         InvalidInput: both ``index`` and ``path``, ``read_only`` without ``path``, or what can be no tenant.
@@ -84,6 +89,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
     path: str | None = None
     backend: str = "faiss"
     link_nodes: bool = True
+    time_key: tuple[str, ...] = USUAL_KEYS
 
     _whole: WholeIndex = PrivateAttr()
     _tenant: str | None = PrivateAttr(default=None)
@@ -99,6 +105,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         read_only: bool = False,
         link_nodes: bool = True,
         tenant: str | None = None,
+        time_key: str | Sequence[str] | None = USUAL_KEYS,
     ) -> None:
         if index is not None and path is not None:
             raise InvalidInput("Got both index and path.", "one of them", "Open the index yourself, or pass its path.")
@@ -107,6 +114,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         tenant = None if tenant is None else check_tenant(tenant)
         super().__init__(stores_text=True)
         self.path, self.backend, self.link_nodes = None if path is None else str(path), backend, link_nodes
+        self.time_key = read_time_key(time_key)
         self._whole, self._tenant = WholeIndex(index, self.path, backend, read_only), tenant
         self._owned = tenant is None or index is None
 
@@ -124,7 +132,9 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         with self._whole.making:
             store = self._whole.tenants.get(check_tenant(name))
             if store is None:
-                store = type(self)(backend=self.backend, link_nodes=self.link_nodes, tenant=name)
+                store = type(self)(
+                    backend=self.backend, link_nodes=self.link_nodes, tenant=name, time_key=self.time_key
+                )
                 store._whole, store._owned = self._whole, False
                 self._whole.tenants[name] = store
         return store
@@ -258,8 +268,12 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
                 with self._whole.making:
                     index = self._begin(ids, vectors, texts, metadatas)
             else:
-                index.add(vectors, ids, texts, metadatas)
+                index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
             link(index, before, {**before, **new})
+
+    def _times(self, index: PredictiveAssociativeIndex, metadatas: list[dict[str, Any]]) -> list[Time | None] | None:
+        """When nodes were, where the index can keep it."""
+        return times_of(metadatas, self.time_key) if index.takes_times else None
 
     def _begin(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
@@ -267,7 +281,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         """Stores the first nodes; an index that refuses them fixes no dimension."""
         whole = self._whole.index or self._whole.new(len(vectors[0]))
         index = whole if self._tenant is None else whole.tenant(self._tenant)
-        index.add(vectors, ids, texts, metadatas)
+        index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
         if self._whole.index is None:
             whole = self._whole.keep(whole)
             index = whole if self._tenant is None else whole.tenant(self._tenant)

@@ -7,7 +7,8 @@ from types import TracebackType
 
 import numpy as np
 
-from pam_retriever.experience.json_lines import Contents, EventLog, Events, Requests, read_date
+from pam_retriever.experience.dates import read_date
+from pam_retriever.experience.json_lines import Contents, EventLog, Events, Requests
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Record
 

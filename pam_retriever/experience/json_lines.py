@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.dates import read_date
 from pam_retriever.limits import MAX_BATCH, MAX_DIM, MAX_LINE
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_id, check_metadatas, check_texts, check_vectors
@@ -235,16 +236,6 @@ def read_events(path: Path, fields: Fields) -> Iterator[Events]:
         yield from log.batches()
 
 
-def read_date(time: Any) -> datetime | None:
-    """A time in ISO 8601 as a datetime; None for anything else."""
-    if not isinstance(time, str):
-        return None
-    try:
-        return datetime.fromisoformat(time[:-1] + "+00:00" if time.endswith(("Z", "z")) else time)
-    except ValueError:
-        return None
-
-
 def _kept(stream: IO[bytes]) -> IO[bytes]:
     """All of a stream, in a temporary file that can be read again."""
     file = TemporaryFile()  # noqa: SIM115 - whoever asks closes it
@@ -329,7 +320,7 @@ def _append_uses(requests: Requests, event: dict[str, Any], where: str, fields: 
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
             raise InvalidInput(f"{where} has {name}={ids!r}.", "a list of ids", "Correct that line.")
     time = event.get(fields.time)
-    if isinstance(time, str) and (time := read_date(time)) is None:
+    if isinstance(time, str) and (time := _moment(time)) is None:
         raise InvalidInput(
             f"{where} cannot be read: it has {fields.time}={event[fields.time]!r}.",
             "a number, or a time in ISO 8601",
@@ -338,6 +329,12 @@ def _append_uses(requests: Requests, event: dict[str, Any], where: str, fields: 
     requests.used.append(used)
     requests.unused.append(unused)
     requests.times.append(time)
+
+
+def _moment(text: str) -> datetime | None:
+    """A time in ISO 8601; a day begins at its midnight, in UTC."""
+    found = read_date(text)
+    return found if found is None or isinstance(found, datetime) else datetime(found.year, found.month, found.day)
 
 
 def _digest(event: dict[str, Any]) -> str:

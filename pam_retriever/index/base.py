@@ -121,6 +121,11 @@ class IndexBase:
             return self._bank.embedder
 
     @property
+    def takes_times(self) -> bool:
+        """Whether memories can have times: not in an engine."""
+        return self._bank.documents.times is not None
+
+    @property
     def dim(self) -> int:
         """Length of the vectors."""
         return self._bank.dim

@@ -1,0 +1,50 @@
+"""Dates as metadata and events have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.types import Metadata, Time
+
+USUAL_KEYS = ("timestamp", "date", "created_at", "last_modified")
+
+
+def read_date(value: object) -> date | None:
+    """A date or datetime, also one in ISO 8601; None for anything else."""
+    if isinstance(value, date):  # so is a datetime
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        if len(value) == len("2023-07-01"):
+            return date.fromisoformat(value)
+        return datetime.fromisoformat(value[:-1] + "+00:00" if value.endswith(("Z", "z")) else value)
+    except ValueError:
+        return None
+
+
+def read_time_key(key: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The keys of the metadata that may say when a memory was.
+
+    Raises:
+        InvalidInput: they are no strings.
+    """
+    keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+    if not all(isinstance(one, str) and one for one in keys):
+        raise InvalidInput(f"Got time_key={key!r}.", "a key of the metadata, several, or None", "Name the key.")
+    return keys
+
+
+def times_of(metadatas: Sequence[Metadata], keys: Sequence[str]) -> list[Time | None] | None:
+    """When n memories were: the first of their ``keys`` that is a date, None without one; None if none has one.
+
+    Args:
+        metadatas: n.
+        keys: in the order in which they are looked for.
+    """
+    times: list[Time | None] = [
+        next((found for key in keys if (found := read_date(one.get(key))) is not None), None) for one in metadatas
+    ]
+    return times if any(time is not None for time in times) else None
