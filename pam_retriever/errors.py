@@ -76,6 +76,10 @@ class IndexClosed(PAMError, RuntimeError):
     """The index was closed."""
 
 
+class IndexForked(PAMError, RuntimeError):
+    """The index was opened before this process was forked: it is the parent's."""
+
+
 class MissingExtra(PAMError, ImportError):
     """An optional package is not installed."""
 

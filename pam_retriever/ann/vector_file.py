@@ -68,7 +68,7 @@ class VectorFile:
         self._file = open(path, "rb" if read_only else "r+b" if name else "x+b", opener=_open_itself)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         if name is None:
-            self._deletion = weakref.finalize(self, _delete, path)
+            self._deletion = weakref.finalize(self, _delete, path, os.getpid())
         elif os.fstat(self._file.fileno()).st_size < 4 * width * count:
             raise OSError(f"{path} is too short")
         if count:
@@ -178,6 +178,8 @@ def _open_itself(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
-def _delete(path: Path) -> None:
+def _delete(path: Path, process: int) -> None:
+    if os.getpid() != process:
+        return  # a forked child: the file is the parent's
     with suppress(OSError):  # one that stays is deleted by the next open
         path.unlink(missing_ok=True)

@@ -216,8 +216,12 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Tenan
     def close(self) -> None:
         """Closes the database, once fits in the background are done; closing twice is harmless.
 
+        In a forked child it does nothing: the index is the parent's.
+
         The index cannot be used any more. What went wrong in a fit that began by itself is raised afterwards.
         """
+        if self._lock.forked:
+            return
         with ExitStack() as closing:
             closing.callback(self._close_bank)
             if self._tenants is not None:

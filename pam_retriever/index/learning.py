@@ -161,6 +161,7 @@ class Learning(FeedbackKeeping):
             from_scratch,
         )
         _check(source)
+        self._lock.check_process()  # before another lock is waited for
         request = TrainingRequest(device, check_seed(seed), time_budget, progress)
 
         def fit() -> FitReport:

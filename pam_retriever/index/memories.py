@@ -165,6 +165,7 @@ class Memories(IndexBase):
                 added as vectors.
         """
         new = read_new_space(self._bank, encoder, predictor, outward, window)
+        self._lock.check_process()  # before another lock is waited for
         return reencode(self._bank, self._lock, self._learning, new, background, progress)
 
     def delete(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None) -> int:

@@ -60,6 +60,7 @@ class Tenants(IndexBase):
         return self._tenants_of_own().drop(name)
 
     def _tenants_of_own(self) -> OpenTenants:
+        self._lock.check_process()
         if self._tenants is None:
             raise InvalidInput("A tenant was asked of a tenant.", "the index that it is in", "Ask that one.")
         return self._tenants

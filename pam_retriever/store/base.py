@@ -354,32 +354,32 @@ class Store(ABC):
     @property
     def similar(self) -> AnnIndex:
         """Over p, (d,): plain similarity, and cue completion."""
-        return self._view.similar
+        return self.view().similar
 
     @property
     def associative(self) -> AnnIndex | None:
         """Over [p ; f(p) ; e(p)], (2d + code,); None before ``fit``."""
-        return self._view.associative
+        return self.view().associative
 
     @property
     def links(self) -> CooccurrenceGraph:
         """What was experienced with what."""
-        return self._view.links
+        return self.view().links
 
     @property
     def predictor(self) -> PredictorWeights | None:
         """f; None before ``fit``."""
-        return self._view.predictor
+        return self.view().predictor
 
     @property
     def calibration(self) -> Calibration | None:
         """In the channels; None before ``fit``, and for the published recipe."""
-        return self._view.calibration
+        return self.view().calibration
 
     @property
     def window(self) -> int:
         """Tau of the last ``fit``."""
-        return self._view.window
+        return self.view().window
 
     def _predict(self, vectors: Float32) -> Float32 | None:
         return None if self.predictor is None else self.predictor(vectors)

@@ -6,8 +6,9 @@ import os
 import re
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
 from pam_retriever.store import handles, words
 from pam_retriever.store.changes import Changes, forget_changes, store_changes
 from pam_retriever.store.faults import explained
+from pam_retriever.store.forking import never_free, tell_of_forks
 
 Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
@@ -63,6 +65,8 @@ class Connection:
             self._sqlite = sqlite3.connect(
                 target, isolation_level=None, check_same_thread=False, timeout=LOCK_SECONDS, uri=path is not None
             )
+        self._letting_go: weakref.finalize[..., Connection] | None = None
+        tell_of_forks(self)
         try:
             self._prepare()
         except BaseException:
@@ -77,6 +81,9 @@ class Connection:
             with explained(self.path):
                 self._inode = _inode(self.path)
                 handles.connected(self._inode)
+                # one that nobody has any more, and nobody closed
+                self._letting_go = weakref.finalize(self, _close, self._sqlite, self._inode)
+                self._letting_go.atexit = False
             if self.read_only:
                 self.renew_snapshot()
             else:
@@ -233,9 +240,15 @@ class Connection:
                 self.fetch("COMMIT")
 
     def copy_to(self, path: Path) -> None:
-        """Writes a compact copy to a file that is not there yet."""
-        with explained(path):
-            self.fetch("VACUUM INTO ?", [str(path)])
+        """Writes a compact copy to a file that is not there yet: of the snapshot, where one is read."""
+        with self._mutex, explained(path):
+            if not self._sqlite.in_transaction:
+                self.fetch("VACUUM INTO ?", [str(path)])
+                return
+            with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+                self._sqlite.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+                copy.execute("VACUUM")
 
     def copy_from(self, path: Path, settled: bool) -> None:
         """Replaces everything by the contents of a file, which is left as it is.
@@ -282,9 +295,32 @@ class Connection:
             if self._closed:
                 return
             self._closed, self._changes = True, self._sqlite.total_changes
+            if self._letting_go is not None:
+                self._letting_go.detach()
+            _close(self._sqlite, self._inode)
+
+    # ---- forks, see ``forking``
+
+    def hold_still(self, timeout: float) -> bool:
+        return self._mutex.acquire(timeout=timeout)
+
+    def go_on(self) -> None:
+        self._mutex.release()
+
+    def in_child(self, still: bool) -> None:
+        self._mutex, self._closed = threading.RLock(), True
+        if self._letting_go is not None:
+            self._letting_go.detach()
+        if still:
             self._sqlite.close()
-            if self._inode is not None:
-                handles.disconnected(self._inode)
+        else:
+            never_free(self._sqlite)  # another thread is inside for good
+
+
+def _close(sqlite: sqlite3.Connection, inode: tuple[int, int] | None) -> None:
+    sqlite.close()
+    if inode is not None:
+        handles.disconnected(inode)
 
 
 def _schema_of(statements: Sequence[str]) -> list[tuple[Any, ...]]:

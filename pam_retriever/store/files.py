@@ -76,7 +76,7 @@ def crc32_of(contents: Iterable[bytes]) -> int:
 
 def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
     """A file, or its first ``size`` bytes, block by block."""
-    file = path.open("rb")
+    file = handles.read(path)
     try:
         left = os.fstat(file.fileno()).st_size if size is None else size
         while left and (block := file.read(min(BLOCK, left))):

@@ -7,11 +7,13 @@ import os
 import platform
 import sys
 import time
+import weakref
 from datetime import datetime, timezone
 from pathlib import Path
 
 from pam_retriever.errors import IndexLocked
 from pam_retriever.store.faults import explained
+from pam_retriever.store.forking import tell_of_forks
 
 NAME = "writer.lock"
 NOTE_LIMIT = 1_000  # bytes; who holds the lock
@@ -44,6 +46,7 @@ class WriterLock:
 
     def __init__(self, folder: Path, timeout: float = 0.0) -> None:
         self._path, until = folder / NAME, time.monotonic() + timeout
+        self._descriptor = -1
         while True:
             try:
                 self._descriptor = self._take(folder)
@@ -53,9 +56,13 @@ class WriterLock:
                 time.sleep(ASKED_EVERY)
                 continue
             # the holder before removes the file; one that was opened before that is nobody's lock
-            if self._is_there():
+            if _is_there(self._descriptor, self._path):
                 break
             os.close(self._descriptor)
+        # of an index that nobody has any more, and nobody closed
+        self._letting_go = weakref.finalize(self, _release, self._descriptor, self._path)
+        self._letting_go.atexit = False
+        tell_of_forks(self)
         note = {
             "pid": os.getpid(),
             "host": platform.node(),
@@ -86,18 +93,38 @@ class WriterLock:
 
     def release(self) -> None:
         """Lets the next writer in. Releasing twice is harmless."""
-        if self._descriptor >= 0:
-            if sys.platform != "win32" and self._is_there():  # Windows does not remove open files
-                self._path.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        self._letting_go.detach()
+        if descriptor >= 0:
+            _release(descriptor, self._path)
 
-    def _is_there(self) -> bool:
-        """Whether the file of that name is the one that was opened."""
-        try:
-            return os.path.samestat(os.fstat(self._descriptor), self._path.stat())
-        except OSError:
-            return False
+    # ---- forks, see ``forking``: the child's copy of the descriptor would keep the lock after the parent has ended
+
+    def hold_still(self, timeout: float) -> bool:  # noqa: ARG002
+        return True
+
+    def go_on(self) -> None:
+        """Nothing was held."""
+
+    def in_child(self, still: bool) -> None:  # noqa: ARG002
+        descriptor, self._descriptor = self._descriptor, -1
+        self._letting_go.detach()
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _release(descriptor: int, path: Path) -> None:
+    if sys.platform != "win32" and _is_there(descriptor, path):  # Windows does not remove open files
+        path.unlink(missing_ok=True)
+    os.close(descriptor)
+
+
+def _is_there(descriptor: int, path: Path) -> bool:
+    """Whether the file of that name is the one that was opened."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def holder(folder: Path) -> str:

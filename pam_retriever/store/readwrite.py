@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
+
+from pam_retriever.store.forking import forked_error
 
 
 class ReadWriteLock:
@@ -22,8 +25,20 @@ class ReadWriteLock:
         self._waiting = 0
         self._writer: int | None = None
         self._depth = 0
+        self._process = os.getpid()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child of the process that made the lock: another thread of that may hold it for good."""
+        return self._process != os.getpid()
+
+    def check_process(self) -> None:
+        """Raises IndexForked in a child of the process that made the lock."""
+        if self.forked:
+            raise forked_error()
 
     def __enter__(self) -> None:
+        self.check_process()
         me = threading.get_ident()
         with self._changed:
             if me in self._readers:
@@ -39,6 +54,8 @@ class ReadWriteLock:
             self._depth += 1
 
     def __exit__(self, *_: object) -> None:
+        if self.forked:
+            return
         with self._changed:
             self._depth -= 1
             if not self._depth:
@@ -52,6 +69,7 @@ class ReadWriteLock:
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Beside other readers, while nobody writes."""
+        self.check_process()
         me = threading.get_ident()
         with self._changed:
             again = me in self._readers or self._writer == me
@@ -61,11 +79,15 @@ class ReadWriteLock:
         try:
             yield
         finally:
-            with self._changed:
-                self._readers[me] -= 1
-                if not self._readers[me]:
-                    del self._readers[me]
-                    self._changed.notify_all()
+            if not self.forked:
+                self._leave(me)
+
+    def _leave(self, me: int) -> None:
+        with self._changed:
+            self._readers[me] -= 1
+            if not self._readers[me]:
+                del self._readers[me]
+                self._changed.notify_all()
 
 
 class Follower(Protocol):

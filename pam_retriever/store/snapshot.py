@@ -13,6 +13,7 @@ every moment the manifest leads to one complete index.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 import warnings
@@ -178,13 +179,16 @@ def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
             write(folder)  # a mounted volume cannot be replaced
             return
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
-            inside = Path(made) / "index"
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:  # not TemporaryDirectory: a child that is forked meanwhile would delete it
+            inside = made / "index"
             inside.mkdir()
             write(inside)
             if folder.exists():
                 folder.rmdir()  # empty: Windows does not replace folders
             inside.replace(folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
         sync(folder.parent)
 
 

@@ -233,7 +233,7 @@ class SQLiteStore(FollowingStore):
         database, self._database = self._database, None
         if database is None:
             return
-        whole, links, current = self.indexes.whole, self.links, self._version == database.connection.version
+        whole, links, current = self.indexes.whole, self._view.links, self._version == database.connection.version
         del self.indexes, self._view  # memory, and the file of full keys
         if self._home is not None and self.folder is not None:
             try:

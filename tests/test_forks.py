@@ -1,0 +1,231 @@
+"""A forked child answers by an index of its own, or is told so; whatever it does, the parent's index is unharmed."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pam_retriever import IndexForked, PredictiveAssociativeIndex
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+DIM = 8
+PATIENCE = 60  # seconds; a child that hangs is killed
+
+
+def filled(path: Path | None) -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(DIM) if path is None else PredictiveAssociativeIndex.open(path, DIM)
+    index.add(np.random.default_rng(1).normal(size=(20, DIM)), [f"m{at}" for at in range(20)], ["a word"] * 20)
+    return index
+
+
+def in_child(does: Callable[[], object], leave: Callable[[int], object] = os._exit) -> None:
+    """Runs a function in a forked child; fails if it raises, or hangs."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            does()
+            code = 0
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        finally:
+            leave(code)
+    assert ended(child) == 0
+
+
+def ended(child: int) -> int:
+    for _ in range(PATIENCE * 100):
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the child hangs")
+
+
+def is_unharmed(index: PredictiveAssociativeIndex, path: Path | None) -> None:
+    """Goes on with writing, closes, and is opened again."""
+    index.add(np.ones((1, DIM)), ["later"])
+    index.delete("m3")
+    assert (len(index), index.search(np.ones(DIM), 1)[0].id) == (20, "later")
+    if path is not None:
+        with pytest.raises(OSError, match="open for writing"):
+            PredictiveAssociativeIndex.open(path)
+        files = {one.name for one in path.iterdir()}
+        assert any(name.endswith("-wal") for name in files)
+        index.close()
+        with PredictiveAssociativeIndex.open(path) as again:
+            assert (len(again), "later" in again, "m3" in again) == (20, True, False)
+
+
+def every_call(index: PredictiveAssociativeIndex) -> None:
+    calls = [
+        lambda: index.search(np.ones(DIM)),
+        lambda: index.recall(np.ones(DIM), text="a word"),
+        lambda: index.add(np.ones((1, DIM)), ["child"]),
+        lambda: index.append("s", vector=np.ones(DIM)),
+        lambda: index.delete("m1"),
+        lambda: index.fit(progress=False),
+        lambda: index.feedback(np.ones(DIM), ["m1"]),
+        lambda: len(index),
+        lambda: "m1" in index,
+        lambda: index.find(),
+        lambda: index.tenants(),
+        lambda: index.save("/nowhere"),
+    ]
+    for call in calls:
+        with pytest.raises(IndexForked, match="forked"):
+            call()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_child_is_told_at_once_and_harms_nothing(tmp_path, kept):
+    path = tmp_path / "i" if kept else None
+    index = filled(path)
+    in_child(lambda: every_call(index))
+    is_unharmed(index, path)
+
+
+@pytest.mark.parametrize("leave", [os._exit, sys.exit])
+def test_a_child_that_leaves_the_with_closes_nothing(tmp_path, leave):
+    def does() -> None:
+        with index:
+            pass
+        index.close()
+
+    index = filled(tmp_path / "i")
+    if leave is sys.exit:  # ends by what Python runs at exit
+        child = os.fork()
+        if not child:
+            does()
+            import atexit
+
+            atexit._run_exitfuncs()
+            os._exit(0)
+        assert ended(child) == 0
+    else:
+        in_child(does)
+    is_unharmed(index, tmp_path / "i")
+
+
+def test_a_child_that_collects_the_index_releases_nothing(tmp_path):
+    box = [filled(tmp_path / "i")]
+
+    def does() -> None:
+        box.clear()
+        gc.collect()
+
+    in_child(does)
+    is_unharmed(box[0], tmp_path / "i")
+
+
+def test_a_child_opens_an_index_of_its_own(tmp_path):
+    index = filled(tmp_path / "i")
+    read, write = os.pipe()
+
+    def does() -> None:
+        with PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True) as reader:
+            assert len(reader) >= 20
+            assert os.read(read, 1) == b"."
+            assert reader.search(np.ones(DIM), 1)[0].id == "later"
+
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            does()
+            code = 0
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        os._exit(code)
+    index.add(np.ones((1, DIM)), ["later"])
+    os.write(write, b".")
+    assert ended(child) == 0
+    index.delete("later")
+    is_unharmed(index, tmp_path / "i")
+
+
+def test_a_child_that_sleeps_keeps_no_lock_of_a_dead_writer(tmp_path):
+    """The parent opens the index, forks, and ends; its child goes on."""
+    read, write = os.pipe()
+    parent = os.fork()
+    if not parent:
+        index = filled(tmp_path / "i")
+        child = os.fork()
+        if not child:
+            time.sleep(PATIENCE)
+            os._exit(0)
+        os.write(write, str(child).encode())
+        assert len(index) == 20
+        os._exit(0)
+    assert ended(parent) == 0
+    try:
+        with PredictiveAssociativeIndex.open(tmp_path / "i") as index:
+            assert len(index) == 20
+    finally:
+        os.kill(int(os.read(read, 20)), signal.SIGKILL)
+
+
+def test_forks_beside_threads_that_read_and_write(tmp_path):
+    index = filled(tmp_path / "i")
+    done = threading.Event()
+    wrong: list[BaseException] = []
+
+    def work(me: int) -> None:
+        try:
+            for at in range(10**6):
+                if done.is_set():
+                    return
+                index.add(np.ones((2, DIM)), [f"t{me}-{at}", f"u{me}-{at}"])
+                index.search(np.ones(DIM), 3)
+                index.delete([f"t{me}-{at}", f"u{me}-{at}"])
+        except BaseException as error:  # noqa: BLE001
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(me,)) for me in range(3)]
+    for thread in threads:
+        thread.start()
+
+    def does() -> None:
+        with pytest.raises(IndexForked):
+            index.search(np.ones(DIM))
+        index.close()
+        with PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True) as reader:
+            assert len(reader) >= 20
+
+    try:
+        for _ in range(10):
+            in_child(does)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+    is_unharmed(index, tmp_path / "i")
+
+
+def count(path: str) -> int:
+    with PredictiveAssociativeIndex.open(path, read_only=True, follow=True) as reader:
+        return len(reader)
+
+
+def test_a_pool_of_forked_workers(tmp_path):
+    index = filled(tmp_path / "i")
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        assert pool.map(count, [str(tmp_path / "i")] * 6) == [20] * 6
+        index.add(np.ones((1, DIM)), ["more"])
+        assert pool.map(count, [str(tmp_path / "i")] * 6) == [21] * 6
+    index.delete("more")
+    is_unharmed(index, tmp_path / "i")
