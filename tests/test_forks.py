@@ -165,14 +165,14 @@ def test_a_child_that_sleeps_keeps_no_lock_of_a_dead_writer(tmp_path):
         index = filled(tmp_path / "i")
         child = os.fork()
         if not child:
-            time.sleep(PATIENCE)
+            time.sleep(2 * PATIENCE)
             os._exit(0)
         os.write(write, str(child).encode())
         assert len(index) == 20
         os._exit(0)
     assert ended(parent) == 0
-    try:
-        with PredictiveAssociativeIndex.open(tmp_path / "i") as index:
+    try:  # as soon as the child has run at all
+        with PredictiveAssociativeIndex.open(tmp_path / "i", lock_timeout=PATIENCE) as index:
             assert len(index) == 20
     finally:
         os.kill(int(os.read(read, 20)), signal.SIGKILL)

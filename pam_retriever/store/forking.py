@@ -35,13 +35,19 @@ class Inherited(Protocol):
 
 
 _inherited: weakref.WeakSet[Inherited] = weakref.WeakSet()
+_folders: weakref.WeakSet[Inherited] = weakref.WeakSet()
 _calls: list[Callable[[], None]] = []
 _held = threading.local()  # what this thread holds still
 
 
-def tell_of_forks(one: Inherited) -> None:
-    """Has its methods be called at every fork, for as long as anybody has this object."""
-    _inherited.add(one)
+def tell_of_forks(one: Inherited, folder: bool = False) -> None:
+    """Has its methods be called at every fork, for as long as anybody has this object.
+
+    Args:
+        one: what has them.
+        folder: it keeps other writers out, so it goes last: a connection may be the last one, if the parent has ended.
+    """
+    (_folders if folder else _inherited).add(one)
 
 
 def call_in_child(function: Callable[[], None]) -> None:
@@ -64,7 +70,7 @@ def forked_error() -> IndexForked:
 
 
 def _before() -> None:
-    _held.still = [(one, one.hold_still(PATIENCE)) for one in list(_inherited)]
+    _held.still = [(one, one.hold_still(PATIENCE)) for one in [*_inherited, *_folders]]
 
 
 def _in_parent() -> None:

@@ -62,7 +62,7 @@ class WriterLock:
         # of an index that nobody has any more, and nobody closed
         self._letting_go = weakref.finalize(self, _release, self._descriptor, self._path)
         self._letting_go.atexit = False
-        tell_of_forks(self)
+        tell_of_forks(self, folder=True)
         note = {
             "pid": os.getpid(),
             "host": platform.node(),
