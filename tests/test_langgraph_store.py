@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -259,6 +261,18 @@ def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monke
     assert [record.text for record in store.tenant("ann").find()] == ["stairs", "wrist"]
     assert [one.length - len(one.ids) for one in store.tenant("ann").trajectories()] == [1]  # the place of "old"
     store.close()
+
+
+@pytest.mark.slow
+def test_a_kill_loses_nothing_that_returned(tmp_path):
+    """In a process of its own, which has started no threads before it forks."""
+    program = (
+        "import sys; from pathlib import Path; from benchmarks.reliability.langgraph_kills import run; "
+        "counts, failures = run(12, 5, Path(sys.argv[1])); "
+        "assert counts['kills within a batch']; assert not failures, failures"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_call_that_fails_changes_nothing():

@@ -1,0 +1,160 @@
+"""kill -9 at random moments of a PAMStore that writes; every reopened store against the model.
+
+    python -m benchmarks.reliability.langgraph_kills [--kills 100] [--seed 0]
+
+A forked writer puts and deletes items of several tenants in batches, and says when each begins and when it returned.
+After the kill, the store must hold every batch that returned, the one in flight wholly or not at all, and nothing else;
+and each index what its items say: a memory for each vector, found by it, and each item a step of its namespace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from langgraph.store.base import PutOp
+
+from benchmarks.reliability.langgraph_store import DIM, FIELDS, Generator, embed
+from benchmarks.report import write
+from langgraph_pam import PAMStore
+
+INDEX: Any = {"dims": DIM, "embed": embed, "fields": FIELDS, "mode": "similarity"}
+LIVES = 20  # of one folder
+LONGEST = 0.6  # seconds until the kill
+Model = dict[tuple[tuple[str, ...], str], dict[str, Any]]
+
+
+def batch(seed: int, number: int) -> list[PutOp]:
+    """What is written in one call: 1 to 12 items."""
+    made = Generator(1_000_003 * seed + number)
+    puts = [made.put()._replace(ttl=None, index=None) for _ in range(made.choice([1, 1, 2, 5, 12]))]
+    if made.chance(0.2):  # many in one namespace are stored together
+        where = made.namespace()
+        puts = [made.put()._replace(namespace=where, key=str(at), ttl=None, index=None) for at in range(12)]
+    return [put._replace(value=None) if made.chance(0.25) else put for put in puts]
+
+
+def apply(model: Model, puts: list[PutOp]) -> Model:
+    """The items after a batch, each by its place."""
+    after = dict(model)
+    for put in {(put.namespace, put.key): put for put in puts}.values():
+        after.pop((put.namespace, put.key), None)
+        if put.value is not None:
+            after[put.namespace, put.key] = dict(put.value)
+    return after
+
+
+def serve(folder: Path, seed: int, first: int, pipe: int) -> None:
+    """The writer; it ends only by being killed."""
+    store = PAMStore(folder, index=INDEX)
+    os.write(pipe, b"o\n")
+    number = first
+    while True:
+        os.write(pipe, b"b\n")
+        store.batch(batch(seed, number))
+        os.write(pipe, b"d\n")
+        number += 1
+
+
+def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool, bool]:
+    """One life of a writer; returns the batches that returned, whether one was in flight, and whether it had opened."""
+    read, pipe = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            serve(folder, seed, first, pipe)
+        finally:
+            os._exit(1)
+    os.close(pipe)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as said:
+        lines = said.read().split()
+    return lines.count(b"d"), lines[-1:] == [b"b"], bool(lines)
+
+
+def differences(folder: Path, models: list[Model]) -> list[str]:
+    """What is wrong with a reopened store, which may be in the state of any of the models."""
+    with PAMStore(folder, index=INDEX) as store:
+        items = store.search((), limit=10**6)
+        held = {(item.namespace, item.key): item.value for item in items}
+        if held not in models:
+            return [f"items: {sorted(held)} are not {sorted(models[0])}"]
+        found = [f"{item.namespace} {item.key}: {wrong}" for item in items if (wrong := misplaced(store, item))]
+        for tenant in sorted({item.namespace[0] for item in items}):
+            vectors = sum(len(texts(item.value)) for item in items if item.namespace[0] == tenant)
+            index = store.tenant(tenant)
+            steps = Counter(id for one in index.trajectories() for id in one.ids)
+            firsts = {record.id for record in index.find() if "/" not in record.id}
+            if len(index) != vectors or set(steps) != firsts or set(steps.values()) - {1}:
+                found.append(f"{tenant}: {len(index)} memories, not {vectors}; steps {steps}, not {firsts}")
+        return found
+
+
+def texts(value: dict[str, Any]) -> list[str]:
+    """The texts of a value that have a vector."""
+    return [*([value["text"]] if "text" in value else []), *value.get("tags", [])]
+
+
+def misplaced(store: PAMStore, item: Any) -> str | None:
+    """Why an item is not found by its texts."""
+    for text in texts(item.value):
+        scores = {(one.namespace, one.key): one.score for one in store.search(item.namespace, query=text, limit=10**4)}
+        score = scores.get((item.namespace, item.key))
+        if score is None or score < 1 - 1e-4:
+            return f"{text!r} scores {score}"
+    return None
+
+
+def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
+    """Kills a writer so often; returns what was counted, and every difference from the model."""
+    random, counts, failures = np.random.default_rng(seed), Counter[str](), list[str]()
+    home, model, number = folder / "0", Model(), 0
+    for kill in range(kills):
+        if kill % LIVES == 0:
+            home, model, number = folder / str(kill), Model(), 0
+        returned, in_flight, opened = live(home, seed + kill // LIVES, number, float(random.uniform(0.02, LONGEST)))
+        for _ in range(returned):
+            model, number = apply(model, batch(seed + kill // LIVES, number)), number + 1
+        models = [model]
+        if in_flight:
+            models.append(apply(model, batch(seed + kill // LIVES, number)))
+        wrong = differences(home, models)
+        failures += [f"kill {kill}: {one}" for one in wrong]
+        with PAMStore(home, index=INDEX) as store:
+            held = {(item.namespace, item.key): item.value for item in store.search((), limit=10**6)}
+        if in_flight and held == models[-1]:  # it was stored, or says what was there
+            model, number = models[-1], number + 1
+            counts["kills: the batch in flight is there"] += 1
+        counts["kills"] += 1
+        counts["kills within a batch"] += in_flight
+        counts["kills while it opened"] += not opened
+        counts["batches that returned"] += returned
+        if wrong:
+            home, model, number = folder / f"after {kill}", Model(), 0
+    return dict(counts), failures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        counts, failures = run(asked.kills, asked.seed, Path(folder))
+    print(counts, failures, sep="\n")
+    write("reliability/langgraph_kills", {"seed": asked.seed, "counts": counts, "failures": failures})
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
