@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,27 @@ def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monke
     assert [record.text for record in store.tenant("ann").find()] == ["stairs", "wrist"]
     assert [one.length - len(one.ids) for one in store.tenant("ann").trajectories()] == [1]  # the place of "old"
     store.close()
+
+
+def test_threads_and_tasks_write_and_ask_at_once():
+    store = new()
+
+    def work(number: int) -> None:
+        for at in range(12):
+            store.put((f"user {number % 2}", "notes"), f"{number} {at}", {"text": f"wet {AXES[at % 8]}"}, ttl=5)
+            assert store.search((f"user {number % 2}",), query="wet stairs", limit=3)
+            store.get((f"user {number % 2}", "notes"), f"{number} {at}")
+        store.delete((f"user {number % 2}", "notes"), f"{number} 0")
+
+    async def tasks() -> None:
+        await asyncio.gather(*(store.aput(("eve",), str(at), {"text": "wet"}) for at in range(12)))
+
+    with ThreadPoolExecutor(4) as pool:
+        done = [*pool.map(work, range(4)), pool.submit(asyncio.run, tasks()).result()]
+    assert done == [None] * 5
+    for tenant in ("user 0", "user 1"):
+        assert len(store.search((tenant,), limit=100)) == len(store.tenant(tenant)) == 22
+    assert len(store.search(("eve",), query="wet", limit=100)) == 12
 
 
 @pytest.mark.slow
