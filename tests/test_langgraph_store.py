@@ -483,9 +483,9 @@ def test_a_tenant_that_is_dropped_is_gone(tmp_path):
         assert keys(store.search((), query="stairs")) == ["one", "two"]
         store.put(("ann",), "one", {"text": "new"})
         assert len(store.tenant("ann")) == 1
-    files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
-    assert files
-    assert not [path for path in files if secret.encode() in path.read_bytes()]
+        files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+        assert files
+        assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
 def test_what_is_told_of_unknown_items_is_refused():

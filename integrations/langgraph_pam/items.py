@@ -249,6 +249,15 @@ class Items:
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
 
+    def scrub(self, prefix: Namespace, applied: int) -> None:
+        """Leaves no byte of what was deleted under a prefix in the file and its journal."""
+        with self._transaction():
+            self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
+            # what was to be put and is deleted since: the deletion is noted, too
+            self._db.execute(f"DELETE FROM pending WHERE {UNDER} AND texts <> '[]'", {"path": to_path(prefix)})  # noqa: S608
+        with self._guarded():
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def sweep(self, at: int, applied: int) -> int:
         """Deletes what has expired; returns how many items."""
         with self._transaction():

@@ -195,7 +195,9 @@ class PAMStore(BaseStore):
         return self._memories.tenant(name)
 
     def drop_tenant(self, name: str) -> int:
-        """Forgets a tenant: every item below the first element ``name``, and all that was learnt from them.
+        """Forgets a tenant for good: every item below the first element ``name``, and all that was learnt from them.
+
+        No file of the store holds a byte of it when this returns.
 
         Returns:
             How many items there were.
@@ -206,7 +208,7 @@ class PAMStore(BaseStore):
             self._write([Put(from_path(row.path), row.key, None, None, [], nothing) for row in rows])
             if self._memories is not None:
                 self._memories.drop(name)
-                self._items.settle(self._applied)
+            self._items.scrub((name,), self._applied)
         return len(rows)
 
     # ---- time to live
