@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.display import ShownHits, ShownReport
 from pam_retriever.evaluation import Validation
 
 Float32 = npt.NDArray[np.float32]
@@ -233,7 +234,7 @@ class Hit:
         )
 
 
-class Hits(Sequence[Hit]):
+class Hits(ShownHits, Sequence[Hit]):
     """The hits of one query, best first: a sequence of ``Hit``; a slice of it is one, too."""
 
     __slots__ = ("_hits",)
@@ -329,7 +330,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class FitReport:
+class FitReport(ShownReport):
     """What a ``fit`` did.
 
     Attributes:

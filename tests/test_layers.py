@@ -22,12 +22,15 @@ MAY_IMPORT = {
     "retrieval": {"ann", "experience", "mentions", "model", "store", "timewords"},
     "engines": {"ann", "experience", "model", "store"},
     "jepa": {"ann", "experience", "model", "store", "training"},
-    "index": {"ann", "experience", "model", "store", "training", "retrieval"},
-    "apps": {"index", "experience"},
+    "explore": set(),
+    "index": {"ann", "experience", "model", "store", "training", "retrieval", "explore"},
+    "plots": set(),
+    "apps": {"index", "experience", "explore"},
 }
 SHARED = {
     "__about__",
     "arrays",
+    "display",
     "embedding",
     "errors",
     "evaluation",

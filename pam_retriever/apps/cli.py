@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pam_retriever.__about__ import __version__
-from pam_retriever.apps import terminal
+from pam_retriever.apps import exploring, terminal
 from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
 from pam_retriever.apps.events import Storing
@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_fit(commands)
     _add_feedback(commands)
+    exploring.add_command(commands)
     for name, run, words in (
         ("recall", _recall, "what happened with the query"),
         ("search", _search, "what looks like the query"),

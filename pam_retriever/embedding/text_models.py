@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ class TextModel:
         self._name = str(Path(name).resolve()) if Path(name).is_dir() and name != DEFAULT else name
         self.model_name = DEFAULT_MODEL if name == DEFAULT else self._name
         self._model: SentenceTransformer | None = None
+        self._turn = threading.Lock()  # one thread loads it, the others wait
 
     def encode_document(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
         """(n, d) a vector for each text that is to be stored."""
@@ -55,19 +57,40 @@ class TextModel:
     encode = encode_document
 
     def _loaded(self) -> SentenceTransformer:
-        if self._model is None:
-            from sentence_transformers import SentenceTransformer
+        with self._turn:
+            if self._model is None:
+                self._model = self._load()
+            return self._model
 
-            place, local = _place(self._name)
-            try:
-                self._model = SentenceTransformer(place, local_files_only=local)
-            except (OSError, ValueError) as error:
-                raise EmbedderUnavailable(
-                    f"The model {self._name!r} cannot be loaded ({str(error).splitlines()[0]}).",
-                    "a folder with a sentence-transformers model, or the name of one",
-                    "Check it; embedder='default' needs no download.",
-                ) from error
-        return self._model
+    def _load(self) -> SentenceTransformer:
+        from sentence_transformers import SentenceTransformer
+
+        place, local = _place(self._name)
+        try:
+            return SentenceTransformer(place, local_files_only=local)
+        except (OSError, ValueError) as error:
+            raise EmbedderUnavailable(
+                f"The model {self._name!r} cannot be loaded ({str(error).splitlines()[0]}).",
+                "a folder with a sentence-transformers model, or the name of one",
+                "Check it; embedder='default' needs no download.",
+            ) from error
+
+
+def is_local(name: str) -> bool:
+    """Whether all that the model of that name, or in that folder, needs is on this machine."""
+    if find_spec("sentence_transformers") is None:
+        return False
+    if name in (DEFAULT, DEFAULT_MODEL) and find_spec(PACKAGE) is not None:
+        return True
+    if Path(name).is_dir():
+        return True
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        return isinstance(try_to_load_from_cache(name, "config.json"), str)
+    except HFValidationError:  # the name of a function, say
+        return False
 
 
 def _place(name: str) -> tuple[str, bool]:

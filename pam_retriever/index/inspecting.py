@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import cast
 
+from pam_retriever.display import ShownIndex
+from pam_retriever.explore import Explorable, Explorer, Source, explore
 from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.projection import Method, Projection, project
-from pam_retriever.store import last_fit
+from pam_retriever.store import last_fit, repair
 from pam_retriever.types import FitReport
 from pam_retriever.validation import check_count
 
@@ -42,8 +47,12 @@ class Overview:
     location: str
     embedder: str | None
 
+    def to_dict(self) -> dict[str, object]:
+        """The attributes by name; JSON can hold them."""
+        return asdict(self)
 
-class Inspecting(IndexBase):
+
+class Inspecting(ShownIndex, IndexBase):
     """The part of an index that is looked into."""
 
     def overview(self) -> Overview:
@@ -92,3 +101,39 @@ class Inspecting(IndexBase):
         limit = check_count("limit", limit)
         with self._lock.shared():
             return project(self._bank.view(), limit, method, by)
+
+    def explore(
+        self, port: int = 0, *, browser: bool = True, write: bool = False, wait: bool | None = None
+    ) -> Explorer:
+        """Opens a local page that shows what the index has learnt; its address is printed.
+
+        It answers this machine only, and only who has the token in the address. See docs/explore.md.
+
+        Args:
+            port: 0 for a free one.
+            browser: open the page in the browser.
+            write: let the page store feedback.
+            wait: return when it is closed, by Ctrl-C. None waits in a script, and not in a notebook or a prompt.
+
+        Raises:
+            InvalidInput: the port is taken.
+            MissingExtra: without the extra ``explore``.
+        """
+        folder = self._bank.folder
+
+        def check() -> list[str]:
+            assert folder is not None
+            return repair.check(folder)
+
+        whole = cast("Explorable", self)  # the other parts of the index have the rest
+        source = Source(
+            whole,
+            writable=(lambda: nullcontext(whole)) if write else None,
+            check=None if folder is None else check,
+            texts=self._embedder is not None,
+        )
+        explorer = explore(source, port, browser)
+        prompt = hasattr(sys, "ps1") or "IPython" in sys.modules
+        if wait or (wait is None and not prompt):
+            explorer.wait()
+        return explorer

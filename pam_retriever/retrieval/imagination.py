@@ -10,6 +10,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.arrays import concatenated
+from pam_retriever.display import ShownImagination
 from pam_retriever.errors import EmptyIndex, NotFitted
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.retrieval.candidates import Candidates
@@ -22,7 +23,7 @@ SAMPLE = 1_000  # experienced memories that the spread is calibrated on
 
 
 @dataclass(frozen=True)
-class Imagination:
+class Imagination(ShownImagination):
     """Where the associates of a query should lie. Distances are between unit vectors, from 0 to 2.
 
     Attributes:

@@ -1,0 +1,90 @@
+"""``pam-retriever explore FOLDER``: the page that shows what an index has learnt."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import threading
+from pathlib import Path
+from urllib.parse import quote
+
+from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, TextModel, is_local
+from pam_retriever.errors import InvalidInput
+from pam_retriever.explore import Source, explore, report
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.store import repair
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the others."""
+    command = commands.add_parser("explore", help="a local page that shows what an index has learnt")
+    command.add_argument("index", type=Path, help="folder of the index")
+    command.add_argument("query", nargs="?", help="a question in words to begin with")
+    command.add_argument("--id", help="a stored memory to begin with, in place of a question")
+    command.add_argument("--model", help="sentence-transformers model, by name or folder; that of the index")
+    command.add_argument("--port", type=int, default=0, help="a port of this machine; 0 takes a free one (0)")
+    command.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
+    command.add_argument("--write", action="store_true", help="let the page store feedback")
+    command.add_argument(
+        "--export", type=Path, metavar="FILE.html", help="write one question and its neighbourhood to a file instead"
+    )
+    command.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> None:
+    """Serves the page until Ctrl-C, or writes the file of --export."""
+    if parsed.query is not None and parsed.id is not None:
+        raise InvalidInput("Got a question and --id.", "one of them", "Leave one out.")
+    model = _model(parsed)
+
+    def opened(read_only: bool) -> PredictiveAssociativeIndex:
+        return PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=read_only)
+
+    index = opened(read_only=True)
+    if parsed.export is not None:
+        with index:
+            _export(index, parsed)
+        return
+    source = Source(
+        index,
+        reopen=lambda: opened(read_only=True),
+        writable=(lambda: opened(read_only=False)) if parsed.write else None,
+        check=lambda: repair.check(parsed.index),
+        texts=model is not None,
+    )
+    if model is not None:  # loading takes seconds: the page comes first
+        threading.Thread(target=lambda: model.encode_query(["a question"]), daemon=True).start()
+    begin = f"ask?q={quote(parsed.query)}" if parsed.query else f"ask?id={quote(parsed.id)}" if parsed.id else ""
+    explore(source, parsed.port, not parsed.no_browser, begin).wait()
+
+
+def _model(parsed: argparse.Namespace) -> TextModel | None:
+    """The model of the index, if it is on this machine; without one, memories are asked for by id."""
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer asks no other machine
+    with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
+        used = index.embedder_name
+    name = parsed.model or used
+    if name is None or not is_local(name):
+        if parsed.model is not None:
+            raise InvalidInput(
+                f"Got --model {name}, which is not on this machine.", "one that is", "Download it first."
+            )
+        return None
+    return TextModel(DEFAULT if name == DEFAULT_MODEL else name)
+
+
+def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> None:
+    question = {"text": parsed.query} if parsed.query else {"id": parsed.id or _first(index)}
+    parsed.export.write_text(report.write(index, question), "utf-8")
+    print(f"Wrote {parsed.export}")
+
+
+def _first(index: PredictiveAssociativeIndex) -> str:
+    """A memory to begin with: the first that was experienced, or just the first."""
+    held = index.trajectories(limit=1)
+    if held and held[0].ids:
+        return held[0].ids[0]
+    found = index.find(limit=1)
+    if not found:
+        raise InvalidInput("The index holds no memories.", "one at least", "Add some first.")
+    return found[0].id

@@ -1,0 +1,6 @@
+"""How results look where HTML is shown: plain strings, every text in them escaped."""
+
+from pam_retriever.display.html import explorer_html
+from pam_retriever.display.shown import ShownHits, ShownImagination, ShownIndex, ShownReport
+
+__all__ = ["ShownHits", "ShownImagination", "ShownIndex", "ShownReport", "explorer_html"]

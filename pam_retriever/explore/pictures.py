@@ -1,0 +1,170 @@
+"""Pictures of an index as numbers: the neighbourhood of a memory, and all memories in the plane."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.errors import UnknownId
+from pam_retriever.explore.answers import Plain, happened_with, memory, read_question
+from pam_retriever.explore.protocol import Explorable, Points
+from pam_retriever.types import Float32, Hit, Int64
+from pam_retriever.validation import check_count
+
+MOST_HOPS, MOST_NODES, FAN_OUT = 3, 60, 6
+MOST_POINTS = 100_000
+COLOURS = 10  # values of a field that have a colour of their own
+SHADES = 256  # of what has an order
+NONE = -1  # the group of a point without a value
+KEPT = 4  # pictures
+
+
+def neighbourhood(index: Explorable, question: Mapping[str, Any]) -> Plain:
+    """A question or a memory with what happened with it, and with that, as nodes and edges.
+
+    Args:
+        index: which is asked.
+        question: ``text`` or ``id``, ``where``; ``hops``, 1 to 3.
+
+    Returns:
+        ``nodes`` with a place in the plane that follows from their vectors, and ``edges``: exact where both were
+        experienced together, else predicted.
+
+    Raises:
+        InvalidInput, UnknownId: of the question.
+    """
+    text, id, _, where, without = read_question(question)
+    hops = check_count("hops", question.get("hops", 1), MOST_HOPS)
+    fan_out = 2 * FAN_OUT if hops == 1 else FAN_OUT
+    centre = id if id is not None else ""
+    nodes: dict[str, int] = {centre: 0}
+    edges: dict[tuple[str, str], Plain] = {}
+    frontier, problem = [centre], None
+    for hop in range(1, hops + 1):
+        reached: list[str] = []
+        for at in frontier:
+            asks_words = hop == 1 and text is not None
+            found, wrong = happened_with(
+                index, text if asks_words else None, None if asks_words else at, fan_out, where, without
+            )
+            problem = problem or wrong
+            for hit in found or ():
+                if hit.id not in nodes:
+                    if len(nodes) >= MOST_NODES:
+                        continue
+                    nodes[hit.id] = hop
+                    reached.append(hit.id)
+                edges.setdefault(_pair(at, hit.id), _edge(at, hit))
+        frontier = reached
+    records = {record.id: record for record in index.get([one for one in nodes if one], missing_ok=True)}
+    kept = [one for one in nodes if one in records]
+    places = dict(zip(kept, _places(np.stack([records[one].vector for one in kept])), strict=True)) if kept else {}
+    drawn = [{**memory(records[one], 300), "hop": nodes[one], "at": places[one]} for one in kept]
+    if text is not None:
+        drawn.insert(0, {"id": "", "name": text[:120], "text": text[:300], "hop": 0, "at": [0.0, 0.0], "metadata": {}})
+    return {"nodes": drawn, "edges": list(edges.values()), "problem": problem}
+
+
+def _pair(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if one < other else (other, one)
+
+
+def _edge(at: str, hit: Hit) -> Plain:
+    return {"from": at, "to": hit.id, "score": hit.score, "similarity": hit.similarity, "exact": bool(hit.evidence)}
+
+
+def _places(vectors: Float32) -> list[list[float]]:
+    """(n, 2) from -1 to 1: the two directions in which the vectors (n, d) differ most."""
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    centred = unit - unit.mean(axis=0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    points = np.zeros((len(vectors), 2))
+    some = centred @ directions[:2].T
+    points[:, : some.shape[1]] = some
+    points /= max(float(np.abs(points).max()), 1e-12)
+    return [[float(x), float(y)] for x, y in points]
+
+
+class Maps:
+    """All memories in the plane; the pictures that were asked for last are kept."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str | None, tuple[tuple[int, int], Points]] = {}
+
+    def drawn(self, index: Explorable, by: str | None, opened: int) -> bytes:
+        """A picture as bytes: the length of a JSON head (4), the head, points (n, 2) float32, groups (n,) int16.
+
+        Args:
+            index: whose memories.
+            by: the metadata key that gives them colours; None for sessions.
+            opened: changes when the index is opened anew.
+        """
+        picture = self._picture(index, by, opened)
+        groups, legend = _coloured(picture, by)
+        head = {"total": picture.total, "count": len(picture.ids), "explained": picture.explained, "legend": legend}
+        text = json.dumps(head).encode()
+        text += b" " * (-len(text) % 4)  # so that the numbers behind it are aligned
+        return b"".join(
+            [
+                len(text).to_bytes(4, "little"),
+                text,
+                np.ascontiguousarray(picture.points, "<f4").tobytes(),
+                groups.astype("<i2").tobytes(),
+            ]
+        )
+
+    def point(self, index: Explorable, by: str | None, at: int) -> Plain:
+        """The memory behind a point of the picture that was drawn last.
+
+        Raises:
+            UnknownId: there is no such point.
+        """
+        with self._lock:
+            kept = self._kept.get(by)
+        if kept is None or at >= len(kept[1].ids):
+            raise UnknownId(f"Got point {at}.", "one of the picture", "Draw it again.")
+        return memory(index.get([kept[1].ids[at]])[0], 300)
+
+    def _picture(self, index: Explorable, by: str | None, opened: int) -> Points:
+        state = (opened, len(index))
+        with self._lock:
+            kept = self._kept.pop(by, None)
+            picture = kept[1] if kept is not None and kept[0] == state else index.project(MOST_POINTS, by=by)
+            self._kept[by] = state, picture  # the last one used is the last one
+            for old in list(self._kept)[:-KEPT]:
+                del self._kept[old]
+        return picture
+
+
+def _coloured(picture: Points, by: str | None) -> tuple[Int64, Plain]:
+    """The group of each point, and what the groups mean."""
+    if by is None:
+        last = max(int(picture.sessions.max(initial=-1)), 1)
+        shades = picture.sessions * (SHADES - 1) // last
+        return np.where(picture.sessions < 0, NONE, shades), {"kind": "order", "from": "first", "to": "last"}
+    values = picture.values
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if numbers and len(set(numbers)) > COLOURS and len(numbers) == sum(value is not None for value in values):
+        return _shaded(values, sorted(set(numbers)))
+    counted = Counter(_said(value) for value in values if value is not None)
+    named = [value for value, _ in counted.most_common(COLOURS)]
+    place = {value: at for at, value in enumerate(named)}
+    groups = [NONE if value is None else place.get(_said(value), len(named)) for value in values]
+    others = len(counted) - len(named)
+    return np.array(groups, np.int64), {"kind": "values", "values": [value[:60] for value in named], "others": others}
+
+
+def _shaded(values: Sequence[object], ordered: list[float]) -> tuple[Int64, Plain]:
+    place = {value: at * (SHADES - 1) // max(len(ordered) - 1, 1) for at, value in enumerate(ordered)}
+    groups = [place[value] if isinstance(value, int | float) else NONE for value in values]
+    return np.array(groups, np.int64), {"kind": "order", "from": _said(ordered[0]), "to": _said(ordered[-1])}
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,106 @@
+"""Running the server: a socket on this machine, a token, a thread, a browser."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from typing import TYPE_CHECKING
+
+from pam_retriever.display import explorer_html
+from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.explore.protocol import Source
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HOST = "127.0.0.1"
+BACKLOG = 128
+
+
+class Explorer:
+    """A running explorer.
+
+    Attributes:
+        address: of the page, with its token.
+    """
+
+    def __init__(self, source: Source, server: uvicorn.Server, listening: socket.socket, address: str) -> None:
+        self.address = address
+        self._source, self._server, self._listening = source, server, listening
+        self._thread = threading.Thread(target=self._run, name="explorer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._listening])
+
+    def wait(self) -> None:
+        """Waits until it is closed, or for Ctrl-C, which closes it."""
+        try:
+            while self._thread.is_alive():
+                self._thread.join(0.5)  # a wait without end would not see Ctrl-C on every system
+        except KeyboardInterrupt:
+            self.close()
+
+    def close(self) -> None:
+        """Stops it; stopping it twice is harmless."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._listening.close()
+        self._source.close()
+
+    def __enter__(self) -> Explorer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Explorer({self.address})"
+
+    def _repr_html_(self) -> str:
+        return explorer_html(self.address)
+
+
+def explore(source: Source, port: int = 0, browser: bool = True, fragment: str = "") -> Explorer:
+    """Starts the explorer, and prints its address once it listens.
+
+    Args:
+        source: the index.
+        port: 0 for a free one.
+        browser: open the page in the browser of this machine, if it has one.
+        fragment: the part of the address behind "#": which view to begin with.
+
+    Raises:
+        InvalidInput: the port is taken, or is none.
+        MissingExtra: without starlette and uvicorn.
+    """
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
+        raise InvalidInput(f"Got port={port!r}.", "a port, 0 to 65535", "Use 0 for a free one.")
+    try:
+        import uvicorn
+
+        from pam_retriever.explore.server import make_app
+    except ImportError as error:
+        raise MissingExtra("starlette and uvicorn", "explore", "The explorer") from error
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if sys.platform != "win32":  # there it would let another program take the port as well
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        raise InvalidInput(f"Got port={port}, which cannot be used ({error}).", "a free port", "Use 0.") from error
+    listening.listen(BACKLOG)
+    port = listening.getsockname()[1]
+    token = secrets.token_urlsafe(24)
+    app = make_app(source, token, frozenset({f"{HOST}:{port}", f"localhost:{port}"}))
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+    address = f"http://{HOST}:{port}/?token={token}"
+    explorer = Explorer(source, uvicorn.Server(config), listening, address)
+    print(address, flush=True)  # noqa: T201 - a person needs it, and so does a script
+    if browser:
+        webbrowser.open(address + (f"#{fragment}" if fragment else ""))
+    return explorer

@@ -1,0 +1,448 @@
+"""The explorer's server: who may ask, and whether its numbers are those of the index."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from explore_samples import DIM, HOSTILE, embed, exploring, fill, send, told, turns
+
+from pam_retriever import InvalidInput, MissingExtra, PredictiveAssociativeIndex, evaluate
+from pam_retriever.apps.cli import main
+from pam_retriever.explore import pictures, report
+
+QUESTION = "Who mended the kitchen tap?"
+SINK = "2026-03-05/0"
+
+
+@pytest.fixture(scope="module")
+def dialogue() -> PredictiveAssociativeIndex:
+    """Shared: tests must not change it."""
+    return fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed))
+
+
+@pytest.fixture(scope="module")
+def address(dialogue):
+    with exploring(dialogue) as explorer:
+        yield explorer.address
+
+
+@pytest.fixture
+def live():
+    return fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed), fit=False)
+
+
+# ---- who may ask
+
+
+def test_it_listens_on_this_machine_only_and_says_where(dialogue, capsys):
+    with exploring(dialogue) as explorer:
+        assert capsys.readouterr().out == explorer.address + "\n"
+        assert explorer.address.startswith("http://127.0.0.1:")
+        port = int(explorer.address.split(":")[2].split("/")[0])
+        own = socket.gethostbyname(socket.gethostname())
+        if not own.startswith("127."):
+            with pytest.raises(OSError, match=r"."):
+                socket.create_connection((own, port), timeout=2)
+    with pytest.raises(OSError, match=r"."):
+        socket.create_connection(("127.0.0.1", port), timeout=2)
+
+
+@pytest.mark.parametrize("path", ["/api/health", "/api/memory?id=x", "/api/map", "/api/nothing"])
+@pytest.mark.parametrize("token", ["", "wrong", "é"])
+def test_a_wrong_token_is_refused(address, path, token):
+    status, content, _ = send(address, path, token=token.encode().decode("latin-1"))
+    assert status == 403
+    assert b"token" in content
+
+
+def test_the_page_needs_the_token_in_its_address(address):
+    base = address.partition("?")[0]
+    assert send(address, "/")[0] == 403  # the header is for requests of the page
+    assert send(address, "/?token=wrong")[0] == 403
+    status, content, _ = send(address, address.removeprefix(base[:-1]))
+    assert status == 200
+    assert b"<!doctype html>" in content
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/health", "/static/main.js"])
+def test_other_hosts_and_origins_are_refused(address, path, headers):
+    assert send(address, path, **headers)[0] == 403
+
+
+def test_its_own_origin_may_ask(address):
+    assert send(address, "/api/health", Origin=address.partition("/?")[0])[0] == 200
+
+
+def test_every_answer_forbids_what_the_page_does_not_need(address):
+    for path in ("/static/main.js", "/api/health", "/api/nothing"):
+        headers = {name.lower(): value for name, value in send(address, path)[2].items()}
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_has_no_inline_script_and_nothing_from_elsewhere(address):
+    _, content, _ = send(address, address.removeprefix(address.partition("/?")[0]))
+    assert b"http" not in content.replace(b"http-equiv", b"")
+    assert b'<script type="module" src="/static/main.js"></script>' in content
+    assert content.count(b"<script") == 1
+    assert b"style=" not in content
+
+
+def test_a_write_without_permission_is_refused(address, dialogue):
+    given = {"text": "q", "request": "r", "used": [SINK], "unused": []}
+    status, content, _ = send(address, "/api/feedback", given)
+    assert status == 403
+    assert "--write" in json.loads(content)["problem"]
+    assert dialogue.feedbacks() == []
+
+
+@pytest.mark.parametrize("path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py"])
+def test_only_the_files_of_the_page_are_served(address, path):
+    assert send(address, path)[0] == 404
+
+
+# ---- the numbers
+
+
+def strip(hits: list[dict]) -> list[dict]:
+    return [{name: value for name, value in hit.items() if name not in ("length", "name")} for hit in hits]
+
+
+def as_json(hits) -> list[dict]:
+    return json.loads(json.dumps([{**hit, "text": hit["text"][:2000]} for hit in hits.to_dicts()]))
+
+
+@pytest.mark.parametrize("where", [None, {"speaker": "Ann"}])
+def test_an_answer_has_the_numbers_of_recall(address, dialogue, where):
+    answer = told(address, "/api/ask", {"text": QUESTION, "k": 7, "where": where})
+    assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, k=7, where=where, explain=True))
+    assert strip(answer["looks"]) == as_json(dialogue.search(text=QUESTION, k=7, where=where))
+    assert answer["cue"] is None
+
+
+def test_a_memory_is_asked_by_its_id(address, dialogue):
+    answer = told(address, "/api/ask", {"id": SINK})
+    assert strip(answer["happened"]) == as_json(dialogue.recall(SINK, explain=True))
+    assert answer["cue"]["text"].startswith("Ann: Mr. Okafor")
+    assert set(answer["sources"]) == {name for hit in answer["happened"] for name in hit["sources"]}
+
+
+def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
+    answer = told(address, "/api/ask", {"text": QUESTION, "without": ["words"]})
+    assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, explain=True, without=["words"]))
+    assert "words" in answer["sources"]
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({}, "question"),
+        ([], "question"),
+        ({"text": "a", "id": "b"}, "question"),
+        ({"text": 3}, "question"),
+        ({"text": "a", "k": 0}, "k"),
+        ({"text": "a", "k": 10**9}, "k"),
+        ({"text": "a", "where": "x"}, "filter"),
+        ({"text": "a", "where": {"$no": 1}}, "$no"),
+        ({"text": "a", "without": ["magic"]}, "magic"),
+        ({"text": "a", "without": "words"}, "list"),
+        ({"id": "nobody"}, "nobody"),
+    ],
+)
+def test_a_bad_question_is_told_what_is_wrong(address, question, words):
+    for path in ("/api/ask", "/api/neighbourhood", "/api/export"):
+        status, content, _ = send(address, path, question)
+        assert status in (400, 404), path
+        assert words in json.loads(content)["problem"]
+
+
+def test_before_a_fit_links_and_words_answer(live):
+    with exploring(live) as explorer:
+        assert told(explorer.address, "/api/health")["fit"] is None
+        assert told(explorer.address, "/api/ask", {"text": QUESTION})["happened"]
+        steps = told(explorer.address, "/api/session?id=2026-03-05")["steps"]
+        assert [step["surprise"] for step in steps] == [None] * 6
+
+
+def test_without_an_embedder_and_a_fit_the_page_says_why():
+    index = PredictiveAssociativeIndex(dim=3)
+    index.add(np.eye(3), ["a", "b", "c"])
+    with exploring(index) as explorer:
+        assert told(explorer.address, "/api/health")["texts"] is False
+        answer = told(explorer.address, "/api/ask", {"id": "a"})
+        assert [hit["id"] for hit in answer["looks"]] == ["b", "c"]
+        assert answer["happened"] is None
+        assert "fit" in answer["problem"]
+        status, content, _ = send(explorer.address, "/api/ask", {"text": "words"})
+        assert status == 400
+        assert "embedder" in json.loads(content)["problem"]
+
+
+def test_an_empty_index_is_shown():
+    with exploring(PredictiveAssociativeIndex(dim=3)) as explorer:
+        assert told(explorer.address, "/api/health")["memories"] == 0
+        assert told(explorer.address, "/api/sessions")["sessions"] == []
+        assert send(explorer.address, "/api/map")[0] == 200
+
+
+# ---- sessions, memories, health
+
+
+def test_sessions_are_listed_page_by_page(address, dialogue):
+    page = told(address, "/api/sessions")
+    assert [one["id"] for one in page["sessions"]] == [one.id for one in dialogue.trajectories(limit=30)]
+    assert page["sessions"][0]["begins"] == turns()[0]["text"]
+    assert not page["more"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("2026-03-05", "2026-03-05"), ("05-1", "2026-05-17"), (SINK, "2026-03-05"), ("sunscreen leaked", "2026-03-14")],
+)
+def test_a_session_is_found_by_name_memory_or_words(address, words, found):
+    assert found in [one["id"] for one in told(address, f"/api/sessions?q={quote(words)}")["sessions"]]
+
+
+def test_steps_have_the_surprise_of_the_index(address, dialogue):
+    steps = told(address, "/api/session?id=2026-03-05&offset=0")["steps"]
+    ids = [f"2026-03-05/{at}" for at in range(6)]
+    assert [step["id"] for step in steps] == ids
+    assert [step["surprise"] for step in steps] == pytest.approx(dialogue.surprise(ids))
+    part = told(address, "/api/session?id=2026-03-05&offset=2")["steps"]
+    assert [step["position"] for step in part] == [2, 3, 4, 5]
+    assert [step["surprise"] for step in part] == pytest.approx([step["surprise"] for step in steps[2:]])
+
+
+def test_an_unknown_session_is_told(address):
+    assert send(address, "/api/session?id=nobody")[0] == 404
+
+
+def test_a_memory_comes_whole(address):
+    about = told(address, "/api/memory?id=long")
+    assert about["text"].endswith("end")
+    assert told(address, f"/api/memory?id={quote(HOSTILE)}")["metadata"] == {HOSTILE: HOSTILE, "title": HOSTILE}
+    assert [one["id"] for one in told(address, f"/api/memory?id={SINK}")["sessions"]] == ["2026-03-05"]
+
+
+def test_health_says_what_fit_said(address, dialogue):
+    health, fit = told(address, "/api/health"), dialogue.last_fit()
+    assert health["fit"]["losses"] == list(fit.losses)
+    assert health["fit"]["finished"] == fit.finished.isoformat()
+    assert (health["memories"], health["experienced"], health["new_trajectories"]) == (76, 76, 0)
+    assert {"session", "speaker"} <= set(health["fields"])
+
+
+# ---- pictures
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_a_neighbourhood_has_exact_and_predicted_edges(address, dialogue, hops):
+    found = told(address, "/api/neighbourhood", {"id": SINK, "hops": hops})
+    nodes = {node["id"]: node for node in found["nodes"]}
+    assert nodes[SINK]["hop"] == 0
+    assert max(node["hop"] for node in nodes.values()) <= hops
+    assert len(nodes) <= pictures.MOST_NODES
+    assert {edge["from"] for edge in found["edges"]} | {edge["to"] for edge in found["edges"]} <= set(nodes)
+    for edge in found["edges"][:10]:
+        hit = next(hit for hit in dialogue.recall(edge["from"], k=12, explain=True) if hit.id == edge["to"])
+        assert edge["score"] == pytest.approx(hit.score)
+        assert edge["exact"] == bool(hit.evidence)
+
+
+def drawn(content: bytes) -> tuple[dict, np.ndarray, np.ndarray]:
+    length = int.from_bytes(content[:4], "little")
+    head = json.loads(content[4 : 4 + length])
+    rest = content[4 + length :]
+    points = np.frombuffer(rest, "<f4", 2 * head["count"]).reshape(-1, 2)
+    return head, points, np.frombuffer(rest, "<i2", offset=8 * head["count"])
+
+
+def test_the_map_is_the_projection_of_the_index(address, dialogue):
+    head, points, groups = drawn(send(address, "/api/map")[1])
+    np.testing.assert_array_equal(points, dialogue.project().points)
+    assert head["count"] == head["total"] == len(groups) == 76
+    assert len(set(groups.tolist())) == 13  # sessions
+    assert told(address, "/api/map/point?offset=75")["id"] == "w" * 300
+    assert send(address, "/api/map/point?offset=76")[0] == 404
+
+
+def test_the_map_is_coloured_by_a_field(address):
+    head, _, groups = drawn(send(address, "/api/map?by=speaker")[1])
+    assert sorted(head["legend"]["values"]) == ["Ann", "Ben"]
+    assert sorted(set(groups.tolist())) == [-1, 0, 1]
+
+
+def test_a_field_of_numbers_is_a_ramp_and_many_values_are_others():
+    index = PredictiveAssociativeIndex(dim=4)
+    random = np.random.default_rng(0)
+    metadatas = [{"n": at, "name": f"v{at}", "few": at % 2} for at in range(40)]
+    index.add(random.standard_normal((40, 4)), [str(at) for at in range(40)], metadatas=metadatas)
+    maps = pictures.Maps()
+    head, _, groups = drawn(maps.drawn(index, "n", 0))
+    assert head["legend"] == {"kind": "order", "from": "0", "to": "39"}
+    assert (groups[0], groups[39]) == (0, 255)
+    head, _, groups = drawn(maps.drawn(index, "name", 0))
+    assert (len(head["legend"]["values"]), head["legend"]["others"]) == (10, 30)
+    assert drawn(maps.drawn(index, "few", 0))[0]["legend"]["values"] == ["0", "1"]
+
+
+def test_a_picture_is_drawn_anew_when_memories_come():
+    index, maps = PredictiveAssociativeIndex(dim=4), pictures.Maps()
+    index.add(np.eye(4), list("abcd"))
+    assert drawn(maps.drawn(index, None, 0))[0]["count"] == 4
+    index.add(np.ones((1, 4)), ["e"])
+    assert drawn(maps.drawn(index, None, 0))[0]["count"] == 5
+
+
+# ---- feedback
+
+
+def test_what_helped_is_stored_replaced_and_taken_back(live):
+    with exploring(live, write=True) as explorer:
+
+        def give(used, unused):
+            given = {"text": QUESTION, "request": "explorer:1", "used": used, "unused": unused}
+            return told(explorer.address, "/api/feedback", given)
+
+        assert give([SINK], ["2026-03-05/1"])["id"] == "explorer:1"
+        (stored,) = live.feedbacks()
+        assert (stored.text, stored.used) == (QUESTION, {SINK: 1.0, "2026-03-05/1": -1.0})
+        assert told(explorer.address, f"/api/memory?id={SINK}")["requests"][0]["text"] == QUESTION
+        answer = told(explorer.address, "/api/ask", {"text": QUESTION, "k": 76})["happened"]
+        assert next(hit for hit in answer if hit["id"] == SINK)["sources"]["requests"] != 0
+        give([], ["2026-03-05/1"])
+        assert live.feedbacks()[0].used == {"2026-03-05/1": -1.0}
+        assert give([], [])["deleted"] == 1
+        assert live.feedbacks() == []
+
+
+def test_what_helped_a_memory_is_stored_with_its_vector(live):
+    with exploring(live, write=True) as explorer:
+        told(explorer.address, "/api/feedback", {"id": SINK, "request": "r", "used": ["2026-03-02/4"], "unused": []})
+    (stored,) = live.feedbacks()
+    np.testing.assert_array_equal(stored.vector, live.get([SINK])[0].vector)
+
+
+@pytest.mark.parametrize("given", [{}, {"used": [SINK]}, {"used": "x", "unused": [], "request": "r"}])
+def test_feedback_that_says_nothing_is_refused(live, given):
+    with exploring(live, write=True) as explorer:
+        assert send(explorer.address, "/api/feedback", {"text": "q", **given})[0] == 400
+    assert live.feedbacks() == []
+
+
+# ---- the command
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("explored") / "index"
+    fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed)).save(path)
+    return path
+
+
+def test_the_command_writes_a_file_of_a_question(folder, tmp_path, capsys):
+    target = tmp_path / "report.html"
+    assert main(["explore", str(folder), "--id", SINK, "--export", str(target)]) == 0
+    assert str(target) in capsys.readouterr().out
+    text = target.read_text("utf-8")
+    assert "Mr. Okafor" in text
+    assert "met in" in text
+    assert main(["explore", str(folder), "--export", str(target)]) == 0  # without a question: the first memory
+    assert turns()[0]["text"] in target.read_text("utf-8")
+
+
+def test_the_file_needs_nothing_else_and_runs_nothing(dialogue):
+    text = report.write(dialogue, {"id": HOSTILE})
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "default-src 'none'" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--id", "nobody", "--export", "x.html"], "nobody"),
+        (["question", "--id", "a"], "one of them"),
+        (["--port", "70000", "--no-browser"], "port"),
+        (["--model", "no/such", "--no-browser"], "not on this machine"),
+        (["a question", "--export", "x.html"], "embedder"),
+    ],
+)
+def test_a_wrong_command_is_told_what_to_do(folder, tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", str(folder), *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_told(dialogue):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InvalidInput, match="cannot be used"):
+            dialogue.explore(taken.getsockname()[1], browser=False, wait=False)
+
+
+def test_without_its_extra_it_says_so(dialogue, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(MissingExtra, match="explore"):
+        dialogue.explore(browser=False, wait=False)
+
+
+@pytest.mark.slow
+def test_beside_a_writer_the_folder_is_read_and_locked_for_a_moment_only(tmp_path):
+    path = tmp_path / "index"
+    fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed), fit=False).save(path)
+    command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(path), "--no-browser", "--write"]
+    running = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        address = running.stdout.readline().strip()
+        given = {"id": SINK, "request": "r", "used": ["2026-03-02/4"], "unused": []}
+        with PredictiveAssociativeIndex.open(path, embedder=embed) as writer:
+            status, content, _ = send(address, "/api/feedback", given)
+            assert status == 409
+            assert "open" in json.loads(content)["problem"]
+            writer.add(embed(["a new memory"]), ["new"], texts=["a new memory"])
+            assert told(address, "/api/ask", {"id": SINK})["looks"]
+        assert told(address, "/api/refresh", {})["memories"] == 77
+        assert told(address, "/api/feedback", given)["id"] == "r"
+        assert told(address, "/api/health")["requests"] == 1
+        with PredictiveAssociativeIndex.open(path, embedder=embed) as writer:  # nobody has it locked
+            assert writer.feedbacks()[0].id == "r"
+        assert told(address, "/api/check", {}) == {"wrong": []}
+    finally:
+        running.terminate()
+        running.wait(timeout=30)
+
+
+def test_sources_are_evaluated_as_recall_is(dialogue):
+    """What the switches do is an option of recall like the others: ``evaluate`` can compare with and without."""
+    relevant = [{"2026-03-05/1"}, {"2026-03-05/2"}]
+    plain = evaluate(dialogue, [SINK, "2026-03-05/1"], relevant, ks=(3,))
+    blind = evaluate(
+        dialogue,
+        [SINK, "2026-03-05/1"],
+        relevant,
+        ks=(3,),
+        recall=lambda query, k: dialogue.recall(query, k=k, without=["experience", "prediction"]),
+    )
+    assert plain["recall@3"].mean > blind["recall@3"].mean
