@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "jepa": {"ann", "experience", "model", "store", "training"},
     "explore": set(),
     "index": {"ann", "experience", "model", "store", "training", "retrieval", "explore"},
-    "plots": set(),
+    "plots": {"explore"},
     "apps": {"index", "experience", "explore"},
 }
 SHARED = {

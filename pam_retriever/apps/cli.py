@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pam_retriever.__about__ import __version__
-from pam_retriever.apps import exploring, terminal
+from pam_retriever.apps import exploring, table, terminal
 from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
 from pam_retriever.apps.events import Storing
@@ -285,6 +285,9 @@ def _print(hits: Sequence[Hit], as_json: bool) -> None:
     if as_json:
         for one in Hits(hits).to_dicts():
             print(terminal.json_line(one))
+        return
+    if hits and table.can_print():
+        table.print_table(hits)
         return
     for hit in hits:
         print(f"{hit.score:7.3f}  {terminal.safe(hit.id)}  {terminal.safe(hit.text or '')}")

@@ -38,7 +38,8 @@ def run(parsed: argparse.Namespace) -> None:
     model = _model(parsed)
 
     def opened(read_only: bool) -> PredictiveAssociativeIndex:
-        return PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=read_only)
+        # a reader sees what the writer beside it commits
+        return PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=read_only, follow=read_only)
 
     index = opened(read_only=True)
     if parsed.export is not None:
@@ -47,10 +48,11 @@ def run(parsed: argparse.Namespace) -> None:
         return
     source = Source(
         index,
-        reopen=lambda: opened(read_only=True),
+        refresh=index.refresh,
         writable=(lambda: opened(read_only=False)) if parsed.write else None,
         check=lambda: repair.check(parsed.index),
         texts=model is not None,
+        owned=True,
     )
     if model is not None:  # loading takes seconds: the page comes first
         threading.Thread(target=lambda: model.encode_query(["a question"]), daemon=True).start()

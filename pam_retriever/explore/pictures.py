@@ -97,15 +97,15 @@ class Maps:
         self._lock = threading.Lock()
         self._kept: dict[str | None, tuple[tuple[int, int], Points]] = {}
 
-    def drawn(self, index: Explorable, by: str | None, opened: int) -> bytes:
+    def drawn(self, index: Explorable, by: str | None, refreshed: int) -> bytes:
         """A picture as bytes: the length of a JSON head (4), the head, points (n, 2) float32, groups (n,) int16.
 
         Args:
             index: whose memories.
             by: the metadata key that gives them colours; None for sessions.
-            opened: changes when the index is opened anew.
+            refreshed: changes when a person asks to see what was written.
         """
-        picture = self._picture(index, by, opened)
+        picture = self._picture(index, by, refreshed)
         groups, legend = _coloured(picture, by)
         head = {"total": picture.total, "count": len(picture.ids), "explained": picture.explained, "legend": legend}
         text = json.dumps(head).encode()
@@ -131,8 +131,8 @@ class Maps:
             raise UnknownId(f"Got point {at}.", "one of the picture", "Draw it again.")
         return memory(index.get([kept[1].ids[at]])[0], 300)
 
-    def _picture(self, index: Explorable, by: str | None, opened: int) -> Points:
-        state = (opened, len(index))
+    def _picture(self, index: Explorable, by: str | None, refreshed: int) -> Points:
+        state = (refreshed, len(index))
         with self._lock:
             kept = self._kept.pop(by, None)
             picture = kept[1] if kept is not None and kept[0] == state else index.project(MOST_POINTS, by=by)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from pam_retriever.errors import ReadOnlyIndex
@@ -125,67 +124,40 @@ class Explorable(Protocol):
 
 
 class Source:
-    """Where the explorer has its index from: the index itself, or a folder that is opened anew.
+    """Where the explorer has its index from.
 
     Args:
-        index: to read.
-        reopen: opens it anew, to see what a writer wrote since; None where it is live.
+        index: to read; it sees what others write, as far as it does.
+        refresh: has it see what others wrote by now; None where it always does.
         writable: the index to write to, for one call, as a context; None to refuse every change.
         check: reads everything and says what is damaged; None where that cannot be asked.
         texts: whether the index has an embedder, so that questions may be words.
+        owned: whether the index is closed with the explorer.
     """
 
     def __init__(
         self,
         index: Explorable,
-        reopen: Callable[[], Explorable] | None = None,
+        refresh: Callable[[], object] | None = None,
         writable: Callable[[], AbstractContextManager[Explorable]] | None = None,
         check: Callable[[], list[str]] | None = None,
         texts: bool = False,
+        owned: bool = False,
     ) -> None:
-        self._index, self._reopen, self._writable = index, reopen, writable
-        self.check, self.texts = check, texts
-        self._lock, self._users = threading.Lock(), {id(index): 0}
-        self.opened = 0  # how often it was opened anew: what was computed before may be old
+        self.index, self.check, self.texts = index, check, texts
+        self._refresh, self._writable, self._owned = refresh, writable, owned
+        self.refreshed = 0  # how often: what was computed before may be old
 
     @property
     def writes(self) -> bool:
         """Whether feedback may be given."""
         return self._writable is not None
 
-    @contextmanager
-    def using(self) -> Iterator[Explorable]:
-        """The index as it is now; it is not closed before the context ends."""
-        with self._lock:
-            index = self._index
-            self._users[id(index)] += 1
-        try:
-            yield index
-        finally:
-            with self._lock:
-                self._users[id(index)] -= 1
-                old = index is not self._index and not self._users[id(index)]
-            if old:
-                self._drop(index)
-
     def refresh(self) -> None:
-        """Opens the index anew, where it is not live."""
-        if self._reopen is None:
-            self.opened += 1
-            return
-        new = self._reopen()
-        with self._lock:
-            old, self._index = self._index, new
-            self._users[id(new)] = 0
-            unused = not self._users[id(old)]
-            self.opened += 1
-        if unused:
-            self._drop(old)
-
-    def _drop(self, index: Explorable) -> None:
-        with self._lock:
-            del self._users[id(index)]
-        index.close()
+        """Sees what others wrote."""
+        if self._refresh is not None:
+            self._refresh()
+        self.refreshed += 1
 
     def writing(self) -> AbstractContextManager[Explorable]:
         """The index to write to, as a context.
@@ -199,6 +171,6 @@ class Source:
         return self._writable()
 
     def close(self) -> None:
-        """Closes the index that ``reopen`` opened; a live one is its owner's."""
-        if self._reopen is not None:
-            self._index.close()
+        """Closes the index, unless it is somebody else's."""
+        if self._owned:
+            self.index.close()

@@ -182,49 +182,41 @@ class Api:
         """What the index holds, and what this page may do with it."""
         source = self._source
         able = {"writes": source.writes, "texts": source.texts, "checks": source.check is not None}
-        with source.using() as index:
-            return JSONResponse({**answers.health(index), **able, "version": __version__})
+        return JSONResponse({**answers.health(source.index), **able, "version": __version__})
 
     def memory(self, asked: Asked) -> Response:
         """A memory."""
-        with self._source.using() as index:
-            return JSONResponse(answers.whole_memory(index, asked.text("id")))
+        return JSONResponse(answers.whole_memory(self._source.index, asked.text("id")))
 
     def sessions(self, asked: Asked) -> Response:
         """A page of sessions."""
-        with self._source.using() as index:
-            return JSONResponse(answers.sessions(index, asked.text("q"), asked.offset, self._source.texts))
+        return JSONResponse(answers.sessions(self._source.index, asked.text("q"), asked.offset, self._source.texts))
 
     def session(self, asked: Asked) -> Response:
         """Steps of a session."""
-        with self._source.using() as index:
-            return JSONResponse(answers.session(index, asked.text("id"), asked.offset))
+        return JSONResponse(answers.session(self._source.index, asked.text("id"), asked.offset))
 
     def map(self, asked: Asked) -> Response:
         """All memories in the plane."""
-        with self._source.using() as index:
-            drawn = self._maps.drawn(index, asked.text("by") or None, self._source.opened)
+        source = self._source
+        drawn = self._maps.drawn(source.index, asked.text("by") or None, source.refreshed)
         return Response(drawn, media_type="application/octet-stream")
 
     def point(self, asked: Asked) -> Response:
         """The memory behind a point."""
-        with self._source.using() as index:
-            return JSONResponse(self._maps.point(index, asked.text("by") or None, asked.offset))
+        return JSONResponse(self._maps.point(self._source.index, asked.text("by") or None, asked.offset))
 
     def ask(self, asked: Asked) -> Response:
         """Both columns of an answer."""
-        with self._source.using() as index:
-            return JSONResponse(answers.ask(index, asked.body))
+        return JSONResponse(answers.ask(self._source.index, asked.body))
 
     def neighbourhood(self, asked: Asked) -> Response:
         """A graph around a question."""
-        with self._source.using() as index:
-            return JSONResponse(pictures.neighbourhood(index, asked.body))
+        return JSONResponse(pictures.neighbourhood(self._source.index, asked.body))
 
     def export(self, asked: Asked) -> Response:
         """One question as a file."""
-        with self._source.using() as index:
-            return HTMLResponse(report.write(index, asked.body))
+        return HTMLResponse(report.write(self._source.index, asked.body))
 
     def feedback(self, asked: Asked) -> Response:
         """Stores what helped; the folder is locked for that moment."""
@@ -234,7 +226,7 @@ class Api:
         return JSONResponse(done)
 
     def refresh(self, asked: Asked) -> Response:
-        """Opens the folder anew, to see what a writer wrote."""
+        """Sees what a writer wrote."""
         self._source.refresh()
         return self.health(asked)
 

@@ -1,0 +1,70 @@
+"""Hits as a table on a terminal, where rich is installed: score, text, and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from pam_retriever.apps.terminal import safe
+from pam_retriever.types import Hit
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+LONGEST = 400  # characters of a text
+BAR = 12  # characters of the bar of the sources
+COLOURS = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_blue", "bright_yellow", "bright_green")
+
+
+def can_print() -> bool:
+    """Whether a person reads standard output, and rich is there: others get plain lines."""
+    return sys.stdout.isatty() and find_spec("rich") is not None
+
+
+def print_table(hits: Sequence[Hit]) -> None:
+    """Prints hits to standard output; nothing in a text acts on the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    names = list(dict.fromkeys(name for hit in hits for name in hit.sources or {}))
+    table = Table(box=None, padding=(0, 2, 1, 0), show_edge=False)
+    table.add_column("score", justify="right", style="bold")
+    table.add_column("memory", ratio=3)
+    table.add_column("why", ratio=2)
+    for hit in hits:
+        memory = Text(safe((hit.text or "")[:LONGEST]))
+        memory.append(f"\n{safe(hit.id)}", style="dim")
+        table.add_row(f"{hit.score:.3f}", memory, Text("\n").join([_bar(hit, names), Text(_why(hit))]))
+    console = Console(highlight=False)
+    console.print(table)
+    if names:
+        console.print(Text("  ").join(Text(f"■ {name}", style=_colour(names, name)) for name in names))
+
+
+def _colour(names: Sequence[str], name: str) -> str:
+    return COLOURS[names.index(name) % len(COLOURS)]
+
+
+def _bar(hit: Hit, names: Sequence[str]) -> Text:
+    from rich.text import Text
+
+    said = {name: max(value, 0.0) for name, value in (hit.sources or {}).items()}
+    total = sum(said.values()) or 1.0
+    parts = ((name, "■" * round(BAR * value / total)) for name, value in said.items())
+    return Text("").join(Text(part, style=_colour(names, name)) for name, part in parts)
+
+
+def _why(hit: Hit) -> str:
+    lines = []
+    if hit.confidence is not None:
+        lines.append(f"{hit.confidence:.0%} sure")
+    if hit.evidence:
+        first, more = hit.evidence[0], len(hit.evidence) - 1
+        lines.append(safe(f"{first.offset:+d} steps in {first.trajectory}") + (f", {more} times more" if more else ""))
+    elif hit.evidence is not None:
+        lines.append("never experienced with it")
+    lines += [safe(str(time)) for time in hit.times or ()]
+    return "\n".join(lines)

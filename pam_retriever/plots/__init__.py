@@ -1,0 +1,168 @@
+"""Pictures for notebooks and reports, by matplotlib: ``from pam_retriever import plots``.
+
+Each function draws into the axes that it is given, or into new ones, and returns them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.evaluation import Worth
+from pam_retriever.explore import Explorable, pictures
+from pam_retriever.types import FitReport, Hit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, ORANGE, FAINT = "#2f5fd0", "#d97a1e", "#8a94a6"
+
+
+class Imagined(Protocol):
+    """An ``Imagination``."""
+
+    @property
+    def spread(self) -> float:
+        """Root mean square distance at which associates are to be expected."""
+
+    @property
+    def nearest(self) -> tuple[Hit, ...]:
+        """The memories nearest to the point."""
+
+
+def loss(report: FitReport, ax: Axes | None = None) -> Axes:
+    """The mean loss of each pass of a fit.
+
+    Raises:
+        InvalidInput: nothing was trained.
+        MissingExtra: without matplotlib.
+    """
+    if not report.losses:
+        raise InvalidInput("Got the report of a fit that trained nothing.", "one with losses", "See report.stopped_by.")
+    ax = _axes(ax)
+    ax.plot(np.arange(1, len(report.losses) + 1), report.losses, color=BLUE)
+    ax.set(xlabel="pass", ylabel="mean loss")
+    return ax
+
+
+def validation(report: FitReport, kind: str = "question", ax: Axes | None = None) -> Axes:
+    """R@10 of each source and of the mixture on held-out requests, with 95 % intervals.
+
+    Args:
+        report: of a fit.
+        kind: of question: "question", "seen cue" or "unseen cue".
+        ax: to draw into.
+
+    Raises:
+        InvalidInput: there is nothing of that kind.
+        MissingExtra: without matplotlib.
+    """
+    rows = sorted(_of_kind(report, kind), key=lambda worth: worth.recall.mean)
+    ax = _axes(ax)
+    means = np.array([worth.recall.mean for worth in rows])
+    spans = np.abs(np.array([[worth.recall.low, worth.recall.high] for worth in rows]).T - means)
+    colours = [ORANGE if worth.source == "mixture" else BLUE for worth in rows]
+    ax.barh(np.arange(len(rows)), means, xerr=spans, color=colours, error_kw={"elinewidth": 1})
+    ax.set_yticks(np.arange(len(rows)), [worth.source for worth in rows])
+    ax.set(xlabel=f"R@10, {rows[0].questions:,} held out", xlim=(0, 1))
+    return ax
+
+
+def reliability(report: FitReport, kind: str = "question", ax: Axes | None = None) -> Axes:
+    """How sure hits were and how often they were used; on the diagonal the confidence is right.
+
+    Args:
+        report: of a fit.
+        kind: as for ``validation``.
+        ax: to draw into.
+
+    Raises:
+        InvalidInput: there is nothing of that kind.
+        MissingExtra: without matplotlib.
+    """
+    bins = next(worth for worth in _of_kind(report, kind) if worth.source == "mixture").reliability
+    ax = _axes(ax)
+    ax.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1)
+    sizes = np.array([one.count for one in bins])
+    ax.scatter(
+        [one.confidence for one in bins],
+        [one.frequency for one in bins],
+        s=20 + 60 * sizes / sizes.max(initial=1),
+        color=BLUE,
+    )
+    ax.set(xlabel="confidence", ylabel="share that was used", xlim=(0, 1), ylim=(0, 1))
+    return ax
+
+
+def neighbourhood(index: Explorable, id: str, hops: int = 1, ax: Axes | None = None) -> Axes:
+    """A memory with what happened with it: near each other what looks alike, lines where both were experienced.
+
+    Args:
+        index: which is asked.
+        id: of the memory.
+        hops: 1 to 3.
+        ax: to draw into.
+
+    Raises:
+        InvalidInput, UnknownId: of the arguments.
+        MissingExtra: without matplotlib.
+    """
+    found = pictures.neighbourhood(index, {"id": id, "hops": hops})
+    ax = _axes(ax)
+    places = {node["id"]: node["at"] for node in found["nodes"]}
+    for edge in found["edges"]:
+        if edge["from"] in places and edge["to"] in places:
+            (x, y), (to_x, to_y) = places[edge["from"]], places[edge["to"]]
+            colour, style = (BLUE, "-") if edge["exact"] else (FAINT, "--")
+            ax.plot([x, to_x], [y, to_y], color=colour, linestyle=style, linewidth=1, zorder=1)
+    for node in found["nodes"]:
+        x, y = places[node["id"]]
+        ax.scatter([x], [y], s=60 if node["hop"] == 0 else 30, color=ORANGE if node["hop"] == 0 else BLUE, zorder=2)
+        ax.annotate(
+            node["name"][:28], (x, y), (0, 6), textcoords="offset points", ha="center", size=8, parse_math=False
+        )
+    ax.margins(0.15)
+    ax.set_axis_off()
+    return ax
+
+
+def spread(imagination: Imagined, ax: Axes | None = None) -> Axes:
+    """How far from an imagined point its associates are to be expected, and how far the nearest memories are.
+
+    Raises:
+        MissingExtra: without matplotlib.
+    """
+    ax = _axes(ax)
+    far = [float(np.sqrt(max(0.0, 2 - 2 * hit.score))) for hit in imagination.nearest]
+    ax.axvline(imagination.spread, color=ORANGE, label="where associates should lie")
+    ax.scatter(far, np.arange(len(far)), color=BLUE, label="nearest memories")
+    ax.set_yticks(np.arange(len(far)))
+    ax.set_yticklabels([(hit.text or hit.id)[:28] for hit in imagination.nearest], parse_math=False)
+    ax.invert_yaxis()
+    ax.set(xlabel="distance from the imagined point", xlim=(0, None))
+    ax.legend()
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "plots", "pam_retriever.plots") from error
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def _of_kind(report: FitReport, kind: str) -> list[Worth]:
+    rows = [worth for worth in report.validation.worths if worth.kind == kind]
+    if not rows:
+        known = sorted({worth.kind for worth in report.validation.worths})
+        raise InvalidInput(
+            f"Got kind={kind!r}.",
+            f"one of {known}" if known else "a fit that held some past requests out",
+            "Give 20 requests of feedback at least, and fit again.",
+        )
+    return rows
