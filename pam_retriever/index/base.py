@@ -75,15 +75,16 @@ class IndexBase:
 
         It is kept, and follows what is written. Nobody may write meanwhile.
         """
-        table = view.documents.feedback
-        if table is None or not table.state()[0]:
-            return None
-        from pam_retriever.retrieval.mixture.knowledge import Knowledge
-
-        name = to_json(where or {})
+        table, name = view.documents.feedback, to_json(where or {})
         with self._knowing:
             found = self._known.get(name)
+            if found is not None and found.is_current(view):
+                return found
+            if table is None or not table.state()[0]:
+                return None
             if found is None or not found.follow(view):
+                from pam_retriever.retrieval.mixture.knowledge import Knowledge
+
                 found = Knowledge(view, self._lexicon, where or {})
                 if len(self._known) >= MOST_KNOWN:
                     self._known.clear()

@@ -193,6 +193,10 @@ class FeedbackTable(Protocol):
     def __len__(self) -> int:
         """How many requests there are."""
 
+    @property
+    def version(self) -> int:
+        """Changes with everything that is written to the index; reading it costs nothing."""
+
     def state(self) -> tuple[int, int]:
         """What changes with every request that is stored or removed, but not with its uses."""
 
@@ -215,13 +219,7 @@ class FeedbackTable(Protocol):
     # ---- writing, inside a transaction
 
     def put(self, new: NewFeedback, vectors: Float32, rows: Mapping[str, int]) -> None:
-        """Stores requests, replacing those whose id is there.
-
-        Args:
-            new: n requests.
-            vectors: (n, dim) of them.
-            rows: of every memory that they name.
-        """
+        """Stores requests and vectors (n, dim), replacing those whose id is there; ``rows`` are of all they name."""
 
     def remove(self, ids: Sequence[str]) -> int:
         """Removes requests; returns how many were there."""

@@ -29,6 +29,11 @@ class SQLiteFeedback:
         count: int = self._connection.fetch("SELECT count(*) FROM feedback")[0][0]
         return count
 
+    @property
+    def version(self) -> int:
+        """Changes with everything that is written to the index."""
+        return self._connection.version
+
     def state(self) -> tuple[int, int]:
         """How many requests there are, and the highest number of any: it changes with them."""
         count, last = self._connection.fetch("SELECT count(*), coalesce(max(number), 0) FROM feedback")[0]

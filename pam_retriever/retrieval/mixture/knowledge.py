@@ -89,7 +89,7 @@ class Knowledge:
         assert documents.feedback is not None
         self._documents, self._lexicon, self._where = documents, lexicon, where
         self._cap = PopularityCap.read(documents.settings)
-        self._version = documents.memories.words_version
+        self._at, self._version = documents.feedback.version, documents.memories.words_version
         self._count, self._last = documents.feedback.state()
         self.turn = threading.Lock()
         self.bank = Bank(view, lexicon)
@@ -100,6 +100,11 @@ class Knowledge:
         self._stored = documents.settings.get(MIXTURE)
         self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
         self.mixture = self._weigh()
+
+    def is_current(self, view: View) -> bool:
+        """Whether nothing was written since."""
+        table = view.documents.feedback
+        return view.documents is self._documents and table is not None and table.version == self._at
 
     def follow(self, view: View) -> bool:
         """Takes in what was written since; whether it could. Else it is to be made anew. Nobody may write meanwhile.
@@ -117,6 +122,7 @@ class Knowledge:
             if written is None or not self.bank.follow(view, written):
                 return False
             self._version, self.log.size = documents.memories.words_version, len(self.bank)
+            self._at = documents.feedback.version
             return self._follow_requests(documents.feedback, view.dim)
 
     def _follow_requests(self, table: FeedbackTable, dim: int) -> bool:

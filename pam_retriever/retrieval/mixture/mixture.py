@@ -39,6 +39,7 @@ class Evidence:
 
     def __init__(self, sources: Sequence[Source], log: RequestLog) -> None:
         self.sources, self._log = tuple(sources), log
+        self._used: tuple[tuple[int, int], Bools] | None = None
         plain = [feature for source in self.sources for feature in source.features]
         if len(set(plain)) < len(plain):
             raise InvalidInput(f"The sources have the features {plain}.", "distinct names", "Rename one.")
@@ -48,7 +49,10 @@ class Evidence:
     @property
     def used(self) -> Bools:
         """(N,) memories that a past request used."""
-        return np.bincount(self._log.uses.rows, minlength=self._log.size) > 0
+        now = len(self._log), self._log.size
+        if self._used is None or self._used[0] != now:
+            self._used = now, np.bincount(self._log.uses.rows, minlength=self._log.size) > 0
+        return self._used[1]
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         """(P, F) every feature; of appearance once more for memories that were never used, and that alone."""

@@ -98,13 +98,19 @@ class Words:
     def __init__(self, name: str, field: Field) -> None:
         self.name, self.features = name, (name,)
         self._field = field
+        self._last: tuple[Cues, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        scores = np.stack([bm25([(self._field, 1.0)], words) for words in cues.words])
-        return pools.grid(scores)[:, None] / np.float32(BM25_UNIT)
+        return pools.grid(self._scores(cues))[:, None] / np.float32(BM25_UNIT)
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        return [best(bm25([(self._field, 1.0)], words), n) for words in cues.words]
+        return [best(row, n) for row in self._scores(cues)]
+
+    def _scores(self, cues: Cues) -> Float32:
+        """(Q, n); what candidates are found by is not computed again to score them."""
+        if self._last is None or self._last[0] is not cues:
+            self._last = cues, np.stack([bm25([(self._field, 1.0)], words) for words in cues.words])
+        return self._last[1]
 
 
 class Plain:
@@ -141,16 +147,20 @@ def bm25(fields: Sequence[tuple[Field, float]], words: Sequence[str], b: float =
     if not len(lengths):
         return scores
     norm = 1 - b + b * lengths / max(float(lengths.mean()), 1.0)
+    times = np.zeros(len(lengths), np.float32)  # how often each memory holds the word
     for word in set(words):
-        found = [(field.counts(word), weight) for field, weight in fields]
-        rows = np.concatenate([rows for (rows, _), _ in found])
-        if not len(rows):
-            continue
-        rows, at = np.unique(rows, return_inverse=True)
-        counts = np.concatenate([counts * np.float32(weight) for (_, counts), weight in found])
-        count = np.bincount(at, counts, len(rows)).astype(np.float32)
-        idf = np.log1p((len(scores) - len(rows) + 0.5) / (len(rows) + 0.5))
-        scores[rows] += np.float32(idf) * count * (K1 + 1) / (count + K1 * norm[rows])
+        holding: list[Int64] = []
+        held = 0
+        for field, weight in fields:
+            rows, counts = field.counts(word)
+            held += len(rows) - (int(np.count_nonzero(times[rows])) if holding else 0)
+            times[rows] += counts * np.float32(weight)
+            holding.append(rows)
+        idf = np.float32(np.log1p((len(scores) - held + 0.5) / (held + 0.5)))
+        for rows in holding:
+            count = times[rows]
+            scores[rows] += idf * count * (K1 + 1) / (count + K1 * norm[rows])
+            times[rows] = 0  # one that holds it in several fields counts once
     return scores
 
 

@@ -210,15 +210,23 @@ class ExpandedWords:
     def __init__(self, text: Field, names: Field, log: RequestLog) -> None:
         self._own: list[tuple[Field, float]] = [(text, 1.0), (names, self.NAME_WEIGHT)]
         self._all: list[tuple[Field, float]] = [*self._own, (_Asked(log), 1.0)]
+        self._log = log
+        self._last: tuple[Cues, int, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        scores = pools.grid(self._scores(cues, self._all))
+        scores = pools.grid(self._of_all(cues))
         if pools.hidden is not None:
             scores = np.where(pools.hidden, pools.grid(self._scores(cues, self._own)), scores)
         return scores[:, None] / np.float32(BM25_UNIT)
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        return [best(row, n) for row in self._scores(cues, self._all)]
+        return [best(row, n) for row in self._of_all(cues)]
+
+    def _of_all(self, cues: Cues) -> Float32:
+        """(Q, n); what candidates are found by is not computed again to score them."""
+        if self._last is None or self._last[0] is not cues or self._last[1] != len(self._log):
+            self._last = cues, len(self._log), self._scores(cues, self._all)
+        return self._last[2]
 
     def _scores(self, cues: Cues, fields: Sequence[tuple[Field, float]]) -> Float32:
         return np.stack([bm25(fields, words, self.B) for words in cues.words])
@@ -253,10 +261,9 @@ class _Asked:
         self._follow()
         requests = self._log.holding(word)
         place, rows, _ = self._log.uses.expand(requests)
-        if not len(rows):
-            return rows, np.empty(0, np.float32)
-        found, at = np.unique(rows, return_inverse=True)
-        return found, np.bincount(at, self._share.view[requests][place], len(found)).astype(np.float32)
+        counts = np.bincount(rows, self._share.view[requests][place], self._log.size)
+        found = np.flatnonzero(counts)
+        return found, counts[found].astype(np.float32)
 
 
 class UsedTogether:

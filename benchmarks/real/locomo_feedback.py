@@ -1,0 +1,119 @@
+"""``python -m benchmarks.real.locomo_feedback``: half of the questions of a dialogue as feedback, the other half asked.
+
+LoCoMo as in ``benchmarks.real.locomo``. Each dialogue is an index of its own, whose sessions are trajectories. A random
+half of its questions is given as feedback with the turns that answer them; the other half is asked, and then the halves
+change places. Rows: default recall in words without feedback, with feedback and the priors, and with feedback after the
+evidence was weighed by ``fit``. The priors were fitted without LoCoMo. Weights of recall without feedback were chosen
+on the first two dialogues: the others are what to read. Gains are paired by question.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import report
+from benchmarks.real.data import find, load_embedder
+from benchmarks.real.dialogue import Conversation, read
+from benchmarks.real.locomo import FILES, TUNED_ON
+from benchmarks.real.use_mixture import shipped_or_without
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture.mixture import Priors
+from pam_retriever.retrieval.mixture.report import mean_interval
+
+KS = (5, 10, 20)
+NONE, PRIORS, FITTED = "without feedback", "feedback, priors", "feedback, fitted"
+Recalls = npt.NDArray[np.float64]
+
+
+def index_of(conversation: Conversation, vectors: Any) -> PredictiveAssociativeIndex:
+    turns = conversation.turns
+    index = PredictiveAssociativeIndex(vectors.shape[1])
+    ids = [turn["id"] for turn in turns]
+    metadatas = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in turns]
+    index.add(vectors, ids, [turn["text"] for turn in turns], metadatas)
+    for session in np.unique(conversation.sessions):
+        index.observe([ids[at] for at in np.flatnonzero(conversation.sessions == session)])
+    return index
+
+
+def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vectors: Any, asked: Any) -> Recalls:
+    """(Q, 3) share of the evidence among the first k, of as much as can be there."""
+    rows = []
+    for at in asked.tolist():
+        question, evidence, _ = conversation.questions[at]
+        ids = index.recall(vectors[at], max(KS), text=question).ids
+        rows.append([len(evidence & set(ids[:k])) / min(k, len(evidence)) for k in KS])
+    return np.array(rows)
+
+
+def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Recalls]:
+    """Each row of one dialogue; questions in the same order."""
+    turns = embed([turn["text"] for turn in conversation.turns])
+    questions = embed([question for question, _, _ in conversation.questions])
+    order = np.random.default_rng(seed).permutation(len(questions))
+    found: dict[str, list[Recalls]] = {NONE: [], PRIORS: [], FITTED: []}
+    for given, asked in ((order[::2], order[1::2]), (order[1::2], order[::2])):
+        index = index_of(conversation, turns)
+        found[NONE].append(recalls(index, conversation, questions, asked))
+        texts = [conversation.questions[at][0] for at in given]
+        index.feedback(questions[given], [sorted(conversation.questions[at][1]) for at in given], text=texts)
+        found[PRIORS].append(recalls(index, conversation, questions, asked))
+        index._fit_mixture(seed)  # questions in words ask no predictor: it is not trained
+        found[FITTED].append(recalls(index, conversation, questions, asked))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def summary(rows: dict[str, Recalls], seed: int) -> dict[str, Any]:
+    """Means and gains over no feedback, with 95 % bootstrap intervals over questions."""
+    columns: dict[str, Any] = {"questions": len(rows[NONE])}
+    for name, values in rows.items():
+        columns[name] = {f"R@{k}": vars(mean_interval(values[:, at], seed)) for at, k in enumerate(KS)}
+        if name != NONE:
+            gain = values - rows[NONE]
+            columns[f"{name}, gain"] = {f"R@{k}": vars(mean_interval(gain[:, at], seed)) for at, k in enumerate(KS)}
+    return columns
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
+    parser.add_argument("--dialogues", type=int, help="the first so many")
+    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--name", default="real/locomo-feedback", help="of the JSON file in benchmarks/results")
+    arguments = parser.parse_args()
+    model = load_embedder(arguments.embedder)
+    priors = shipped_or_without("locomo", "without")
+    Priors.read = lambda *_: priors  # type: ignore[method-assign, assignment]  # those that never saw a dialogue
+
+    def embed(texts: list[str]) -> Any:
+        return model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+
+    conversations = read(find(arguments.path, FILES, __doc__ or ""))[: arguments.dialogues]
+    measured = []
+    for conversation in conversations:
+        measured.append(measure(conversation, embed, arguments.seed))
+        means = {name: values.mean(axis=0).round(3).tolist() for name, values in measured[-1].items()}
+        print(conversation.name, len(measured[-1][NONE]), means, flush=True)
+    parts = {"all dialogues": measured, f"without the first {TUNED_ON}": measured[TUNED_ON:]}
+    results = {
+        part: summary({name: np.concatenate([one[name] for one in some]) for name in some[0]}, arguments.seed)
+        for part, some in parts.items()
+        if some
+    }
+    for part, columns in results.items():
+        shown = {
+            name: {k: value["mean"] for k, value in row.items()} for name, row in columns.items() if name != "questions"
+        }
+        print(f"\n{part}, {columns['questions']} questions")
+        print(report.table(list(shown), {f"R@{k}": {name: row[f"R@{k}"] for name, row in shown.items()} for k in KS}))
+    print(f"\nwritten to {report.write(arguments.name, {'seed': arguments.seed, 'results': results})}")
+
+
+if __name__ == "__main__":
+    main()
