@@ -89,3 +89,10 @@ class MissingExtra(PAMError, ImportError):
             f"the extra '{extra}'",
             f"Install it with: pip install 'pam-retriever[{extra}]'",
         )
+
+
+def shortened(text: str | None, limit: int = 60) -> str:
+    """A text as messages quote it."""
+    if text is None or len(text) <= limit:
+        return repr(text)
+    return repr(text[: limit - 1] + "…")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.display import ShownHits, ShownReport
+from pam_retriever.errors import shortened
 from pam_retriever.evaluation import Validation
 
 Float32 = npt.NDArray[np.float32]
@@ -97,7 +98,7 @@ class Record:
 
     def __repr__(self) -> str:
         return (
-            f"Record(id={self.id!r}, text={_shorten(self.text)}, metadata={self.metadata!r}, "
+            f"Record(id={self.id!r}, text={shortened(self.text)}, metadata={self.metadata!r}, "
             f"vector=<{len(self.vector)} floats>)"
         )
 
@@ -201,6 +202,7 @@ class Hit:
         mentions: the texts that name it, or that it names, filled by ``explain=True`` where memories have names.
         sources: what each source of evidence adds, by name, filled by ``explain=True``: to the score, or with feedback
             to the log odds that the score follows from. None where sources are not told apart.
+        others: what else came next, and how often, filled by ``recall_next(explain=True)``.
     """
 
     id: str
@@ -217,6 +219,7 @@ class Hit:
     times: tuple[NamedTime, ...] | None = None
     mentions: tuple[Mention, ...] | None = None
     sources: dict[str, float] | None = None
+    others: tuple[tuple[str, int], ...] | None = None
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -229,7 +232,7 @@ class Hit:
         times = f", times={[str(time) for time in self.times]}" if self.times else ""
         mentions = f", mentions={list(self.mentions)!r}" if self.mentions else ""
         return (
-            f"Hit(id={self.id!r}, score={self.score:.3f}, text={_shorten(self.text)}, "
+            f"Hit(id={self.id!r}, score={self.score:.3f}, text={shortened(self.text)}, "
             f"similarity={self.similarity:.3f}{association}{lexical}, hop={self.hop}{path}{evidence}{times}{mentions})"
         )
 
@@ -288,7 +291,7 @@ class Hits(ShownHits, Sequence[Hit]):
         return hash(self._hits)
 
     def __repr__(self) -> str:
-        lines = (f"  {hit.score:7.3f}  {hit.id!r}  {_shorten(hit.text)}" for hit in self._hits)
+        lines = (f"  {hit.score:7.3f}  {hit.id!r}  {shortened(hit.text)}" for hit in self._hits)
         return "\n".join([f"Hits({len(self)})", *lines])
 
 
@@ -348,8 +351,9 @@ class FitReport(ShownReport):
         stopped_by: "passes" or "time_budget", whichever ended first.
         calibration: how recall weighs each channel, for cues that were seen and cues that were not.
         requests: how many past requests the weights of the evidence were fitted on.
-        validation: what each source of evidence, and the mixture, found for held-out requests.
         finished: when, UTC.
+        validation: what each source of evidence, and the mixture, found for held-out requests and steps.
+        next_steps: how many held-out steps the weights of ``recall_next`` were fitted on.
     """
 
     losses: tuple[float, ...]
@@ -368,6 +372,7 @@ class FitReport(ShownReport):
     requests: int = 0
     validation: Validation = field(default_factory=Validation)
     finished: datetime | None = None
+    next_steps: int = 0
 
     @property
     def trust(self) -> Calibration | None:
@@ -389,9 +394,3 @@ class FitReport(ShownReport):
 
 def _plain(items: list[tuple[str, object]]) -> dict[str, object]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in items}
-
-
-def _shorten(text: str | None, limit: int = 60) -> str:
-    if text is None or len(text) <= limit:
-        return repr(text)
-    return repr(text[: limit - 1] + "…")

@@ -214,6 +214,54 @@ class CooccurrenceGraph:
         nearest[1:] = (owner[1:] != owner[:-1]) | (linked[1:] != linked[:-1])
         return owner[nearest], linked[nearest], distance[nearest]
 
+    # ---- the order of what was experienced
+
+    def occasions(self, rows: Int64, latest: int) -> tuple[Int64, Int64]:
+        """The steps that hold each of ``rows``: an index into ``rows`` (rising), and the step.
+
+        Args:
+            rows: (R,) memories; -1 has none.
+            latest: so many of each at most, those that were stored last.
+        """
+        owner, at = self._occurrences(rows)
+        kept = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= latest
+        return owner[kept], at[kept]
+
+    def beside(self, at: Int64, reach: int) -> Int64:
+        """(n, 2 reach) the memories ``reach`` positions before each of the steps ``at`` (n,) to as many after it.
+
+        The step itself is not among them. -1 where the trajectory has begun or ended, or a memory was deleted.
+        """
+        place = self._around(at, reach)
+        offset = self._position[place] - self._position[at][:, None]
+        same = (place >= 0) & (self._trajectory[place] == self._trajectory[at][:, None])
+        there = same & (np.abs(offset) <= reach) & (self._rows[place] >= 0)
+        found = np.full(place.shape, -1, np.int64)
+        step, _ = np.nonzero(there)
+        later = offset[there]
+        found[step, np.where(later < 0, later + reach, later + reach - 1)] = self._rows[place[there]]
+        return found
+
+    def places(self, at: Int64) -> tuple[Int64, Int64]:
+        """The trajectories of steps (n,), and their positions there."""
+        return self._trajectory[at], self._position[at]
+
+    def newest(self, count: int) -> Int64:
+        """The memories of the steps that were stored last, in their order; -1 for what was deleted."""
+        return self._rows[max(len(self._rows) - count, 0) :]
+
+    def counts(self, rows: Int64) -> Int64:
+        """How often each of ``rows`` (any shape) was experienced."""
+        known = (rows >= 0) & (rows < len(self._times))
+        found: Int64 = np.where(known, self._times[np.where(known, rows, 0)], 0) if len(self._times) else known * 0
+        return found
+
+    def most_experienced(self, n: int) -> Int64:
+        """The ``n`` memories that were experienced most often, in no order; fewer where there are fewer."""
+        n = min(n, self._memories)
+        found: Int64 = np.argpartition(-self._times, n - 1)[:n] if n else np.empty(0, np.int64)
+        return found
+
     def _meetings(self, owner: Int64, at: Int64, window: int) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
         """Every meeting within the window of the steps ``at``: whose, with what, how much later, both saliences."""
         place = self._around(at, window)  # (occurrences, 2 tau)

@@ -13,8 +13,10 @@ from typing import Literal, overload
 import numpy as np
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.evaluation import Validation
 from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.index.feedback import FeedbackKeeping
+from pam_retriever.index.sequences import NextSteps
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import read_now
 from pam_retriever.store import last_fit
@@ -27,7 +29,7 @@ from pam_retriever.validation import check_count, check_half_life, check_offset,
 log = logging.getLogger(__name__)
 
 
-class Learning(FeedbackKeeping):
+class Learning(FeedbackKeeping, NextSteps):
     """The part of an index that keeps experience and learns from it."""
 
     def observe(self, trajectory: TrajectoryLike) -> list[str]:
@@ -182,8 +184,10 @@ class Learning(FeedbackKeeping):
 
                 report = learn(self._bank, self._lock, source, news, window, config, request)
             requests, validation = self._fit_mixture(request.seed)
+            steps, of_next = self._fit_next(request.seed, report.stopped_by == NOTHING_NEW)
+            validation = Validation((*validation.worths, *of_next.worths))
             finished = datetime.now(timezone.utc)
-            report = replace(report, requests=requests, validation=validation, finished=finished)
+            report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)
             with self._lock:
                 last_fit.keep(self._bank, report, report.stopped_by != NOTHING_NEW)
             log.info("fit: %r", report)

@@ -252,8 +252,8 @@ def complete_cues(
         unaided,
         [row[keep] for row, keep in zip(rows, kept, strict=True)],
         [weight[keep] for weight, keep in zip(weights, kept, strict=True)],
-        np.where(same, 1, _is_view(nearest, np.ones(len(looks), np.int64))).astype(np.float32),
-        np.where(same, 1, _is_view(nearest, kept.sum(axis=1))).astype(np.float32),
+        np.where(same, 1, is_view(nearest, np.ones(len(looks), np.int64))).astype(np.float32),
+        np.where(same, 1, is_view(nearest, kept.sum(axis=1))).astype(np.float32),
         np.where(same, 1, stands_out).astype(np.float32),
         np.where(same, rows[:, 0], -1),
         near,
@@ -270,7 +270,7 @@ def trusted_cues(cues: Cues) -> Cues:
     return replace(cues, completed=unit(completed), predicted=_unit_parts(predicted, dim), own=nobody)
 
 
-def _is_view(cosine: Float32, count: Int64) -> Float32:
+def is_view(cosine: Float32, count: Int64) -> Float32:
     """How surely queries are views of one of their ``count`` (Q,) nearest, from the cosines (Q, n), falling.
 
     Among memories of which none is meant, the best is ahead of the second by about as much as these are spread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from pam_retriever.retrieval.mixture.calibration import Calibration, expected_ca
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import Asked, EvidenceOf, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors
+from pam_retriever.retrieval.mixture.mixture import KINDS, Mixture, Priors
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.types import Float32, Int64
 
@@ -48,16 +49,19 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
             weights.append(prior.astype(float))
             calibrations.append(Calibration())
             continue
-        fitted = _fit_kind(asked, prior.astype(float))
+        fitted = fit_kind(asked, prior.astype(float))
         weights.append(fitted.weights)
         calibrations.append(fitted.calibration)
-        worths += _worths(kind, asked, fitted, evidence, history.timed, seed)
+        sources = [(source.name, source.features) for source in evidence.sources]
+        worths += worths_of(kind, asked, fitted, sources, history.timed, seed)
     mixture = Mixture(evidence.features, np.array(weights, np.float32), tuple(calibrations))
     return MixtureFit(mixture, Validation(tuple(worths)))
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class FittedKind:
+    """Weights for one kind of question, and what they were judged by."""
+
     weights: Float64
     calibration: Calibration
     ridge: float
@@ -66,22 +70,30 @@ class _Fitted:
     part: Int64
 
 
-def _fit_kind(asked: Asked, prior: Float64) -> _Fitted:
+def fit_kind(asked: Asked, prior: Float64, nested: bool = True) -> FittedKind:
+    """Fits the weights for one kind of question, as near to the prior as what was held out asks for.
+
+    Args:
+        asked: the questions.
+        prior: (F,) weights from other data.
+        nested: how near, each part is judged by what the others say alone; else by what all parts say, in half the
+            time: one number, of thousands of questions.
+    """
     choices = sample(asked.choices, prior)
     scale = choices.features.var(axis=0).astype(float) + 1e-3
     ids = np.unique(asked.part)
     scores = np.zeros(len(asked.row), np.float32)
     pair_part = asked.part[asked.choices.question]
+    common = _best_ridge(choices, asked.part, prior, scale)
     for part in ids.tolist():
         others = np.flatnonzero(asked.part != part)
         within = choices.take(others)
-        ridge = _best_ridge(within, asked.part[others], prior, scale)
+        ridge = _best_ridge(within, asked.part[others], prior, scale) if nested else common
         held = pair_part == part
         scores[held] = asked.choices.features[held] @ logit.fit(within, prior, ridge * scale).astype(np.float32)
-    ridge = _best_ridge(choices, asked.part, prior, scale)
-    weights = logit.fit(choices, prior, ridge * scale)
+    weights = logit.fit(choices, prior, common * scale)
     calibration = Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
-    return _Fitted(weights, calibration, ridge, scores, choices, asked.part)
+    return FittedKind(weights, calibration, common, scores, choices, asked.part)
 
 
 def _best_ridge(choices: Choices, part: Int64, prior: Float64, scale: Float64) -> float:
@@ -158,10 +170,25 @@ def recall_at(scores: Float32, asked: Asked, k: int) -> Float64:
     return recall
 
 
-def _worths(kind: str, asked: Asked, fitted: _Fitted, evidence: Evidence, timed: bool, seed: int) -> list[Worth]:
+def worths_of(
+    kind: str,
+    asked: Asked,
+    fitted: FittedKind,
+    sources: Sequence[tuple[str, Sequence[str]]],
+    timed: bool,
+    seed: int,
+) -> list[Worth]:
     """What each source alone and the mixture find, where their weights were not fitted.
 
     By time, that is the last part only: the others were held out of less experience than there is.
+
+    Args:
+        kind: of the questions.
+        asked: them.
+        fitted: the weights.
+        sources: the name of each, and of its features, in the order of the columns.
+        timed: whether the last part was held out by time.
+        seed: of intervals.
     """
     last = asked.part == asked.part.max() if timed else np.ones(len(asked), bool)
     judged = np.flatnonzero(last & asked.natural)
@@ -169,10 +196,10 @@ def _worths(kind: str, asked: Asked, fitted: _Fitted, evidence: Evidence, timed:
     pairs = np.isin(asked.choices.question, judged)
     rows = []
     column = 0
-    for source in evidence.sources:
-        columns = np.arange(column, column + len(source.features))
-        column += len(source.features)
-        rows.append((source.name, _alone(asked, fitted, columns)[pairs]))
+    for name, features in sources:
+        columns = np.arange(column, column + len(features))
+        column += len(features)
+        rows.append((name, _alone(asked, fitted, columns)[pairs]))
     rows.append(("mixture", fitted.scores[pairs]))
     share, rank, used = _events(asked, fitted.scores, judged)
     confidence = fitted.calibration(share, rank)
@@ -189,7 +216,7 @@ def _worths(kind: str, asked: Asked, fitted: _Fitted, evidence: Evidence, timed:
     ]
 
 
-def _alone(asked: Asked, fitted: _Fitted, columns: Int64) -> Float32:
+def _alone(asked: Asked, fitted: FittedKind, columns: Int64) -> Float32:
     """(P,) scores by these features alone, with weights fitted on the other parts."""
     features = asked.choices.features[:, columns]
     if len(columns) == 1:

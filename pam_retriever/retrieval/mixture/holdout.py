@@ -174,7 +174,7 @@ def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[A
         newcomers = Newcomers.of(history, evidence.used, held, random)
         for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
             asked[kind].append(_ask(evidence, cues, wanted, hidden, part, newcomers))
-    return [_join(found) if found else None for found in asked]
+    return [join(found) if found else None for found in asked]
 
 
 def _questions(
@@ -215,7 +215,7 @@ def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> 
 
 def _ask(evidence: Evidence, cues: Cues, wanted: Uses, hidden: Bools | None, part: int, newcomers: Newcomers) -> Asked:
     batches = [np.arange(start, min(start + BATCH, len(cues))) for start in range(0, len(cues), BATCH)]
-    return _join([_ask_batch(evidence, cues.take(at), wanted.take(at), hidden, part, newcomers) for at in batches])
+    return join([_ask_batch(evidence, cues.take(at), wanted.take(at), hidden, part, newcomers) for at in batches])
 
 
 def _ask_batch(
@@ -255,7 +255,8 @@ def _ask_batch(
     return asked.take(np.flatnonzero(share > 0))
 
 
-def _join(found: Sequence[Asked]) -> Asked:
+def join(found: Sequence[Asked]) -> Asked:
+    """The questions of several, one after another."""
     sizes = np.cumsum([0, *(len(one.row) for one in found[:-1])])
     choices = Choices(
         np.concatenate([one.choices.features for one in found]),

@@ -1,0 +1,161 @@
+"""What comes next in a trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.embedding import embed_questions
+from pam_retriever.errors import InvalidInput, shortened
+from pam_retriever.evaluation import Validation
+from pam_retriever.index.base import IndexBase, Where
+from pam_retriever.retrieval.sequences.fitting import fit_next
+from pam_retriever.retrieval.sequences.mixture import NextMixture
+from pam_retriever.retrieval.sequences.scorer import NextSettings, next_hits
+from pam_retriever.store import last_fit
+from pam_retriever.types import Float32, Hits
+from pam_retriever.validation import check_count, check_finite, check_id, check_vectors
+
+NEXT = "next"  # the setting that ``fit`` stores the weights of the evidence in
+Step = str | npt.NDArray[np.floating] | Sequence[float] | Mapping[str, str]
+Steps = Sequence[Step] | npt.NDArray[np.floating]
+
+
+class NextSteps(IndexBase):
+    """The part of an index that says what comes next."""
+
+    def recall_next(
+        self,
+        trajectory: Steps,
+        k: int = 10,
+        *,
+        where: Where = None,
+        cue_where: Where = None,
+        min_score: float | None = None,
+        explain: bool = False,
+    ) -> Hits:
+        """What comes next, after the last steps of a trajectory.
+
+        It weighs what followed the last step, the last two, three and four; sessions like this one; what followed
+        what looks like the last step; content, popularity, recency, and whether steps come again. ``fit`` finds the
+        weights on the newest fifth of experience, which it holds out for that; before, they are priors. What
+        ``observe`` and ``append`` stored counts at once. A memory that was never experienced comes in by its content.
+
+        Args:
+            trajectory: its steps, the newest last, of which the last ten count. A step is an id, a vector, or
+                ``{"text": ...}`` for the embedder; a vector that is a view of a stored memory stands for it. An array
+                (T, dim) is T vectors.
+            k: how many hits.
+            where: metadata filter of the hits, and of all evidence; see ``filters``. The steps must pass it, too.
+            cue_where: filter that the steps must pass in place of ``where``; {} for all: symptoms that ask for fixes.
+            min_score: leave out hits that score less.
+            explain: fill ``Hit.evidence`` with the occasions on which the hit came right after the last step, one each,
+                and ``Hit.others`` with what else did, and how often.
+
+        Returns:
+            ``Hits`` by falling score: the share of each among the candidates, 1 in all. ``Hit.confidence`` is the
+            probability that it comes next, calibrated by ``fit``. A step of the trajectory may be among them.
+
+        Raises:
+            InvalidInput, UnknownId: of the arguments.
+        """
+        return self.recall_next_many(
+            [trajectory], k, where=where, cue_where=cue_where, min_score=min_score, explain=explain
+        )[0]
+
+    def recall_next_many(
+        self,
+        trajectories: Sequence[Steps],
+        k: int = 10,
+        *,
+        where: Where = None,
+        cue_where: Where = None,
+        min_score: float | None = None,
+        explain: bool = False,
+    ) -> list[Hits]:
+        """As ``recall_next``, of several trajectories at once. One ``Hits`` each."""
+        if isinstance(trajectories, str | Mapping):
+            raise InvalidInput(
+                f"Got trajectories={shortened(str(trajectories))}.", "a list of trajectories", "Wrap it in [[ ]]."
+            )
+        lowest = None if min_score is None else check_finite("min_score", min_score)
+        settings = NextSettings(check_count("k", k), where, cue_where, lowest, explain)
+        asked = [self._read_steps(trajectory, f"trajectory {at}") for at, trajectory in enumerate(trajectories)]
+        if not asked:
+            return []
+        with self._lock.shared():
+            view = self._bank.view()
+            if view.documents.sharded is None:
+                raise InvalidInput(
+                    f"recall_next was called on an index in {self._bank.backend!r}.",
+                    "an index in SQLite",
+                    "Open a folder, or keep it in memory.",
+                )
+            stored = view.documents.settings.get(NEXT)
+            mixture = NextMixture.from_dict(stored) if isinstance(stored, dict) else None
+            return next_hits(view, mixture or _prior(), asked, settings)
+
+    def _read_steps(self, trajectory: Steps, name: str) -> list[str | Float32]:
+        """The steps as ids and vectors (d,).
+
+        Raises:
+            InvalidInput: one is neither, or there is none.
+        """
+        if isinstance(trajectory, str | Mapping) or not isinstance(trajectory, Sequence | np.ndarray):
+            raise InvalidInput(
+                f"{name.capitalize()} is {shortened(str(trajectory))}.",
+                "a list of steps: ids, vectors, or {'text': ...}",
+                "Wrap a single step in a list.",
+            )
+        if not len(trajectory):
+            raise InvalidInput(f"{name.capitalize()} has no steps.", "at least one", "Pass the last steps so far.")
+        read: list[str | Float32] = []
+        for at, step in enumerate(trajectory):
+            where = f"step {at} of {name}"
+            if isinstance(step, str):
+                read.append(check_id(step, where))
+            elif isinstance(step, Mapping):
+                read.append(self._embed_step(step, where))
+            else:
+                row = np.asarray(step)
+                read.append(check_vectors(row[None] if row.ndim else [[]], self.dim, where)[0])
+        return read
+
+    def _embed_step(self, step: Mapping[str, str], where: str) -> Float32:
+        if set(step) != {"text"}:
+            raise InvalidInput(
+                f"Got {shortened(str(dict(step)))} as {where}.", "{'text': ...}", "Pass an id as a string."
+            )
+        vectors = embed_questions(
+            self._embedder, [step["text"]], self.dim, "recall_next([{'text': ...}])", lambda: self.embedder_name
+        )
+        vector: Float32 = vectors[0]
+        return vector
+
+    def _fit_next(self, seed: int, nothing_new: bool) -> tuple[int, Validation]:
+        """Fits the weights of what comes next on the newest steps; returns on how many, and what the evidence is worth.
+
+        Args:
+            seed: of what is drawn.
+            nothing_new: whether all experience was fitted before; then the weights stay, and what was said of them.
+        """
+        with self._lock.shared():
+            view = self._bank.view()
+            before = last_fit.read(self._bank) if nothing_new else None
+            if before is not None and view.documents.settings.get(NEXT) is not None:
+                worths = tuple(worth for worth in before.validation.worths if worth.kind.startswith(NEXT))
+                return before.next_steps, Validation(worths)
+            if view.documents.sharded is None or not len(view.links) or not len(view.similar):
+                return 0, Validation()
+            mixture, questions, validation = fit_next(view.links, view.similar, seed)
+        with self._lock:
+            self._bank.set_setting(NEXT, mixture.to_dict())
+        return questions, validation
+
+
+@lru_cache(maxsize=1)
+def _prior() -> NextMixture:
+    return NextMixture.prior()

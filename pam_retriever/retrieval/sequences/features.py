@@ -1,0 +1,282 @@
+"""Evidence of what comes next, as features of candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.ann import AnnIndex
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.model.keys import unit
+from pam_retriever.retrieval.mixture.pools import Pools
+from pam_retriever.retrieval.mixture.use import log_share
+from pam_retriever.retrieval.sequences import transitions
+from pam_retriever.retrieval.sequences.repeats import Repeats
+from pam_retriever.retrieval.sequences.steps import LastSteps
+from pam_retriever.retrieval.sequences.transitions import Found, Occasions
+from pam_retriever.types import Bools, Float32, Float64, Int64
+
+FULL_BELOW = 512  # memories; above, candidates are what the evidence proposes
+PROPOSED = 80  # by each kind of evidence
+ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
+BACKED_OFF = (10.0, 5.0, 3.0, 2.0)  # occasions that the shorter context is worth, for contexts of one step and more
+UNSEEN = 0.1  # occasions that a memory which was never experienced is taken to have
+RECENT, VERY_RECENT, HALF_LIFE = 3_000, 300, 50.0  # steps of all experience, the last ones
+FADING = 0.6  # of the steps that the mean of a question is taken of
+STEPS_IN_MEAN = 3
+THROUGH, ONWARD_OF = 20, 200  # memories that a second step goes through, and occasions of each
+
+CAME_WIDTH = 0.1  # of the kernel around each memory that came next
+FULL_SHARE = 0.25  # of the memories: where so many were never experienced, they count as those that were
+CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "like_came")
+# whose strongest are candidates; the others say something of the same memories
+PROPOSERS = (
+    "order_1",
+    "came_before",
+    "aligned",
+    "after_earlier",
+    "around",
+    "neighbours_after",
+    "neighbours_before",
+    "second_step",
+    "alike",
+)
+
+SOURCES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("first order", ("order_1", "came_next", "came_once", "came_share", "came_latest", "came_before", "order_1:late")),
+    ("longer contexts", ("order_2", "order_3", "order_4")),
+    ("earlier steps", ("aligned", "after_earlier", "later", "around")),
+    ("session neighbours", ("neighbours_after", "neighbours_before")),
+    ("second step", ("second_step",)),
+    ("look-alikes", ("alike",)),
+    ("popularity", ("popular", "popular:late")),
+    ("recency", ("recent", "very_recent")),
+    ("content", (*CONTENT, "like_steps:late")),
+    ("repeats", Repeats.features),
+    ("never experienced", ("never",)),
+)
+FEATURES = tuple(feature for _, features in SOURCES for feature in features)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions, and what their steps say of every memory, before candidates are chosen.
+
+    Attributes:
+        steps: Q questions.
+        found: what each kind of evidence says.
+        vectors: (4, Q, d) the newest step, the mean of the last, the change between the last two, and the mean of what
+            came after the newest.
+        near: for each question the memories that look like the first and the last of these.
+        came: what came right after the newest step, and how often, as shares.
+    """
+
+    steps: LastSteps
+    found: dict[str, Found]
+    vectors: Float32
+    near: list[Int64]
+    came: Found
+
+
+class NextEvidence:
+    """What one experience says of what comes next.
+
+    Args:
+        graph: of the experience.
+        similar: the vectors of the memories.
+        few: sorted rows of all memories that may be answered, where they are so few that all are candidates; else None.
+        allowed: sorted rows of the memories that may be answered, and that count as evidence; None for all.
+    """
+
+    def __init__(
+        self, graph: CooccurrenceGraph, similar: AnnIndex, few: Int64 | None = None, allowed: Rows | None = None
+    ) -> None:
+        self._graph, self._similar, self._few, self._allowed = graph, similar, few, allowed
+        self._memories = max(len(similar), 1)
+
+    def experienced(self, rows: Int64) -> Bools:
+        """Whether each of ``rows`` was."""
+        return self._graph.experienced(rows)
+
+    @property
+    def coverage(self) -> float:
+        """What is added to the score of a memory that was never experienced, at most 0.
+
+        Where few are left, experience has passed them by, and they are unlikely to come now. Where many are, it is
+        young, and they count in full.
+        """
+        never = 1 - min(self._graph.memories / self._memories, 1.0)
+        odds = never / max(1 - never, 1e-9)
+        return min(2 * float(np.log(max(odds, 1e-3) / (FULL_SHARE / (1 - FULL_SHARE)))), 0.0)
+
+    def ask(self, steps: LastSteps) -> Asked:
+        """What the steps of questions say."""
+        graph, count, allowed = self._graph, len(steps), self._allowed
+        seen = Occasions.of(graph, steps.rows, allowed)
+        context = seen.context()
+        newest = seen.back == 0
+        found = {f"order_{n}": seen.count(context >= n, seen.after()) for n in range(1, transitions.ORDER + 1)}
+        found["came_before"] = seen.count(newest, seen.before())
+        found["came_latest"] = _latest(seen)
+        found["aligned"] = _sum([seen.count(seen.back == n, seen.after(n + 1)) for n in range(1, transitions.REACH)])
+        earlier = [_weighed(seen.count(seen.back == n, seen.after()), transitions.AGED**n) for n in range(1, 10)]
+        found["after_earlier"] = _sum(earlier)
+        found["later"] = _sum([seen.count(newest, seen.after(n)) for n in range(2, transitions.REACH + 1)])
+        every = np.ones(len(seen.at), bool)
+        found["around"] = _sum(
+            [seen.count(every, seen.after(n)) for n in range(1, transitions.REACH + 1)]
+            + [seen.count(every, seen.before(n)) for n in range(1, transitions.REACH + 1)]
+        )
+        found["neighbours_after"], found["neighbours_before"] = transitions.session_neighbours(graph, seen, count)
+        first = transitions.strongest(transitions.shares(found["order_1"], count), THROUGH)
+        found["second_step"] = transitions.onward(graph, first, ONWARD_OF, allowed)
+        vectors = self._vectors(steps, first)
+        near, cosine = self._look_up(vectors)
+        found["alike"] = self._after_look_alikes(steps, near[0], cosine[0])
+        return Asked(steps, found, vectors, [np.concatenate(rows) for rows in zip(*near, strict=True)], first)
+
+    def _vectors(self, steps: LastSteps, first: Found) -> Float32:
+        last, before = steps.vectors[:, 0], steps.vectors[:, 1]
+        weight = (FADING ** np.arange(STEPS_IN_MEAN)).astype(np.float32)
+        mean = np.einsum("qld,l->qd", steps.vectors[:, :STEPS_IN_MEAN], weight)
+        expected = np.zeros_like(last)
+        query, row, share = first
+        rows, place = np.unique(row, return_inverse=True)
+        if len(rows):
+            np.add.at(expected, query, share[:, None] * self._similar.keys(rows)[place])
+        return np.stack([last, unit(mean), unit(last - before), unit(expected)])
+
+    def _look_up(self, vectors: Float32) -> tuple[Int64, Float32]:
+        """(2, Q, n) what looks most like the newest step, and like what is expected; and the cosines."""
+        asked = np.concatenate([vectors[0], vectors[3]])
+        cosine, near = self._similar.search(asked, min(LOOKED_UP, max(len(self._similar), 1)), self._allowed)
+        return near.reshape(2, -1, near.shape[1]), cosine.reshape(2, -1, near.shape[1])
+
+    def _after_look_alikes(self, steps: LastSteps, near: Int64, cosine: Float32) -> Found:
+        usable = self.experienced(near) & (near != steps.rows[:, :1])
+        usable &= np.cumsum(usable, axis=1) <= ALIKE
+        best = np.where(usable, cosine, -np.inf).max(axis=1, keepdims=True, initial=-1e30)
+        mass = np.where(usable, np.exp(np.minimum(cosine - best, 0) / ALIKE_WIDTH), 0)
+        mass /= np.maximum(mass.sum(axis=1, keepdims=True), 1e-9)
+        query, place = np.nonzero(usable)
+        return transitions.onward(
+            self._graph, (query, near[query, place], mass[query, place].astype(np.float32)), ONWARD_OF, self._allowed
+        )
+
+    # ---- candidates
+
+    def pools(self, asked: Asked, more: Int64 | None = None) -> tuple[Pools, Bools]:
+        """Candidates of each question, and which of them were proposed.
+
+        Args:
+            asked: Q questions.
+            more: (Q,) one more candidate of each, which was not proposed.
+        """
+        count = len(asked.steps)
+        if self._few is not None:
+            size = int(self._few.max(initial=0)) + 1
+            return Pools.of([self._few] * count, size), np.ones(count * len(self._few), bool)
+        proposals = [transitions.first_of(found, count, PROPOSED) for found in map(asked.found.__getitem__, PROPOSERS)]
+        everywhere = np.concatenate([self._graph.most_experienced(PROPOSED), self._graph.newest(PROPOSED)])
+        lists = []
+        for at, of_one in enumerate(zip(*proposals, strict=True)):
+            rows = np.concatenate([*of_one, asked.near[at], everywhere, asked.steps.rows[at]])
+            lists.append(rows[rows >= 0] if self._allowed is None else rows[holds(self._allowed, rows)])
+        added = np.empty(0, np.int64) if more is None else more
+        size = 1 + max(int(rows.max(initial=0)) for rows in (*lists, added))
+        pools = Pools.of(lists, size)
+        if more is None:
+            return pools, np.ones(len(pools), bool)
+        wider = Pools.of([np.append(rows, one) for rows, one in zip(lists, more.tolist(), strict=True)], size)
+        return wider, np.isin(wider.keys, pools.keys)
+
+    # ---- features
+
+    def score(self, asked: Asked, pools: Pools) -> Float32:
+        """(P, F) the features of every candidate; see ``SOURCES``."""
+        count, row = len(asked.steps), pools.row
+        raw = {name: pools.add_up(*found).astype(np.float64) for name, found in asked.found.items()}
+        totals = {name: transitions.total(found, count)[pools.cue] for name, found in asked.found.items()}
+        times = self._graph.counts(row)
+        popular = (times + UNSEEN) / (len(self._graph) + UNSEEN * self._memories)
+        scale = self._memories
+        columns: dict[str, Float64 | Float32] = {"popular": np.log(popular * scale)}
+        share = popular
+        for order, prior in enumerate(BACKED_OFF, start=1):
+            name = f"order_{order}"
+            longer = (raw[name] + prior * share) / (totals[name] + prior)
+            columns[name] = np.log(longer * scale) if order == 1 else np.log(longer / share)
+            share = longer
+        columns["came_next"] = (raw["order_1"] > 0).astype(np.float64)
+        columns["came_once"] = (raw["order_1"] == 1).astype(np.float64)
+        columns["came_share"] = log_share(raw["order_1"] / np.maximum(totals["order_1"], 1))
+        for name in ("came_latest", "came_before", "aligned", "after_earlier", "later", "around"):
+            columns[name] = log_share(raw[name] / (totals[name] + 1))
+        for name in ("neighbours_after", "neighbours_before", "second_step", "alike"):
+            columns[name] = log_share(raw[name])
+        columns |= self._recency(pools) | self._content(asked, pools)
+        late = np.log(np.maximum(asked.steps.lengths, 1))[pools.cue]
+        for name in ("order_1", "popular", "like_steps"):
+            columns[f"{name}:late"] = columns[name] * late
+        columns |= Repeats(asked.steps).columns(pools)
+        columns["never"] = (times == 0).astype(np.float64)
+        return np.stack([columns[name] for name in FEATURES], axis=1).astype(np.float32)
+
+    def likeness(self, asked: Asked, pools: Pools) -> Float32:
+        """(P,) the cosine of each candidate and the newest step."""
+        rows, place = np.unique(pools.row, return_inverse=True)
+        cosine: Float32 = (asked.vectors[0] @ self._similar.keys(rows).T)[pools.cue, place]
+        return cosine
+
+    def _recency(self, pools: Pools) -> dict[str, Float64]:
+        newest = self._graph.newest(RECENT)
+        newest = newest[newest >= 0]  # places of deleted memories are gone when the index is opened again
+        age = np.arange(len(newest))[::-1]
+        count = np.bincount(newest, minlength=pools.size)[pools.row]
+        fading = np.bincount(newest, 0.5 ** (age / HALF_LIFE), pools.size)[pools.row]
+        return {
+            "recent": np.log((count + 0.5) / max(len(newest), 1) * self._memories),
+            "very_recent": log_share(fading / HALF_LIFE).astype(np.float64),
+        }
+
+    def _content(self, asked: Asked, pools: Pools) -> dict[str, Float64]:
+        rows, place = np.unique(pools.row, return_inverse=True)
+        keys = self._similar.keys(rows)
+        cosines = ((vectors @ keys.T)[pools.cue, place] for vectors in asked.vectors)
+        found = {name: cosine.astype(np.float64) for name, cosine in zip(CONTENT, cosines, strict=False)}
+        return found | {"like_came": _like_one_of(asked.came, self._similar, keys, pools, place)}
+
+
+def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, place: Int64) -> Float64:
+    """(P,) how much each candidate looks like one of the memories that came next, by their shares."""
+    query, row, share = came
+    mass = np.zeros(len(pools))
+    starts = np.searchsorted(query, np.arange(len(pools.starts) + 1))
+    ends = [*pools.starts[1:].tolist(), len(pools)]
+    rows, at = np.unique(row, return_inverse=True)
+    sources = similar.keys(rows) if len(rows) else np.empty((0, keys.shape[1]), np.float32)
+    for one, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True)):
+        mine = slice(starts[one], starts[one + 1])
+        cosine = keys[place[start:end]] @ sources[at[mine]].T
+        mass[start:end] = np.exp((cosine - 1) / CAME_WIDTH) @ share[mine]
+    return np.log1p(1_000 * mass) / 10
+
+
+def _latest(seen: Occasions) -> Found:
+    """What came after the newest step, the latest occasion counting most."""
+    there = (seen.back == 0) & (seen.after() >= 0)
+    query = seen.query[there]
+    age = np.searchsorted(query, query, side="right") - np.arange(len(query)) - 1
+    return transitions.added_up(query, seen.after()[there], 0.5 ** (age / 2))
+
+
+def _sum(found: list[Found]) -> Found:
+    """What several say, added up."""
+    query, row, value = (np.concatenate(column) for column in zip(*found, strict=True))
+    return transitions.added_up(query, row, value)
+
+
+def _weighed(found: Found, weight: float) -> Found:
+    return found[0], found[1], (weight * found[2]).astype(np.float32)

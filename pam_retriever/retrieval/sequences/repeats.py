@@ -1,0 +1,70 @@
+"""Whether what comes next was in the trajectory before: going back, round in circles, or on."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture.pools import Pools
+from pam_retriever.retrieval.sequences.steps import LastSteps
+from pam_retriever.types import Bools, Float64, Int64
+
+
+class Repeats:
+    """Features of candidates that are among the last steps.
+
+    Args:
+        steps: the questions.
+    """
+
+    features: ClassVar[tuple[str, ...]] = (
+        "again",  # the newest step itself
+        "there",  # any of the others
+        "one_back",
+        "two_back",
+        "parent",  # what came before the newest step when it was there first
+        "taken",  # what came after it before
+        "there:returned",  # the same, where the newest step was a return
+        "one_back:returned",
+        "parent:returned",
+        "parent:returns",  # times how many of the last steps were returns
+        "parent:late",
+    )
+
+    def __init__(self, steps: LastSteps) -> None:
+        self._rows = steps.rows
+        self._late = np.log(np.maximum(steps.lengths, 1))
+
+    def columns(self, pools: Pools) -> dict[str, Float64]:
+        """(P,) each feature."""
+        rows, cue = self._rows, pools.cue
+        same = rows[cue] == pools.row[:, None]  # (P, L)
+        earlier = (rows == rows[:, :1]) & (rows >= 0)  # where the newest step was before
+        earlier[:, 0] = False
+        returned = earlier[:, 2:].any(axis=1)
+        returns = np.log1p(((rows[:, 2:] == rows[:, :-2]) & (rows[:, 2:] >= 0)).sum(axis=1))
+        parent = (self._parent(earlier)[cue] == pools.row).astype(float)
+        columns = {
+            "again": same[:, 0],
+            "there": same[:, 1:].any(axis=1) & ~same[:, 0],
+            "one_back": same[:, 1],
+            "two_back": same[:, 2],
+            "parent": parent,
+            "taken": (same[:, :-1] & earlier[cue][:, 1:]).any(axis=1),
+            "parent:returns": parent * returns[cue],
+            "parent:late": parent * self._late[cue],
+        }
+        for name in ("there", "one_back", "parent"):
+            columns[f"{name}:returned"] = columns[name] * returned[cue]
+        return {name: column.astype(np.float64) for name, column in columns.items()}
+
+    def _parent(self, earlier: Bools) -> Int64:
+        """(Q,) the step before the first on which the newest one was there; -1 for none."""
+        there = earlier.copy()
+        there[:, 0] = True
+        first = there.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
+        before = np.minimum(first + 1, there.shape[1] - 1)
+        found = self._rows[np.arange(len(before)), before]
+        parent: Int64 = np.where((first + 1 < there.shape[1]) & (found >= 0), found, -2)
+        return parent

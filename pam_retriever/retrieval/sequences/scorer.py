@@ -1,0 +1,122 @@
+"""From the last steps of trajectories to hits: what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.retrieval.candidates import Candidates
+from pam_retriever.retrieval.cues import plain_cues, read_filters
+from pam_retriever.retrieval.results import to_hits
+from pam_retriever.retrieval.sequences.features import FULL_BELOW, Asked, NextEvidence
+from pam_retriever.retrieval.sequences.mixture import NextMixture
+from pam_retriever.retrieval.sequences.steps import read_steps
+from pam_retriever.retrieval.sequences.transitions import strongest
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Hits, Int64
+
+OTHERS = 5  # that came next, beside a hit
+AT_ONCE = 128  # questions
+
+
+@dataclass(frozen=True)
+class NextSettings:
+    """How to answer; see ``recall_next``.
+
+    Attributes:
+        k: how many hits.
+        where: metadata filter of hits and evidence.
+        cue_where: that of the steps of the question; None for ``where``, {} for all.
+        min_score: smallest score.
+        explain: fill ``Hit.evidence`` and ``Hit.others``.
+    """
+
+    k: int
+    where: Mapping[str, Any] | None = None
+    cue_where: Mapping[str, Any] | None = None
+    min_score: float | None = None
+    explain: bool = False
+
+
+def next_hits(
+    view: View, mixture: NextMixture, asked: Sequence[Sequence[str | Float32]], settings: NextSettings
+) -> list[Hits]:
+    """What comes next in each trajectory.
+
+    Args:
+        view: of the index.
+        mixture: how to weigh the evidence.
+        asked: trajectories, as for ``read_steps``.
+        settings: how to answer.
+
+    Raises:
+        InvalidInput, UnknownId: of what is asked.
+    """
+    allowed, among = read_filters(view, settings.where, settings.cue_where)
+    steps = read_steps(view, asked, among)
+    if not len(view.similar) or (allowed is not None and not len(allowed)):
+        return [Hits() for _ in asked]
+    evidence = NextEvidence(view.links, view.similar, _few(view, allowed), allowed)
+    hits: list[Hits] = []
+    for start in range(0, len(steps), AT_ONCE):
+        some = steps.take(slice(start, start + AT_ONCE))
+        said = evidence.ask(some)
+        found = _score(evidence, mixture, said, settings)
+        of_some = to_hits(view, plain_cues(some.vectors[:, 0]), found, explain=False)
+        hits += _explained(view, said, of_some) if settings.explain else of_some
+    return hits
+
+
+def _few(view: View, allowed: Rows | None) -> Int64 | None:
+    """All memories that may be answered, where they are so few that each is a candidate."""
+    if allowed is not None:
+        return np.asarray(allowed) if len(allowed) <= FULL_BELOW else None
+    return view.documents.memories.rows() if len(view.similar) <= FULL_BELOW else None
+
+
+def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: NextSettings) -> list[Candidates]:
+    """The best candidates of each question."""
+    pools, _ = evidence.pools(said)
+    known = evidence.experienced(said.steps.rows[:, 0])
+    scores = mixture.score(evidence.score(said, pools), pools, known, evidence.coverage)
+    share, confidence = mixture.confidence(scores, pools, known)
+    likeness = evidence.likeness(said, pools)
+    order = np.lexsort((pools.row, -share, pools.cue))
+    order = order[np.arange(len(order)) - pools.starts[pools.cue[order]] < settings.k]
+    if settings.min_score is not None:
+        order = order[share[order] >= settings.min_score]
+    cuts = np.searchsorted(pools.cue[order], np.arange(1, len(said.steps)))
+    columns = pools.row[order], share[order], likeness[order], np.ones(len(order), np.int64), confidence[order]
+    return [
+        Candidates(rows, score, similarity, score, hops, sure)
+        for rows, score, similarity, hops, sure in zip(*(np.split(column, cuts) for column in columns), strict=True)
+    ]
+
+
+def _explained(view: View, said: Asked, hits: list[Hits]) -> list[Hits]:
+    """The hits with the occasions on which they came right after the newest step, and what else did."""
+    query, row, times = strongest(said.found["order_1"], OTHERS + 1)
+    names = view.documents.memories.contents(np.unique(row))
+    explained = []
+    for at, of_one in enumerate(hits):
+        last = int(said.steps.rows[at, 0])
+        rows = view.documents.memories.rows_of(of_one.ids)
+        meetings = view.documents.trajectories.meetings(np.array([last]), 1) if last >= 0 else {}
+        mine = np.flatnonzero(query == at)
+        mine = mine[np.argsort(-times[mine], kind="stable")]
+        came = [(names[row[one]][0], round(float(times[one]))) for one in mine.tolist()]
+        explained.append(
+            Hits(
+                replace(
+                    hit,
+                    evidence=tuple(one for one in meetings.get(rows[hit.id], ()) if one.offset == 1),
+                    others=tuple(one for one in came if one[0] != hit.id)[:OTHERS],
+                )
+                for hit in of_one
+            )
+        )
+    return explained

@@ -1,0 +1,79 @@
+"""The last steps of trajectories, as questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.model.keys import unit
+from pam_retriever.retrieval.cues import COMPARED, SAME, check_asked, is_view
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Int64
+
+LONGEST = 10  # steps of a trajectory that are looked at, the last ones
+SURE = 0.5  # from here on a vector is a view of the memory nearest to it
+
+
+@dataclass(frozen=True)
+class LastSteps:
+    """The last steps of Q trajectories, the newest first.
+
+    Attributes:
+        rows: (Q, 10) the stored memory of each step; -1 for one that is none, and for no step.
+        vectors: (Q, 10, d) of unit length; zeros for no step.
+        lengths: (Q,) how many steps each trajectory has in all.
+    """
+
+    rows: Int64
+    vectors: Float32
+    lengths: Int64
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, at: Int64 | slice) -> LastSteps:
+        """Some of them."""
+        return LastSteps(self.rows[at], self.vectors[at], self.lengths[at])
+
+
+def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows | None) -> LastSteps:
+    """The last steps of trajectories, the newest first.
+
+    Args:
+        view: of an index with memories.
+        asked: Q trajectories, the newest step last: each step an id, or a vector (d,). None is empty.
+        among: sorted rows of the memories that a step may be, or be taken for; None for all.
+
+    Raises:
+        UnknownId: an id is not in the index, or is one of a memory that is not allowed.
+    """
+    rows = np.full((len(asked), LONGEST), -1)
+    vectors = np.zeros((len(asked), LONGEST, view.dim), np.float32)
+    known = check_asked(view, [step for steps in asked for step in steps if isinstance(step, str)], among)
+    given: list[tuple[int, int, Float32]] = []
+    for at, steps in enumerate(asked):
+        for back, step in enumerate(reversed(steps[-LONGEST:])):
+            if isinstance(step, str):
+                rows[at, back] = known[step]
+            else:
+                given.append((at, back, step))
+    stored = rows >= 0
+    vectors[stored] = view.similar.keys(rows[stored])
+    if given:
+        query, back = np.array([one[:2] for one in given], np.int64).T
+        looks = unit(np.stack([one[2] for one in given]))
+        vectors[query, back] = looks
+        rows[query, back] = _taken_for(view, looks, among)
+    return LastSteps(rows, vectors, np.array([len(steps) for steps in asked], np.int64))
+
+
+def _taken_for(view: View, looks: Float32, among: Rows | None) -> Int64:
+    """(n,) the memory of which each vector is a view; -1 where it is of none."""
+    cosine, near = view.similar.search(looks, COMPARED, among)
+    if not near.shape[1]:
+        return np.full(len(looks), -1)
+    surely = is_view(cosine, np.ones(len(looks), np.int64)) > SURE
+    return np.where((cosine[:, 0] >= SAME) | (surely & (near.shape[1] > 2)), near[:, 0], -1)

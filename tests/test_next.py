@@ -1,0 +1,337 @@
+"""What comes next: a trajectory as the question."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.retrieval.sequences.features import FEATURES
+from pam_retriever.retrieval.sequences.mixture import NextMixture
+from pam_retriever.retrieval.sequences.transitions import Occasions, total
+
+DIM = 16
+TINY = FitConfig(hidden=16, passes=2)
+
+
+def filled(memories: int = 40, seed: int = 0) -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(DIM)
+    vectors = np.random.default_rng(seed).standard_normal((memories, DIM)).astype(np.float32)
+    index.add(vectors, [f"m{n}" for n in range(memories)], metadatas=[{"even": n % 2 == 0} for n in range(memories)])
+    return index
+
+
+def names(*numbers: int) -> list[str]:
+    return [f"m{n}" for n in numbers]
+
+
+def rings(count: int, seed: int = 0) -> list[Trajectory]:
+    """Walks from n to n + 1, in rings of ten, that begin anywhere."""
+    random = np.random.default_rng(seed)
+    begins = random.integers(0, 40, count)
+    return [
+        Trajectory(ids=names(*(10 * (n // 10) + (n + step) % 10 for step in range(5))), id=f"w{at}")
+        for at, n in enumerate(begins.tolist())
+    ]
+
+
+# ---- what is counted
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=7), min_size=1, max_size=5), st.data())
+def test_contexts_are_counted_as_in_plain_python(walks, data):
+    rows = np.array([row for walk in walks for row in walk])
+    number = np.repeat(np.arange(len(walks)) + 1, [len(walk) for walk in walks])
+    position = np.concatenate([np.arange(len(walk)) for walk in walks])
+    # the last walk grows after the others: its steps stand apart in the arrays
+    cut = len(rows) - len(walks[-1]) + 1
+    grows = data.draw(st.booleans())
+    graph = (
+        CooccurrenceGraph(rows[:cut], number[:cut], position[:cut])
+        if grows
+        else CooccurrenceGraph(rows, number, position)
+    )
+    if grows:
+        graph.append(rows[cut:], number[cut:], position[cut:])
+    asked = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
+    padded = np.full((1, 10), -1)
+    padded[0, : len(asked)] = asked[::-1]
+    seen = Occasions.of(graph, padded, None)
+    for order in range(1, len(asked) + 1):
+        context = asked[-order:]
+        wanted = Counter(
+            walk[at + order] for walk in walks for at in range(len(walk) - order) if walk[at : at + order] == context
+        )
+        _, row, times = seen.count(seen.context() >= order, seen.after())
+        assert dict(zip(row.tolist(), times.tolist(), strict=True)) == dict(wanted)
+
+
+def test_a_deleted_step_stays_a_step_between():
+    index = filled()
+    index.observe(names(1, 2, 3))
+    index.observe(names(1, 4))
+    index.delete(["m2"])
+    found = index.recall_next(["m1"], k=40, explain=True)
+    assert found[0].id == "m4"
+    assert found[0].others == ()  # m3 did not come right after m1
+
+
+def test_what_was_experienced_is_the_same_after_a_restart(tmp_path):
+    index = PredictiveAssociativeIndex.open(tmp_path / "a", DIM)
+    index.add(np.random.default_rng(0).standard_normal((30, DIM)), names(*range(30)))
+    for walk in rings(20):
+        index.observe(Trajectory(ids=[f"m{int(id[1:]) % 30}" for id in walk.ids], id=walk.id))
+    index.append("grown", id="m3")
+    index.append("grown", id="m7")
+    index.delete(["m5"])
+    before = index.recall_next(names(2, 3), k=29)
+    index.close()
+    with PredictiveAssociativeIndex.open(tmp_path / "a") as again:
+        after = again.recall_next(names(2, 3), k=29)
+    assert after.ids == before.ids
+    np.testing.assert_allclose(after.scores, before.scores, rtol=1e-5)
+
+
+# ---- what is answered
+
+
+def test_what_followed_comes_first_and_at_once():
+    index = filled()
+    index.observe(names(1, 2, 3))
+    assert index.recall_next(["m2"], k=1).ids == ["m3"]
+    index.append("now", id="m8")
+    index.append("now", id="m9")
+    assert index.recall_next(["m8"], k=1).ids == ["m9"]
+
+
+def test_the_step_before_decides_where_the_last_one_does_not():
+    index = filled()
+    for n in range(4):
+        index.observe(Trajectory(ids=names(1, 5, 10), id=f"a{n}"))
+        index.observe(Trajectory(ids=names(2, 5, 20), id=f"b{n}"))
+    assert index.recall_next(names(1, 5), k=1).ids == ["m10"]
+    assert index.recall_next(names(2, 5), k=1).ids == ["m20"]
+
+
+def test_before_is_not_after():
+    index = filled()
+    for n in range(5):
+        index.observe(Trajectory(ids=names(7, 3), id=str(n)))
+    assert index.recall_next(["m7"], k=1).ids == ["m3"]
+    assert (
+        index.recall_next(["m7"], k=40).scores[0]
+        > 5 * dict(zip((found := index.recall_next(["m3"], k=40)).ids, found.scores, strict=True))["m7"]
+    )
+
+
+def test_a_vector_stands_for_the_memory_that_it_is_a_view_of():
+    index = filled()
+    index.observe(names(1, 2, 3))
+    view = index.get(["m2"])[0].vector + 0.05
+    assert index.recall_next(["m1", view], k=1).ids == ["m3"]
+    assert index.recall_next(np.stack([index.get(["m1"])[0].vector, view]), k=1).ids == ["m3"]
+
+
+def test_a_text_is_embedded_and_a_string_is_an_id():
+    words = {"disk full": 0, "remove logs": 1, "reboot": 2}
+
+    def embed(texts: list[str]) -> np.ndarray:
+        return np.eye(4, dtype=np.float32)[[words.get(text, 3) for text in texts]]
+
+    index = PredictiveAssociativeIndex(4, embedder=embed)
+    index.add(ids=["a", "b", "c"], texts=list(words))
+    index.observe(["a", "b"])
+    assert index.recall_next([{"text": "disk full"}], k=1).ids == ["b"]
+    with pytest.raises(UnknownId):
+        index.recall_next(["disk full"])
+
+
+def test_filters_hold_for_hits_and_evidence_and_steps():
+    index = filled()
+    for n in range(3):
+        index.observe(Trajectory(ids=names(2, 3, 4), id=str(n)))
+    odd = index.recall_next(["m2"], k=40, where={"even": False}, cue_where={}, explain=True)
+    assert odd.ids[0] == "m3"
+    assert all(int(id[1:]) % 2 for id in odd.ids)
+    even = index.recall_next(["m2"], k=40, where={"even": True}, explain=True)
+    assert "m3" not in even.ids
+    assert all("m3" not in dict(hit.others) for hit in even)
+    with pytest.raises(UnknownId):
+        index.recall_next(["m3"], where={"even": True})
+    assert len(index.recall_next(["m2"], where={"even": "nothing"}, cue_where={})) == 0
+
+
+def test_the_sessions_in_which_it_came_next_are_named():
+    index = filled()
+    index.observe(Trajectory(ids=names(1, 2), id="one"))
+    index.observe(Trajectory(ids=names(9, 1, 2), id="two"))
+    index.observe(Trajectory(ids=names(1, 3), id="three"))
+    for n in range(4):
+        index.observe(Trajectory(ids=names(1, 2), id=f"more {n}"))
+    first, second = index.recall_next(["m1"], k=2, explain=True)
+    assert (first.id, second.id) == ("m2", "m3")
+    assert {one.trajectory for one in first.evidence} == {"one", "two", *(f"more {n}" for n in range(4))}
+    assert {one.offset for one in first.evidence} == {1}
+    assert first.others == (("m3", 1),)
+    assert second.others == (("m2", 6),)
+
+
+def test_a_batch_answers_as_each_alone():
+    index = filled(600, seed=3)  # more than are all candidates
+    random = np.random.default_rng(1)
+    for n in range(60):
+        index.observe(Trajectory(ids=names(*random.integers(0, 600, 6).tolist()), id=str(n)))
+    asked = [names(*random.integers(0, 600, size).tolist()) for size in (1, 2, 5, 12)]
+    for alone, among in zip([index.recall_next(one) for one in asked], index.recall_next_many(asked), strict=True):
+        assert alone.ids == among.ids
+        np.testing.assert_allclose(alone.scores, among.scores, rtol=1e-4)
+
+
+def test_shares_add_up_and_rise_never():
+    index = filled()
+    for walk in rings(20):
+        index.observe(walk)
+    scores = index.recall_next(names(1, 2), k=40).scores
+    assert scores.sum() == pytest.approx(1, abs=1e-4)
+    assert (np.diff(scores) <= 0).all()
+    assert index.recall_next(names(1, 2), k=40, min_score=float(scores[3])).scores.tolist() == scores[:4].tolist()
+
+
+def test_without_experience_content_answers():
+    index = filled()
+    near = index.get(["m4"])[0].vector + 0.3 * index.get(["m5"])[0].vector
+    index.add(near[None], ["near"])
+    assert index.recall_next(["m4"], k=2).ids[0] in ("near", "m4")
+    assert len(PredictiveAssociativeIndex(DIM).recall_next([near])) == 0
+
+
+# ---- what is fitted
+
+
+@pytest.fixture(scope="module")
+def fitted() -> PredictiveAssociativeIndex:
+    index = filled()
+    index.fit(rings(150), config=TINY, progress=False)
+    return index
+
+
+def test_fit_weighs_the_evidence_and_says_what_it_is_worth(fitted):
+    report = filled()
+    done = report.fit(rings(150), config=TINY, progress=False)
+    assert done.next_steps > 100
+    found = {worth.source: worth.recall.mean for worth in done.validation.worths if worth.kind == "next, known step"}
+    assert found["mixture"] > 0.95
+    assert found["mixture"] >= found["popularity"] + 0.3
+    again = report.fit(config=TINY, progress=False)
+    assert (again.next_steps, again.validation) == (done.next_steps, done.validation)  # nothing is new
+
+
+def test_whether_steps_come_again_is_fitted():
+    """In one world every third step is the first again, in the other none ever is."""
+    random = np.random.default_rng(4)
+    back, on = filled(), filled()
+    there, away = [], []
+    for n in range(200):
+        a, b, c = random.permutation(40)[:3].tolist()
+        there.append(Trajectory(ids=names(a, b, a), id=str(n)))
+        away.append(Trajectory(ids=names(a, b, c), id=str(n)))
+    back.fit(there, config=TINY, progress=False)
+    on.fit(away, config=TINY, progress=False)
+    rank_back = [back.recall_next(names(a, a + 1), k=40).ids.index(f"m{a}") for a in range(0, 38, 3)]
+    rank_on = [on.recall_next(names(a, a + 1), k=40).ids.index(f"m{a}") for a in range(0, 38, 3)]
+    assert np.median(rank_back) == 0
+    assert np.median(rank_on) > 10
+
+
+def test_weights_are_stored_and_counts_follow_without_a_fit(fitted, tmp_path):
+    fitted.save(tmp_path / "copy")
+    copy = PredictiveAssociativeIndex.load(tmp_path / "copy")
+    assert copy.recall_next(names(1, 2), k=9).ids == fitted.recall_next(names(1, 2), k=9).ids
+    for n in range(3):
+        copy.observe(Trajectory(ids=names(33, 4), id=f"new{n}"))
+    assert "m4" in copy.recall_next(["m33"], k=2).ids
+
+
+def test_one_long_trajectory_is_cut():
+    index = filled()
+    walk = np.random.default_rng(0).integers(0, 4, 120)
+    index.observe(Trajectory(ids=names(*(10 * int(n) + step for n in walk for step in range(10))), id="all"))
+    report = index.fit(config=TINY, progress=False)
+    assert report.next_steps > 100
+    assert index.recall_next(names(13, 14), k=1).ids == ["m15"]
+
+
+def test_a_memory_that_was_never_experienced_comes_in_by_content():
+    random = np.random.default_rng(2)
+    topics = random.standard_normal((6, DIM))
+    vectors = (np.repeat(topics, 10, axis=0) + 0.3 * random.standard_normal((60, DIM))).astype(np.float32)
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(vectors, names(*range(60)))
+    walks = []
+    for n in range(200):
+        topic = int(random.integers(0, 6))
+        walks.append(Trajectory(ids=names(*(10 * topic + random.permutation(7)[:4]).tolist()), id=str(n)))
+    index.fit(walks, config=TINY, progress=False)  # three of each topic are never in a walk
+    new = {n for n in range(60) if n % 10 >= 7}
+    found = [
+        {int(id[1:]) for id in index.recall_next(names(10 * topic, 10 * topic + 1), k=10).ids} for topic in range(6)
+    ]
+    hits = [len(some & new & set(range(10 * topic, 10 * topic + 10))) for topic, some in enumerate(found)]
+    assert np.mean(hits) > 2
+    asked = [index.recall_next([f"m{10 * topic + 8}"], k=7).ids for topic in range(6)]
+    assert np.mean([int(id[1:]) // 10 == topic for topic, ids in enumerate(asked) for id in ids]) > 0.9
+
+
+def test_priors_name_features_that_are_there():
+    prior = NextMixture.prior()
+    assert prior.weights.shape == (2, len(FEATURES))
+    np.testing.assert_allclose(NextMixture.from_dict(prior.to_dict()).weights, prior.weights, atol=1e-4)
+    assert NextMixture.from_dict({**prior.to_dict(), "features": ["another"]}) is None
+    with pytest.raises(InvalidInput, match="Fit again"):
+        NextMixture.from_dict({"features": list(FEATURES)})
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "said"),
+    [
+        ([], "no steps"),
+        ("m1", "a list of steps"),
+        ({"text": "m1"}, "a list of steps"),
+        (7, "a list of steps"),
+        ([{"texts": "m1"}], "'text'"),
+        ([{"text": "m1"}], "embedder"),
+        ([[1.0, 2.0]], "shape"),
+        ([[np.nan] * DIM], "NaN"),
+        ([3], "shape"),
+        ([None], "shape"),
+    ],
+)
+def test_what_is_no_trajectory_is_refused(trajectory, said):
+    index = filled()
+    with pytest.raises(InvalidInput, match=said):
+        index.recall_next(trajectory)
+
+
+def test_wrong_settings_are_refused():
+    index = filled()
+    with pytest.raises(InvalidInput):
+        index.recall_next(["m1"], k=0)
+    with pytest.raises(UnknownId):
+        index.recall_next(["m1", "nobody"])
+    with pytest.raises(InvalidInput):
+        index.recall_next(["m1"], min_score=float("nan"))
+    assert index.recall_next_many([]) == []
+
+
+def test_totals_are_of_each_question():
+    found = np.array([0, 0, 2]), np.array([1, 2, 1]), np.array([1.0, 2.0, 4.0], np.float32)
+    assert total(found, 3).tolist() == [3, 0, 4]
