@@ -20,7 +20,7 @@ from benchmarks.real import commits, data, wikispeedia
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.sequences.features import FEATURES
-from pam_retriever.retrieval.sequences.fitting import fit_next
+from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next
 from pam_retriever.retrieval.sequences.mixture import KINDS, PRIORS, NextMixture
 
 LEAST = {"came_next": 3.0, "came_once": 0.0, "order_1": 1.0, "order_2": 0.5, "order_3": 0.5, "order_4": 0.2}
@@ -58,7 +58,7 @@ def main() -> None:
         used.append(name)
         for part in range(STRETCHES):
             some = stretch(experience, part)
-            mixture, asked, _ = fit_next(graph_of(some), similar, arguments.seed, prior=nothing())
+            mixture, asked, _ = fit_next(Experienced.of(graph_of(some), similar), arguments.seed, nothing())
             found["walks" if name == "wikispeedia" else "commits"].append(mixture)
             print(name, part, sum(map(len, some)), "steps", asked, "questions")
     mean = np.mean([np.mean([one.weights for one in some], axis=0) for some in found.values() if some], axis=0)

@@ -12,7 +12,7 @@ from pam_retriever.embedding import embed_questions
 from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
 from pam_retriever.index.base import IndexBase, Where
-from pam_retriever.retrieval.sequences.fitting import fit_next
+from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.scorer import NextSettings, next_hits
 from pam_retriever.store import last_fit
@@ -150,7 +150,8 @@ class NextSteps(IndexBase):
                 return before.next_steps, Validation(worths)
             if view.documents.sharded is None or not len(view.links) or not len(view.similar):
                 return 0, Validation()
-            mixture, questions, validation = fit_next(view.links, view.similar, seed)
+            experienced = Experienced.of(view.links, view.similar)
+        mixture, questions, validation = fit_next(experienced, seed)
         with self._lock:
             self._bank.set_setting(NEXT, mixture.to_dict())
         return questions, validation

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pam_retriever.ann import AnnIndex
+from pam_retriever.ann import AnnIndex, FaissBackend
 from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.mixture import logit
@@ -23,6 +23,7 @@ from pam_retriever.types import Float32, Float64, Int64
 HELD_OUT = 0.2  # of all steps, the last ones
 WHOLE = 0.5  # of what is held out; a trajectory that is longer is cut
 QUESTIONS = 2_000
+LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, down to so many: each takes longer
 HIDDEN = 0.2  # of the memories, which every second question sees as never experienced
 PARTS = 2  # of the held-out questions: each is judged by weights of the other
 BATCH = 128
@@ -49,8 +50,38 @@ class Questions:
         return Questions(self.steps.take(at), self.target[at])
 
 
+@dataclass(frozen=True)
+class Experienced:
+    """A copy of what was experienced: the index may change while the weights are fitted.
+
+    Attributes:
+        rows: (S,) the memory of each step, ordered by trajectory and position.
+        trajectory: (S,) which.
+        position: (S,) where in it.
+        similar: the vectors of the memories that were experienced.
+    """
+
+    rows: Int64
+    trajectory: Int64
+    position: Int64
+    similar: AnnIndex
+
+    @classmethod
+    def of(cls, graph: CooccurrenceGraph, similar: AnnIndex) -> Experienced:
+        """Copied from a view. Nobody may write meanwhile."""
+        rows, trajectory, position, _ = graph.steps()
+        distinct = np.unique(rows)
+        copy = FaissBackend(similar.keys(distinct[:1]).shape[1], "flat")
+        copy.add(distinct, similar.keys(distinct))
+        return cls(rows, trajectory, position, copy)
+
+    def graph(self, at: Int64) -> CooccurrenceGraph:
+        """The experience of some of the steps."""
+        return CooccurrenceGraph(self.rows[at], self.trajectory[at], self.position[at])
+
+
 def fit_next(
-    graph: CooccurrenceGraph, similar: AnnIndex, seed: int = 0, prior: NextMixture | None = None
+    experienced: Experienced, seed: int = 0, prior: NextMixture | None = None
 ) -> tuple[NextMixture, int, Validation]:
     """Weights for what comes next, on how many questions they were fitted, and what they are worth.
 
@@ -59,16 +90,15 @@ def fit_next(
     answers that were never experienced.
 
     Args:
-        graph: of all experience.
-        similar: the vectors of the memories.
+        experienced: all of it.
         seed: of what is drawn.
         prior: weights to stay near; None for those that come with the library.
     """
     prior = prior or NextMixture.prior()
     random = np.random.default_rng(seed)
-    rows, trajectory, position, _ = graph.steps()
-    cut = _cut(trajectory)
-    held = _questions(rows, trajectory, cut, similar, random)
+    rows, similar = experienced.rows, experienced.similar
+    cut = _cut(experienced.trajectory)
+    held = _questions(experienced, cut, random)
     if len(held) < FEWEST or cut < FEWEST:
         return prior, 0, Validation()
     drawn = np.unique(rows[:cut])
@@ -76,10 +106,9 @@ def fit_next(
     half = np.sort(random.permutation(len(held))[: len(held) // 2])
     part = np.arange(len(held)) * PARTS // len(held)
     few = np.unique(rows) if len(similar) <= FULL_BELOW else None
-    known, new = _ask_all(
-        NextEvidence(_graph_of(rows, trajectory, position, np.arange(cut)), similar, few), held, part, True
-    )
-    less = NextEvidence(_graph_of(rows, trajectory, position, without), similar, few)
+    past = NextEvidence(experienced.graph(np.arange(cut)), similar, few)
+    less = NextEvidence(experienced.graph(without), similar, few)
+    known, new = _ask_all(past, held, part, True)
     hidden, new_of_less = _ask_all(less, held.take(half), part[half], False)
     fitted = [_fit(known, prior.weights[0], seed, KINDS[0]), _fit(new + new_of_less, prior.weights[1], seed, KINDS[1])]
     if hidden and fitted[0].worths:
@@ -131,11 +160,6 @@ def _ask_all(evidence: NextEvidence, held: Questions, part: Int64, natural: bool
     return asked
 
 
-def _graph_of(rows: Int64, trajectory: Int64, position: Int64, at: Int64) -> CooccurrenceGraph:
-    """The experience of some steps."""
-    return CooccurrenceGraph(rows[at], trajectory[at], position[at])
-
-
 def _cut(trajectory: Int64) -> int:
     """The first step that is held out: where a trajectory begins, unless that would be far off."""
     at = round(len(trajectory) * (1 - HELD_OUT))
@@ -147,11 +171,13 @@ def _cut(trajectory: Int64) -> int:
     return near if 0 < near < len(trajectory) and abs(near - at) <= WHOLE * HELD_OUT * len(trajectory) else at
 
 
-def _questions(rows: Int64, trajectory: Int64, cut: int, similar: AnnIndex, random: np.random.Generator) -> Questions:
+def _questions(experienced: Experienced, cut: int, random: np.random.Generator) -> Questions:
     """Steps after the cut that have one before them in their trajectory, at most 2,000, in order."""
+    rows, trajectory, similar = experienced.rows, experienced.trajectory, experienced.similar
+    most = int(np.clip(QUESTIONS * LARGE / len(similar), FEWER, QUESTIONS))
     follows = np.flatnonzero(trajectory[1:] == trajectory[:-1]) + 1
     follows = follows[follows >= cut]
-    at = np.sort(random.permutation(follows)[:QUESTIONS])
+    at = np.sort(random.permutation(follows)[:most])
     back = at[:, None] - np.arange(1, LONGEST + 1)
     same = (back >= 0) & (trajectory[np.maximum(back, 0)] == trajectory[at][:, None])
     last = np.where(same, rows[np.maximum(back, 0)], -1)
