@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from urllib.parse import quote
 
 import numpy as np
@@ -303,6 +304,14 @@ def test_a_field_of_numbers_is_a_ramp_and_many_values_are_others():
     head, _, groups = drawn(maps.drawn(index, "name", 0))
     assert (len(head["legend"]["values"]), head["legend"]["others"]) == (10, 30)
     assert drawn(maps.drawn(index, "few", 0))[0]["legend"]["values"] == ["0", "1"]
+
+
+def test_umap_is_offered_where_it_is_installed(address):
+    installed = find_spec("umap") is not None
+    assert told(address, "/api/health")["umap"] is installed
+    if not installed:
+        status, content, _ = send(address, "/api/map?method=umap")
+        assert (status, "umap" in json.loads(content)["problem"]) == (400, True)
 
 
 def test_a_picture_is_drawn_anew_when_memories_come():

@@ -12,7 +12,7 @@ import numpy as np
 
 from pam_retriever.errors import UnknownId
 from pam_retriever.explore.answers import Plain, happened_with, memory, read_question
-from pam_retriever.explore.protocol import Explorable, Points
+from pam_retriever.explore.protocol import Explorable, Method, Points
 from pam_retriever.types import Float32, Hit, Int64
 from pam_retriever.validation import check_count
 
@@ -95,17 +95,18 @@ class Maps:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str | None, tuple[tuple[int, int], Points]] = {}
+        self._kept: dict[str | None, tuple[tuple[int, int, str], Points]] = {}
 
-    def drawn(self, index: Explorable, by: str | None, refreshed: int) -> bytes:
+    def drawn(self, index: Explorable, by: str | None, refreshed: int, method: Method = "pca") -> bytes:
         """A picture as bytes: the length of a JSON head (4), the head, points (n, 2) float32, groups (n,) int16.
 
         Args:
             index: whose memories.
             by: the metadata key that gives them colours; None for sessions.
             refreshed: changes when a person asks to see what was written.
+            method: as for ``project``.
         """
-        picture = self._picture(index, by, refreshed)
+        picture = self._picture(index, by, refreshed, method)
         groups, legend = _coloured(picture, by)
         head = {"total": picture.total, "count": len(picture.ids), "explained": picture.explained, "legend": legend}
         text = json.dumps(head).encode()
@@ -131,11 +132,11 @@ class Maps:
             raise UnknownId(f"Got point {at}.", "one of the picture", "Draw it again.")
         return memory(index.get([kept[1].ids[at]])[0], 300)
 
-    def _picture(self, index: Explorable, by: str | None, refreshed: int) -> Points:
-        state = (refreshed, len(index))
+    def _picture(self, index: Explorable, by: str | None, refreshed: int, method: Method) -> Points:
+        state = (refreshed, len(index), method)
         with self._lock:
             kept = self._kept.pop(by, None)
-            picture = kept[1] if kept is not None and kept[0] == state else index.project(MOST_POINTS, by=by)
+            picture = kept[1] if kept is not None and kept[0] == state else index.project(MOST_POINTS, method, by=by)
             self._kept[by] = state, picture  # the last one used is the last one
             for old in list(self._kept)[:-KEPT]:
                 del self._kept[old]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pam_retriever.errors import ReadOnlyIndex
 from pam_retriever.types import FitReport, Float32, Hits, Int64, Record, TrajectoryRecord
 
 Where = Mapping[str, object] | None
+Method = Literal["pca", "umap"]
 
 
 class Numbers(Protocol):
@@ -71,7 +72,7 @@ class Explorable(Protocol):
 
     def last_fit(self) -> FitReport | None: ...
 
-    def project(self, limit: int = ..., *, by: str | None = ...) -> Points: ...
+    def project(self, limit: int = ..., method: Method = ..., *, by: str | None = ...) -> Points: ...
 
     def search(
         self, query: str | Float32 | None = ..., k: int = ..., where: Where = ..., *, text: str | None = ...

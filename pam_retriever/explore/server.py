@@ -6,6 +6,7 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pam_retriever.__about__ import __version__
 from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIndex, UnknownId
 from pam_retriever.explore import answers, pictures, report
-from pam_retriever.explore.protocol import Source
+from pam_retriever.explore.protocol import Method, Source
 
 STATIC = Path(__file__).parent / "static"
 LONGEST_BODY = 1_000_000  # bytes
@@ -182,6 +183,7 @@ class Api:
         """What the index holds, and what this page may do with it."""
         source = self._source
         able = {"writes": source.writes, "texts": source.texts, "checks": source.check is not None}
+        able["umap"] = find_spec("umap") is not None
         return JSONResponse({**answers.health(source.index), **able, "version": __version__})
 
     def memory(self, asked: Asked) -> Response:
@@ -199,7 +201,8 @@ class Api:
     def map(self, asked: Asked) -> Response:
         """All memories in the plane."""
         source = self._source
-        drawn = self._maps.drawn(source.index, asked.text("by") or None, source.refreshed)
+        method: Method = "umap" if asked.text("method") == "umap" else "pca"
+        drawn = self._maps.drawn(source.index, asked.text("by") or None, source.refreshed, method)
         return Response(drawn, media_type="application/octet-stream")
 
     def point(self, asked: Asked) -> Response:

@@ -163,6 +163,6 @@ def _of_kind(report: FitReport, kind: str) -> list[Worth]:
         raise InvalidInput(
             f"Got kind={kind!r}.",
             f"one of {known}" if known else "a fit that held some past requests out",
-            "Give 20 requests of feedback at least, and fit again.",
+            "Give more feedback, at least 20 requests to hold out, and fit again.",
         )
     return rows

@@ -72,7 +72,7 @@ function loss(losses) {
 const KINDS = { question: "Questions", "seen cue": "Memories that were used", "unseen cue": "Memories never used" };
 
 function validation(worths) {
-  if (!worths.length) return [el("section", { class: "card" }, el("h2", {}, "Validation"), el("p", { class: "faint" }, "There were too few past requests to hold some out. With 20 or more, fit says here what each source is worth on your data."))];
+  if (!worths.length) return [el("section", { class: "card" }, el("h2", {}, "Validation"), el("p", { class: "faint" }, "There were too few past requests to hold 20 of them out. With more, fit says here what each source is worth on your data."))];
   return [...new Set(worths.map((one) => one.kind))].map((kind) => {
     const rows = worths.filter((one) => one.kind === kind).sort((a, b) => b.recall.mean - a.recall.mean);
     return el("section", { class: "card" }, el("h2", {}, `${KINDS[kind] ?? kind}: R@10 of each source`),

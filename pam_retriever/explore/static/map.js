@@ -27,5 +27,5 @@ export async function change(parameters, place = kept.place, health = kept.healt
     el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); if (field.value) go("map", { id: field.value }); } },
       tab("All memories", !around, () => go("map")), field, el("button", { type: "submit" }, "Show its neighbourhood")),
     body);
-  leave = around ? await graph(body, cue, Number(parameters.get("hops") ?? 1)) : await plane(body, parameters.get("by") ?? "", health.fields);
+  leave = around ? await graph(body, cue, Number(parameters.get("hops") ?? 1)) : await plane(body, parameters.get("by") ?? "", parameters.get("method") ?? "", health);
 }

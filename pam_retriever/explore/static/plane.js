@@ -8,18 +8,20 @@ const SOME = ["#2f5fd0", "#d97a1e", "#2a9d74", "#b8478f", "#7a5cc9", "#8a6d1f", 
 const NONE = [140, 148, 160];
 const CELLS = 64; // of the grid in which the point under the pointer is looked for
 
-export async function plane(place, by, fields) {
-  const choose = el("select", { onchange: () => go("map", { by: choose.value }) }, el("option", { value: "" }, "Session"),
+export async function plane(place, by, method, { fields, umap }) {
+  const choose = el("select", { onchange: () => go("map", { by: choose.value, method }) }, el("option", { value: "" }, "Session"),
     fields.map((field) => el("option", { value: field, selected: field === by }, field)));
+  const layout = el("select", { onchange: () => go("map", { by, method: layout.value }) }, el("option", { value: "" }, "PCA"),
+    el("option", { value: "umap", selected: method === "umap" }, "UMAP, up to 20,000"));
   const canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": "All memories" });
   const label = el("div", { class: "label", hidden: true });
   const about = el("p", { class: "faint small" }, "Drawing…");
   const legend = el("ul", { class: "legend" });
-  show(place, el("div", { class: "row" }, el("label", {}, "Colour by", choose), about), el("div", { class: "picture" }, canvas, label), legend);
+  show(place, el("div", { class: "row" }, el("label", {}, "Colour by", choose), umap && el("label", {}, "Layout", layout), about), el("div", { class: "picture" }, canvas, label), legend);
   const began = performance.now();
   let sent;
   try {
-    sent = await bytes("map", { by });
+    sent = await bytes("map", { by, method });
   } catch (error) {
     show(place, problem(error.message));
     return null;
@@ -30,7 +32,7 @@ export async function plane(place, by, fields) {
   cloud.draw();
   canvas.dataset.drawn = String((performance.now() - began) / 1000);
   const { total, count: shown, explained } = picture.head;
-  about.textContent = `${shown < total ? `${count(shown)} of ${count(total)}` : count(total)} memories · two axes with ${percent(explained[0] + explained[1])} of the variance · drag, zoom, click`;
+  about.textContent = `${shown < total ? `${count(shown)} of ${count(total)}` : count(total)} memories${explained[0] ? ` · two axes with ${percent(explained[0] + explained[1])} of the variance` : ""} · drag, zoom, click`;
   canvas.setAttribute("aria-label", `${count(shown)} memories in the plane. Arrow keys move, + and − zoom.`);
   show(legend, said(picture.head.legend));
   say(`${count(shown)} memories drawn.`);
