@@ -486,7 +486,7 @@ def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkey
         np.testing.assert_allclose(keys[DIM : 2 * DIM], f, atol=1e-5)
         stored = index._bank.documents.connection.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
         np.testing.assert_allclose(np.frombuffer(stored, "<f4"), keys[DIM:], atol=1e-5)
-    assert index._bank._rebuilds == []
+    assert index._bank.documents.noted == []
 
 
 def test_readers_are_let_in_together_and_a_writer_alone():

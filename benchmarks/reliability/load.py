@@ -64,6 +64,7 @@ class Model:
             gone = set(operation.ids)
             memories = {id: content for id, content in memories.items() if id not in gone}
             trajectories = {name: tuple(None if id in gone else id for id in ids) for name, ids in trajectories.items()}
+            trajectories = {name: ids for name, ids in trajectories.items() if any(ids)}
         elif operation.kind == "observe":
             trajectories[operation.trajectory] = operation.ids
         elif operation.kind == "fit":

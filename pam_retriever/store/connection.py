@@ -168,8 +168,10 @@ class Connection:
         with self._mutex:
             self.check_there()
             self.changes = Changes()
-            self.fetch("BEGIN IMMEDIATE")
             try:
+                if self._sqlite.in_transaction:  # one that was interrupted while it was rolled back
+                    self.fetch("ROLLBACK")
+                self.fetch("BEGIN IMMEDIATE")
                 self.fetch(f"PRAGMA user_version = {self.version % MOST_VERSIONS + 1}")
                 yield
                 self.check_there()

@@ -133,6 +133,11 @@ class Home:
             self.database.close()
             self._lock.release()
 
+    def abandon(self) -> None:
+        """Lets go of the folder as it is; nothing, if it is closed."""
+        self.database.close()
+        self._lock.release()
+
     def _leave(self, damaged: bool = False) -> None:
         """Closes a folder that cannot be used: what is damaged keeps a checksum that says so."""
         self.database.close()

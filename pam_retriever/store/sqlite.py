@@ -66,7 +66,6 @@ class SQLiteStore(FollowingStore):
         self._database, self._moments, self._restored = database, None, False
         self._home, self._source = home, source
         self._verification: Verification | None = None  # of a database that is asked already
-        self._rebuilds: list[SQLiteRebuild] = []  # of fits that are under way
         self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: of what is, or is about to be, committed
         self.tenant_folders = None if source is None else TenantFolders(source, home, database.connection.mode)
         self.lock = FollowingLock(self)
@@ -159,10 +158,8 @@ class SQLiteStore(FollowingStore):
         """As for ``Store``, in the index that is or in ``whole``, which is to take its place."""
         (self.indexes.whole if whole is None else whole).reserve_disk(memories)
 
-    def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:
+    def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:  # noqa: ARG002
         """As for ``Store``. If it is interrupted, whoever reads next has everything built anew."""
-        for rebuild in self._rebuilds:
-            rebuild.changed.update(changed.tolist())
         version = self.documents.connection.version
         if version == self._version % MOST_VERSIONS + 1:  # what came before this commit was followed
             try:
@@ -232,6 +229,8 @@ class SQLiteStore(FollowingStore):
         """
         database, self._database = self._database, None
         if database is None:
+            if self._home is not None:
+                self._home.abandon()  # the first ``close`` was interrupted
             return
         whole, links, current = self.indexes.whole, self._view.links, self._version == database.connection.version
         del self.indexes, self._view  # memory, and the file of full keys
@@ -301,12 +300,13 @@ class SQLiteStore(FollowingStore):
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
         """Begins to take over a training; see ``Store``."""
         begun = SQLiteRebuild(self, learnt_to)
-        self._rebuilds.append(begun)
+        self.documents.noted.append(begun.changed)
         return begun
 
     def end_rebuild(self, rebuild: SQLiteRebuild) -> None:
         """Stops noting changes for it."""
-        self._rebuilds.remove(rebuild)
+        if self._database is not None:
+            self._database.noted = [one for one in self._database.noted if one is not rebuild.changed]
 
     def codes_of(self, rows: Int64) -> Float32:
         """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""

@@ -41,6 +41,7 @@ class SQLiteDatabase:
         times: when memories were.
         settings: what else the index keeps.
         mentions: which texts name which memories.
+        noted: sets that take in the rows of memories which are written from now on.
 
     Raises:
         IndexFormatError: the file is damaged, or not such a database.
@@ -60,6 +61,7 @@ class SQLiteDatabase:
         self.times = SQLiteTimes(self.connection)
         self.settings = SQLiteSettings(self.connection)
         self.mentions = KeptMentions(self.connection, self.settings)
+        self.noted: list[set[int]] = []
         with self.closed_on_error():
             self.connection.fetch(words.VOCABULARY)
             if mode != "create" and self._verification is None and not checked:
@@ -139,6 +141,8 @@ class SQLiteDatabase:
         with self.connection.transaction():
             self.settings.remove(self.DERIVED)  # an index that was kept is not one of what is stored any more
             yield
+            for rows in self.noted:  # before the commit: what is noted too much is read again
+                rows.update(self.connection.changes.rows)
 
     def forget(self, rows: Int64) -> None:
         """Removes memories by row, their steps, and trajectories of which nothing is left."""

@@ -1,0 +1,241 @@
+"""Ctrl-C at random moments of every call; memory, database and the reopened index against the model.
+
+    python -m benchmarks.reliability.signals --count 1000            # each of the calls so often
+    python -m benchmarks.reliability.signals --calls add close --count 200 --memory
+
+A timer raises KeyboardInterrupt in the main thread, as SIGINT does, at a moment drawn from as long as calls of that
+kind take. After it the index holds the call wholly or not at all; it answers as one that is opened anew, by memory and
+by the database; its vectors are those that were given, and its keys follow from them by the stored weights; another
+thread can write to it, and the folder can be opened once it is closed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from benchmarks import report
+from benchmarks.reliability.kills import warm_up
+from benchmarks.reliability.load import CONFIG, DIM, WINDOW, Model, Operation
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.model.keys import unit
+
+CALLS = ("add", "update", "append", "delete", "observe", "feedback", "erase", "fit", "save", "close", "lock")
+PATIENCE = 60.0  # seconds until a thread that does not get in counts as locked out
+LIVES = 50  # interrupts of one folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000, help="interrupts of each call")
+    parser.add_argument("--calls", nargs="+", choices=CALLS, default=CALLS)
+    parser.add_argument("--memory", action="store_true", help="an index in memory")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--name", default="signals", help="of the JSON file")
+    parsed = parser.parse_args()
+    torch.set_num_threads(1)
+    warm_up()
+    results = {}
+    for call in parsed.calls:
+        with tempfile.TemporaryDirectory() as folder:
+            campaign = Campaign(call, None if parsed.memory else Path(folder) / "index", parsed.seed)
+            results[call] = campaign.run(parsed.count)
+        print(call, results[call], flush=True)
+    out_of_step = sum(len(found["failures"]) for found in results.values())
+    about = {"seed": parsed.seed, "count": parsed.count, "memory": parsed.memory, "out_of_step": out_of_step}
+    print(report.write(f"reliability/{parsed.name}", {**about, "calls": results}))
+    sys.exit(bool(out_of_step))
+
+
+class Campaign:
+    """Interrupts of one call.
+
+    Args:
+        call: which.
+        path: folder of the index; None for one in memory.
+        seed: of everything random.
+    """
+
+    def __init__(self, call: str, path: Path | None, seed: int) -> None:
+        self._call, self._path = call, path
+        self._random = np.random.default_rng((seed, CALLS.index(call)))
+        self._longest = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.index, self.model = self._open(), Model()
+        self._number = 0
+        for ids in (tuple(f"id{n}" for n in range(30)), tuple(f"id{n}" for n in range(20, 40))):
+            self._do(Operation("add", ids, self._next()))
+        for first in range(0, 36, 4):
+            self._do(Operation("observe", tuple(f"id{n}" for n in range(first, first + 4)), self._next()))
+        self._do(Operation("fit", (), self._next()))
+
+    def _open(self) -> PredictiveAssociativeIndex:
+        if self._path is None:
+            return PredictiveAssociativeIndex(DIM)
+        return PredictiveAssociativeIndex.open(self._path, DIM)
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _do(self, operation: Operation) -> None:
+        operation.run(self.index, Path())
+        self.model = self.model.after(operation)
+
+    def run(self, count: int) -> dict[str, object]:
+        """Interrupts so often; returns what was counted, and every difference."""
+        counts: Counter[str] = Counter()
+        failures: list[str] = []
+        for at in tqdm(range(count), disable=None, desc=self._call):
+            function, after = self._draw()
+            began = time.perf_counter()
+            interrupted = at >= 3 and interrupt(function, float(self._random.uniform(0, 1.1 * self._longest)))
+            if at < 3:  # how long it takes
+                function()
+                self._longest = max(self._longest, time.perf_counter() - began)
+            counts["interrupted" if interrupted else "done before"] += 1
+            wrong = self._compare([self.model, after] if interrupted else [after], counts)
+            failures += [f"{at}: {line}" for line in wrong]
+            if wrong or at % LIVES == LIVES - 1 or len(self.model.memories) < 12 or self._call == "close":
+                failures += [f"{at}: {line}" for line in self._reopen(fresh=bool(wrong))]
+        self.index.close()
+        return {"counts": dict(counts), "failures": failures, "longest_s": round(self._longest, 4)}
+
+    def _draw(self) -> tuple[Callable[[], object], Model]:
+        """A call, and the model after it."""
+        index, known, number = self.index, sorted(self.model.memories), self._next()
+        some = tuple(self._random.choice(known, 3, replace=False).tolist())
+        new = tuple(f"id{n}" for n in self._random.choice(60, 6, replace=False))
+        kind = {"update": "add", "append": "add", "erase": "delete"}.get(self._call, self._call)
+        operation = Operation(kind, new if kind == "add" else some, number)
+        if self._call in ("update", "append"):
+            operation = replace(operation, ids=(some[0],))
+        after = self.model.after(operation) if kind in ("add", "delete", "observe", "fit") else self.model
+        vectors, texts = operation.vectors(), operation.texts()
+        if self._call == "update":
+            return lambda: index.update(some[0], text=texts[0], vector=vectors[0]), after
+        if self._call == "append":
+            name, steps = f"t{number % 20}", self.model.trajectories.get(f"t{number % 20}", ())
+            while steps and steps[-1] is None:
+                steps = steps[:-1]
+            after = Model(after.memories, {**after.trajectories, name: (*steps, some[0])}, after.fitted)
+            return lambda: index.append(name, vectors[0], texts[0], some[0], {"seed": number}), after
+        if self._call == "lock":
+            return lambda: [enter(index) for _ in range(50)], after
+        calls: dict[str, Callable[[], object]] = {
+            "erase": lambda: index.erase(list(some)),
+            "feedback": lambda: index.feedback(vectors[0], some, id=f"f{number % 9}"),
+            "close": index.close,
+            "fit": lambda: index.fit(config=CONFIG, window=WINDOW, seed=number, progress=False, from_scratch=True),
+            "save": lambda: operation.run(index, self._spare()),
+        }
+        return calls.get(self._call, lambda: operation.run(index, Path())), after
+
+    def _spare(self) -> Path:
+        return (self._path or Path(tempfile.gettempdir()) / f"signals-{id(self)}").with_name("spare")
+
+    def _compare(self, candidates: list[Model], counts: Counter[str]) -> list[str]:
+        """What is wrong with the index in memory, and with another thread's writes to it."""
+        if self._call == "close":
+            return []
+        told: list[str] = []
+        thread = threading.Thread(target=lambda: told.extend(self._look(candidates, counts)), daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        return ["locked for ever"] if thread.is_alive() else told
+
+    def _look(self, candidates: list[Model], counts: Counter[str]) -> list[str]:
+        try:
+            same = [model for model in candidates if model.differs(self.index) is None]
+            if not same:
+                return [f"memory: {candidates[-1].differs(self.index)}"]
+            self.model = same[-1]
+            counts["there" if same[-1] is candidates[-1] else "not there"] += 1
+            wrong = list(differences(self.index, self.model))
+            if self._path is not None and not wrong:
+                with PredictiveAssociativeIndex.open(self._path, read_only=True) as reader:
+                    found = self.model.differs(reader)
+                    wrong += [f"database: {found}"] if found else []
+                    wrong += [f"database: {line}" for line in differences(reader, self.model)]
+            self._do(Operation("add", ("id59",), self._next()))  # another thread can write
+        except Exception as error:  # noqa: BLE001
+            return [repr(error)]
+        return wrong
+
+    def _reopen(self, fresh: bool) -> list[str]:
+        """Closes the index and opens it again, or begins anew after a failure."""
+        wrong: list[str] = []
+        try:
+            if self._path is not None and not fresh:
+                self.index.close()
+                self.index = self._open()
+                found = self.model.differs(self.index)
+                wrong += [f"reopened: {found}"] if found else []
+        except Exception as error:  # noqa: BLE001
+            wrong.append(f"reopened: {error!r}")
+        if fresh or wrong or len(self.model.memories) < 12:
+            if self._path is not None:
+                self.index = None  # type: ignore[assignment] - what cannot be closed lets go as it is dropped
+                shutil.rmtree(self._path, ignore_errors=True)
+            self._begin()
+        return wrong
+
+
+def interrupt(function: Callable[[], object], seconds: float) -> bool:
+    """Calls a function that is interrupted after so long, if it is not done by then; whether it was."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+        function()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return False
+
+
+def enter(index: PredictiveAssociativeIndex) -> None:
+    """Goes in and out of the lock, as every call does."""
+    with index._lock, index._lock.shared():
+        pass
+    with index._lock.shared():
+        pass
+
+
+def differences(index: PredictiveAssociativeIndex, model: Model) -> list[str]:
+    """Vectors in memory that are not those that were given, and keys that do not follow from them."""
+    bank, wrong = index._bank, []
+    rows = bank.documents.memories.rows_of(sorted(model.memories))
+    ids = sorted(rows)
+    found = bank.similar.keys(np.array([rows[id] for id in ids], np.int64))
+    given = np.array([np.frombuffer(model.memories[id][0], np.float32) for id in ids])
+    if not np.allclose(found, unit(given), atol=1e-5):
+        wrong.append("vectors in memory")
+    if bank.associative is not None and bank.predictor is not None:
+        keys = bank.associative.keys(np.array([rows[id] for id in ids], np.int64))[:, DIM : 2 * DIM]
+        if not np.allclose(unit(keys), unit(bank.predictor(given)[:, :DIM]), atol=1e-3):
+            wrong.append("association vectors")
+    if len(bank.similar) != len(model.memories):
+        wrong.append(f"{len(bank.similar)} vectors of {len(model.memories)} memories")
+    return wrong
+
+
+if __name__ == "__main__":
+    main()

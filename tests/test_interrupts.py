@@ -1,0 +1,121 @@
+"""Ctrl-C leaves an index as the database says it is, and no lock held; nobody starves."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from benchmarks.reliability.signals import CALLS, Campaign
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.store.connection import Connection
+from pam_retriever.store.readwrite import ReadWriteLock
+
+PATIENCE = 60  # seconds; a lock that is never free fails the test
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_reader_that_waited_goes_before_the_next_writer():
+    lock, order = ReadWriteLock(), []
+
+    def read() -> None:
+        with lock.shared():
+            order.append("reader")
+
+    def write() -> None:
+        with lock:
+            order.append("writer")
+
+    for _ in range(20):
+        order.clear()
+        threads = [threading.Thread(target=write), threading.Thread(target=read)]
+        with lock:
+            threads[0].start()
+            until(lambda: len(lock._waiting) == 1)
+            threads[1].start()
+            until(lambda: len(lock._kept_out) == 1)
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert order == ["reader", "writer"]
+
+
+def test_a_writer_that_waited_goes_before_readers_that_come_later():
+    lock, order = ReadWriteLock(), []
+
+    def read() -> None:
+        with lock.shared():
+            order.append("reader")
+
+    def write() -> None:
+        with lock:
+            order.append("writer")
+
+    threads = [threading.Thread(target=write), threading.Thread(target=read)]
+    with lock.shared():
+        threads[0].start()
+        until(lambda: len(lock._waiting) == 1)
+        threads[1].start()
+        until(lambda: len(lock._kept_out) == 1)
+        assert order == []
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert order == ["writer", "reader"]
+
+
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "PRAGMA user_version", "COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("where", ["folder", "memory"])
+def test_an_interrupt_after_a_statement_keeps_no_transaction_open(tmp_path, monkeypatch, statement, where):
+    index = PredictiveAssociativeIndex.open(tmp_path / "i", 3) if where == "folder" else PredictiveAssociativeIndex(3)
+    index.add(np.eye(3), ["a", "b", "c"])
+    fetch = Connection.fetch
+
+    def interrupted(self: Connection, sql: str, parameters: object = ()) -> object:
+        found = fetch(self, sql, parameters)  # type: ignore[arg-type]
+        if sql.startswith(statement):
+            raise KeyboardInterrupt
+        if sql.startswith("DELETE FROM settings") and statement == "ROLLBACK":
+            raise ValueError("to be rolled back")
+        return found
+
+    monkeypatch.setattr(Connection, "fetch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        index.add([[1, 1, 0]], ["d"])
+    monkeypatch.undo()
+    assert len(index) == len(index.search("a")) + 1 == (4 if statement == "COMMIT" else 3)
+    index.add([[1, 1, 1]], ["e"])
+    index.delete("e")
+    index.save(tmp_path / "copy")
+    assert ("d" in PredictiveAssociativeIndex.load(tmp_path / "copy")) == (statement == "COMMIT")
+
+
+def test_close_that_was_interrupted_can_be_called_again(tmp_path, monkeypatch):
+    index = PredictiveAssociativeIndex.open(tmp_path / "i", 3)
+    index.add(np.eye(3), ["a", "b", "c"])
+
+    def interrupted(self: Connection) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Connection, "settle", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        index.close()
+    monkeypatch.undo()
+    index.close()
+    with PredictiveAssociativeIndex.open(tmp_path / "i") as again:
+        assert len(again) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer that interrupts")
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_may_be_interrupted(tmp_path, call):
+    assert Campaign(call, tmp_path / "i", seed=2).run(10)["failures"] == []
