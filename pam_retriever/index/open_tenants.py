@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index.background import BackgroundFits
-from pam_retriever.store import snapshot
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.manifest import new_manifest
 from pam_retriever.store.opening import load_store, new_store, open_store
-from pam_retriever.store.tenants import check_tenant, folder_of, no_tenants
+from pam_retriever.store.tenants import check_tenant, folder_of, no_tenants, write_empty
 
 if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
@@ -135,7 +134,7 @@ class OpenTenants:
         if folders is not None and folders.writable:
             if path is None:
                 manifest = new_manifest(store.dim, store.backend)
-                path = folders.make(name, lambda made: snapshot.write_empty(made, manifest))
+                path = folders.make(name, lambda made: write_empty(made, manifest))
             return open_store(path, store.dim, store.backend, None, encoder, "write")
         if folders is None or not folders.read_only:
             return new_store(store.dim, store.backend, None, encoder) if path is None else load_store(path, encoder)

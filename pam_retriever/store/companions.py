@@ -15,7 +15,7 @@ from pathlib import Path
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.store.faults import explained
 
-PATTERNS = ("manifest.json*", "memories-*", "predictor-*", "ann-*", "keys-*", "writer.lock", "damaged-*", "tenants-*")
+OWN = ("manifest.json", "memories-", "predictor-", "ann-", "keys-", "writer.lock", "damaged-", "tenants-")
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names one; sqlite.org/fileformat2.html 4.2
 
 
@@ -25,11 +25,13 @@ def check_links(folder: Path) -> None:
     Raises:
         IndexFormatError: there is one.
     """
-    for pattern in PATTERNS:
-        for path in folder.glob(pattern):
-            if path.is_symlink():
+    with explained(folder), os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.startswith(OWN) and entry.is_symlink():
                 raise IndexFormatError(
-                    f"{path} is a link.", "files of the index itself", "Put the file that it leads to in its place."
+                    f"{entry.path} is a link.",
+                    "files of the index itself",
+                    "Put the file that it leads to in its place.",
                 )
 
 

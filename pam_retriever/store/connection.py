@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -327,6 +328,12 @@ def _close(sqlite: sqlite3.Connection, inode: tuple[int, int] | None) -> None:
 
 def _schema_of(statements: Sequence[str]) -> list[tuple[Any, ...]]:
     """What a database with these statements says of itself."""
+    return _schema_of_these(tuple(statements))
+
+
+@cache
+def _schema_of_these(statements: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The same, once for each of the few schemas that there are."""
     database = sqlite3.connect(":memory:")
     try:
         for statement in statements:

@@ -168,13 +168,12 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def create_folder(folder: Path, manifest: Manifest) -> None:
     """Makes the folder of an empty index, whole or not at all; an empty folder may be there."""
-    _make_folder(folder, lambda inside: write_empty(inside, manifest))
 
+    def write(inside: Path) -> None:
+        SQLiteDatabase(inside / str(manifest["database"])).close()
+        write_manifest(inside, manifest)
 
-def write_empty(folder: Path, manifest: Manifest) -> None:
-    """Writes the files of an empty index into a folder."""
-    SQLiteDatabase(folder / str(manifest["database"])).close()
-    write_manifest(folder, manifest)
+    _make_folder(folder, write)
 
 
 def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +23,8 @@ from pam_retriever.limits import MAX_TENANT_BYTES
 from pam_retriever.store.connection import Mode
 from pam_retriever.store.faults import explained
 from pam_retriever.store.files import sync
-from pam_retriever.store.manifest import Manifest, read_manifest
+from pam_retriever.store.manifest import Manifest, read_manifest, write_manifest
+from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.validation import check_id, check_size
 
 PREFIX = "t-"  # with it no name is one that a system keeps for itself, such as "con" and "nul"
@@ -142,6 +145,22 @@ class TenantFolders:
     def _root(self) -> Path | None:
         manifest = read_manifest(self._folder) if self._home is None else self._home.manifest
         return root_of(self._folder, manifest)
+
+
+def write_empty(folder: Path, manifest: Manifest) -> None:
+    """Writes the files of an empty index into a folder: one of many, which SQLite need not make again."""
+    path = folder / str(manifest["database"])
+    path.write_bytes(_empty_database())
+    sync(path)
+    write_manifest(folder, manifest)
+
+
+@cache
+def _empty_database() -> bytes:
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / "empty.sqlite"
+        SQLiteDatabase(path).close()
+        return path.read_bytes()
 
 
 def root_of(folder: Path, manifest: Manifest) -> Path | None:
