@@ -1,4 +1,4 @@
-"""The command line: ``pam-retriever fit | feedback | recall | search | inspect | check | repair | git | demo``."""
+"""The command line, ``pam-retriever``: fit, feedback, recall, search, inspect, check, repair, git, mcp, demo."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pam_retriever.apps import exploring, table, terminal
 from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
 from pam_retriever.apps.events import Storing
+from pam_retriever.apps.mcp import commands as agents
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
 from pam_retriever.errors import InvalidInput, PAMError
@@ -100,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_integrity(commands)
     code.add_git(commands, _add_model, _model)
+    agents.add_mcp(commands, _model)
 
     show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
     show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")

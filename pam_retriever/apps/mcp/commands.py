@@ -1,0 +1,72 @@
+"""The command line of the server: ``pam-retriever mcp FOLDER``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pam_retriever.apps.code import state_of
+from pam_retriever.apps.mcp.folder import FIT_AFTER, SharedFolder
+from pam_retriever.embedding.text_models import TextModel
+from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.index import PredictiveAssociativeIndex
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+HIGHEST_PORT = 65_535
+
+
+def add_mcp(commands: Commands, model: Callable[[argparse.Namespace, str | None], str]) -> None:
+    """Adds ``mcp``."""
+    command = commands.add_parser("mcp", help="serve an index to agents, by the Model Context Protocol")
+    command.add_argument("folder", type=Path, help="folder of the index; made if it is not there")
+    command.add_argument(
+        "--model", help="sentence-transformers model, by name or folder; the built-in one if not given"
+    )
+    command.add_argument("--read-only", action="store_true", help="have no tools that change the index")
+    command.add_argument("--http", type=int, metavar="PORT", help="serve HTTP on this port of the loopback, not stdio")
+    command.set_defaults(run=lambda parsed: _serve(parsed, model))
+
+
+def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str | None], str]) -> None:
+    if parsed.http is not None and not 0 <= parsed.http <= HIGHEST_PORT:
+        raise InvalidInput(f"Got --http {parsed.http}.", f"a port from 0 to {HIGHEST_PORT}", "0 takes a free one.")
+    try:
+        import anyio
+
+        from pam_retriever.apps.mcp.server import MemoryServer, listen
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {
+            "mcp",
+            "mcp_types",
+            "anyio",
+            "uvicorn",
+            "pydantic",
+        }:
+            raise
+        raise MissingExtra("mcp", "mcp", "The server") from error
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    used, code = None, False
+    if (parsed.folder / "manifest.json").exists():
+        with PredictiveAssociativeIndex.open(parsed.folder, read_only=True) as index:
+            used, code = index.embedder_name, state_of(index) is not None
+    folder = SharedFolder(
+        parsed.folder,
+        TextModel(model(parsed, used)),
+        read_only=parsed.read_only,
+        fit_after=None if code else FIT_AFTER,
+    )
+    folder.reader()  # what is wrong is said before an agent asks
+    server = MemoryServer(folder, code)
+    try:
+        if parsed.http is None:
+            anyio.run(server.run_stdio_async)
+        else:
+            with listen(parsed.http) as listening:
+                anyio.run(server.serve_http, listening)
+    finally:
+        folder.close()

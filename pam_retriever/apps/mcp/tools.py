@@ -1,0 +1,233 @@
+"""What the tools do, without the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+
+from pam_retriever.apps.code import FileHit, state_of
+from pam_retriever.apps.code.learning import STATE
+from pam_retriever.apps.mcp.answers import (
+    LONGEST_RESOURCE,
+    NOTICE,
+    Forgotten,
+    Happened,
+    Json,
+    Memory,
+    Recalled,
+    RelatedFile,
+    RelatedFiles,
+    Session,
+    Sessions,
+    Status,
+    Stored,
+    memory,
+    reasons,
+    session_of,
+    shortened,
+)
+from pam_retriever.apps.mcp.folder import SharedFolder
+from pam_retriever.errors import InvalidInput, NotFitted
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.types import Hit, Record
+
+EXAMPLES = 5  # memories that ``forget`` shows
+AROUND = 5  # steps of a session before and after a memory
+SHOWN = 200  # characters of the last step of a session
+MOST_REQUESTS = 5_000  # past questions that are read to say which of them a memory served
+NEWEST = 100  # memories that are listed as resources
+
+
+class Tools:
+    """The tools over one folder.
+
+    Args:
+        folder: of the index.
+        session: the session of what is remembered without one.
+    """
+
+    def __init__(self, folder: SharedFolder, session: str) -> None:
+        self._folder, self._session = folder, session
+
+    def remember(self, text: str, session: str = "", metadata: Mapping[str, object] | None = None) -> Stored:
+        """Stores a memory as the next step of a session."""
+        name = session or self._session
+        given = dict(metadata or {})
+        if given.setdefault("session", name) != name:
+            raise InvalidInput(
+                f"Got the session {name!r}, and {given['session']!r} in the metadata.", "one", "Leave it out there."
+            )
+        self._folder.model.encode_document([text])  # before others have to wait
+        now = datetime.now(timezone.utc)
+        with self._folder.writing() as index:
+            try:
+                id = index.append(name, text=text, metadata=given, timestamp=now)
+            except InvalidInput:
+                last = _last_time(index, name)
+                if last is None or last <= now.timestamp():
+                    raise
+                # the clock of whoever wrote the last step was ahead
+                then = datetime.fromtimestamp(last, timezone.utc)
+                id = index.append(name, text=text, metadata=given, timestamp=then)
+        self._folder.wrote(1)
+        return Stored(id, name)
+
+    def recall(self, question: str, k: int = 10, filter: Mapping[str, object] | None = None) -> Recalled:
+        """Memories that answer a question."""
+        index = self._folder.reader()
+        hits = index.recall(text=question, k=k, where=_memories(index, filter), explain=True)
+        served = _served(index, {hit.id for hit in hits})
+        return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
+
+    def what_happened_with(self, id: str, k: int = 10) -> Happened:
+        """The steps around a memory, and what belongs to it."""
+        index = self._folder.reader()
+        _check_known(index, [id])
+        (record,) = index.get([id])
+        before, after = self._around(index, record)
+        try:
+            hits: Sequence[Hit] = index.recall(id, k=k, where=_memories(index, None), explain=True)
+        except NotFitted:
+            hits = ()  # nothing is learnt yet but the sessions themselves
+        near = {one.id for one in (*before, *after)}
+        associated = tuple(memory(hit, hit.score, reasons(hit)) for hit in hits if hit.id not in near)
+        return Happened(NOTICE, memory(record), before, after, associated)
+
+    def _around(
+        self, index: PredictiveAssociativeIndex, record: Record
+    ) -> tuple[tuple[Memory, ...], tuple[Memory, ...]]:
+        name = session_of(record.metadata)
+        where = None if name is None else {"session": name}
+        for session in index.trajectories(where):
+            if record.id in session.ids:
+                at = session.ids.index(record.id)
+                before = session.ids[max(0, at - AROUND) : at]
+                after = session.ids[at + 1 : at + 1 + AROUND]
+                found = {one.id: memory(one) for one in index.get([*before, *after], missing_ok=True)}
+                return tuple(found[id] for id in before if id in found), tuple(found[id] for id in after if id in found)
+        return (), ()
+
+    def feedback(self, question: str, used: Sequence[str], unused: Sequence[str] = ()) -> Stored:
+        """Stores which memories served a question."""
+        self._folder.model.encode_query([question])
+        with self._folder.writing() as index:
+            _check_known(index, [*used, *unused])
+            id = index.feedback(question, list(used), unused=list(unused), timestamp=datetime.now(timezone.utc))
+        self._folder.wrote(1)
+        return Stored(id, None)
+
+    def sessions(self, limit: int = 20, offset: int = 0) -> Sessions:
+        """Sessions, the newest first."""
+        index = self._folder.reader()
+        total = index.overview().trajectories
+        end = max(0, total - offset)
+        start = max(0, end - limit)
+        listed = index.trajectories(limit=end - start, offset=start)[::-1] if end > start else []
+        last = {
+            one.id: one.text or "" for one in index.get([one.ids[-1] for one in listed if one.ids], missing_ok=True)
+        }
+        found = [
+            Session(one.id, len(one.ids), shortened(last.get(one.ids[-1], ""), SHOWN)[0]) for one in listed if one.ids
+        ]
+        return Sessions(NOTICE, total, tuple(found))
+
+    def forget(
+        self, ids: Sequence[str] = (), filter: Mapping[str, object] | None = None, confirm: int | None = None
+    ) -> Forgotten:
+        """Says how many memories would be forgotten; with that number as ``confirm``, forgets them."""
+        if bool(ids) == (filter is not None):
+            raise InvalidInput(
+                "Got neither ids nor a filter, or both.", "one of them", "A filter of {} is all memories."
+            )
+        with self._folder.writing() as index:
+            records = index.find(filter) if filter is not None else index.get(list(dict.fromkeys(ids)), missing_ok=True)
+            records = [record for record in records if record.id != STATE]
+            count, examples = len(records), tuple(memory(record) for record in records[:EXAMPLES])
+            if confirm is None or not count:
+                return Forgotten(NOTICE, 0, count, count or None, examples)
+            if confirm != count:
+                raise InvalidInput(
+                    f"Got confirm={confirm}; {count} memories would be forgotten.",
+                    "the number that would be forgotten",
+                    f"Call again with confirm={count} if that is right.",
+                )
+            done = index.delete([record.id for record in records])
+        return Forgotten(NOTICE, done, 0, None, examples)
+
+    def status(self) -> Status:
+        """What the memory holds, in numbers."""
+        index = self._folder.reader()
+        seen = index.overview()
+        return Status(
+            str(self._folder.path),
+            seen.embedder or self._folder.model.model_name,
+            seen.memories,
+            seen.trajectories,
+            seen.requests or 0,
+            seen.fitted,
+            self._folder.last_fit,
+            self._folder.read_only,
+            state_of(index) is not None,
+        )
+
+    def related_files(self, paths: Sequence[str] = (), question: str = "", k: int = 10) -> RelatedFiles:
+        """Files that a change needs: by the words for it, or by files that were changed."""
+        if bool(paths) == bool(question):
+            raise InvalidInput("Got neither paths nor a question, or both.", "one of them", "Ask twice.")
+        code = self._folder.code()
+        found = code.changed_with(paths, k) if paths else code.recall(question, k)
+        return RelatedFiles(NOTICE, tuple(_file(hit) for hit in found))
+
+    def text_of(self, id: str) -> str:
+        """The text of a memory, for its resource.
+
+        Raises:
+            UnknownId: there is no such memory.
+        """
+        (record,) = self._folder.reader().get([id])
+        return shortened(record.text or "", LONGEST_RESOURCE)[0]
+
+    def newest(self) -> list[Record]:
+        """The memories that were added last, the newest first."""
+        index = self._folder.reader()
+        return index.find(_memories(index, None), limit=NEWEST, offset=max(0, len(index) - NEWEST))[::-1]
+
+
+def _memories(index: PredictiveAssociativeIndex, filter: Mapping[str, object] | None) -> Json | None:
+    """A filter that leaves out what a code memory keeps for itself."""
+    if STATE not in index:
+        return None if filter is None else dict(filter)
+    own: Json = {"kind": {"$ne": "repository"}}
+    return {"$and": [own, dict(filter)]} if filter else own
+
+
+def _served(index: PredictiveAssociativeIndex, ids: set[str]) -> dict[str, list[str]]:
+    """For each memory the number of past questions that it served, and the last of them."""
+    found: dict[str, list[str]] = {}
+    for one in index.feedbacks() if (index.overview().requests or 0) <= MOST_REQUESTS else ():
+        for id, weight in one.used.items():
+            if weight > 0 and id in ids:
+                found.setdefault(id, []).append(one.text or "a question")
+    said = {id: shortened(texts[-1], SHOWN)[0] for id, texts in found.items()}
+    return {id: [f"served {len(texts)} past questions, the last one {said[id]!r}"] for id, texts in found.items()}
+
+
+def _file(hit: FileHit) -> RelatedFile:
+    why = tuple(f"{(one.date or '')[:10]} {one.commit[:10]} {shortened(one.subject, 200)[0]}" for one in hit.reasons)
+    return RelatedFile(hit.path, hit.score, hit.commits, why)
+
+
+def _check_known(index: PredictiveAssociativeIndex, ids: Sequence[str]) -> None:
+    unknown = [id for id in ids if id not in index]
+    if unknown:
+        raise InvalidInput(
+            f"Got unknown ids: {unknown[:5]}.", "ids of memories", "Call recall, and take those it gives."
+        )
+
+
+def _last_time(index: PredictiveAssociativeIndex, session: str) -> float | None:
+    """The time of the last step of a session."""
+    for one in index.trajectories():
+        if one.id == session and one.timestamps:
+            return one.timestamps[-1]
+    return None
