@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from engine_servers import ENGINES, fresh_engine
 from explore_samples import DIM, HOSTILE, embed, exploring, fill, send, told, turns
 
-from pam_retriever import InvalidInput, MissingExtra, PredictiveAssociativeIndex, evaluate
+from pam_retriever import FitConfig, InvalidInput, MissingExtra, PredictiveAssociativeIndex, evaluate
 from pam_retriever.apps.cli import main
 from pam_retriever.explore import pictures, report
 
@@ -455,3 +456,27 @@ def test_sources_are_evaluated_as_recall_is(dialogue):
         recall=lambda query, k: dialogue.recall(query, k=k, without=["experience", "prediction"]),
     )
     assert plain["recall@3"].mean > blind["recall@3"].mean
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_index_in_an_engine_is_shown(engine):
+    said = turns()[:18]
+    index = PredictiveAssociativeIndex(dim=DIM, backend=fresh_engine(engine), embedder=embed)
+    index.add(ids=[turn["id"] for turn in said], texts=[turn["text"] for turn in said])
+    for start in range(0, 18, 6):
+        index.observe([turn["id"] for turn in said[start : start + 6]])
+    index.fit(window=3, config=FitConfig(hidden=16, passes=5), progress=False)
+    with exploring(index) as explorer:
+        answer = told(explorer.address, "/api/ask", {"id": SINK})
+        assert strip(answer["happened"]) == as_json(index.recall(SINK, explain=True))
+        assert told(explorer.address, "/api/ask", {"text": QUESTION})["happened"]
+        assert drawn(send(explorer.address, "/api/map")[1])[0]["count"] == 18
+        assert told(explorer.address, f"/api/memory?id={SINK}")["sessions"]
+        (first, *_) = told(explorer.address, "/api/sessions")["sessions"]
+        assert len(told(explorer.address, f"/api/session?id={first['id']}")["steps"]) == 6
+        health = told(explorer.address, "/api/health")
+        assert health["memories"] == 18
+        assert health["fit"]["losses"]
+        assert told(explorer.address, "/api/neighbourhood", {"id": SINK})["edges"]
+    index.close()

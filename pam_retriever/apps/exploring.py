@@ -35,13 +35,18 @@ def run(parsed: argparse.Namespace) -> None:
     """Serves the page until Ctrl-C, or writes the file of --export."""
     if parsed.query is not None and parsed.id is not None:
         raise InvalidInput("Got a question and --id.", "one of them", "Leave one out.")
-    model = _model(parsed)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer asks no other machine
+    model: TextModel | None = None
 
     def opened(read_only: bool) -> PredictiveAssociativeIndex:
         # a reader sees what the writer beside it commits
         return PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=read_only, follow=read_only)
 
     index = opened(read_only=True)
+    model = _model(parsed, index.embedder_name)
+    if model is not None:
+        index.close()
+        index = opened(read_only=True)
     if parsed.export is not None:
         with index:
             _export(index, parsed)
@@ -60,11 +65,8 @@ def run(parsed: argparse.Namespace) -> None:
     explore(source, parsed.port, not parsed.no_browser, begin).wait()
 
 
-def _model(parsed: argparse.Namespace) -> TextModel | None:
+def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:
     """The model of the index, if it is on this machine; without one, memories are asked for by id."""
-    os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer asks no other machine
-    with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as index:
-        used = index.embedder_name
     name = parsed.model or used
     if name is None or not is_local(name):
         if parsed.model is not None:

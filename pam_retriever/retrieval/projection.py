@@ -12,7 +12,7 @@ from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-FITTED_ON = 20_000  # memories that the two axes are found from
+FITTED_ON = 5_000  # memories that the two axes are found from
 AT_ONCE = 20_000  # memories whose vectors are in memory at once
 UMAP_MOST = 20_000  # memories that UMAP lays out in about a minute
 
