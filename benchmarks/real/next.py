@@ -1,0 +1,147 @@
+"""``python -m benchmarks.real.next``: which article comes next, by ``recall_next`` and by baselines.
+
+Data and steps are those of ``benchmarks.real.wikispeedia``: at most 3,000 steps of test walks, HR@20 and MRR@20, the
+current article is no answer. Then the same of an experience without a random fifth of the articles: after one of those,
+before one of those, and between others. Baselines give the score of an article by the last three of the walk, weighted
+1, 1/2 and 1/3, and by the last one alone: both are shown.
+
+With ``--part tuning`` the experience is split once more, and the test walks are not looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import report
+from benchmarks.real import data
+from benchmarks.real.wikispeedia import (
+    DEPTH,
+    HIDDEN_SHARE,
+    QUERIES,
+    WINDOW,
+    Rows,
+    Walk,
+    baselines,
+    draw_steps,
+    experience_of,
+    find_folder,
+    fit_index,
+    hide,
+    judge_next,
+    rank,
+    read,
+    split,
+)
+from pam_retriever import PredictiveAssociativeIndex
+
+Steps = list[tuple[Walk, int]]
+BATCH = 100
+
+
+def recalled(index: PredictiveAssociativeIndex, steps: Steps) -> list[Rows]:
+    """What ``recall_next`` says for each step, best first, the current article left out."""
+    ranked = []
+    for start in range(0, len(steps), BATCH):
+        some = steps[start : start + BATCH]
+        asked = [list(map(str, walk.articles[:at])) for walk, at in some]
+        for (walk, at), hits in zip(some, index.recall_next_many(asked, DEPTH + 1), strict=True):
+            rows = np.array(list(map(int, hits.ids)), np.int64)
+            ranked.append(rows[rows != walk.articles[at - 1]][:DEPTH])
+    return ranked
+
+
+def by_scores(scorer: object, steps: Steps, last: int) -> list[Rows]:
+    """What a scorer of single articles says, from the ``last`` ones of the walk."""
+    cues = sorted({article for walk, at in steps for article in walk.articles[max(0, at - last) : at]})
+    place = {cue: row for row, cue in enumerate(cues)}
+    parts: list[npt.NDArray[np.float32]] = [
+        scorer.scores(np.array(cues[at : at + 500]))  # type: ignore[attr-defined]
+        for at in range(0, len(cues), 500)
+    ]
+    answers = np.concatenate(parts)
+    length = np.abs(answers).sum(axis=1, keepdims=True)
+    answers = answers / np.where(length > 0, length, 1)
+    ranked = []
+    for walk, at in steps:
+        before = walk.articles[max(0, at - last) : at][::-1]
+        total = np.sum([answers[place[cue]] / distance for distance, cue in enumerate(before, start=1)], axis=0)
+        ranked.append(rank(total[None], np.array([before[0]]))[0])
+    return ranked
+
+
+def questions(test: list[Walk], hidden: set[int], seed: int) -> dict[str, Steps]:
+    """Steps after a hidden article, before one, and between others, at most 3,000 each."""
+    steps = [(walk, at) for walk in test for at in range(1, len(walk.articles))]
+    steps = [steps[at] for at in np.random.default_rng(seed).permutation(len(steps))]
+
+    def chosen(after: bool, before: bool) -> Steps:
+        found = [
+            (walk, at)
+            for walk, at in steps
+            if (walk.articles[at - 1] in hidden) == after and (walk.articles[at] in hidden) == before
+        ]
+        return found[:QUERIES]
+
+    return {
+        "after a new article": chosen(True, False),
+        "next is new": chosen(False, True),
+        "between known articles": chosen(False, False),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="the unpacked data; else it is looked for in PAM_DATA_DIR")
+    parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
+    parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
+    parser.add_argument("--seed", type=int, default=0, help="of the hidden articles, the steps and the fits")
+    parser.add_argument("--name", default="real/next")
+    arguments = parser.parse_args()
+    titles, walks = read(find_folder(arguments.folder))
+    training, test = split(walks)
+    if arguments.part == "tuning":
+        training, test = split(training)
+    vectors = data.load_embedder(arguments.model).encode(
+        [title.replace("_", " ") for title in titles], normalize_embeddings=True, show_progress_bar=False
+    )
+    hidden = set(
+        np.random.default_rng(arguments.seed).permutation(len(titles))[: int(HIDDEN_SHARE * len(titles))].tolist()
+    )
+    settings = (
+        (training, {"all": draw_steps(test, arguments.seed)}),
+        (hide(training, hidden), questions(test, hidden, arguments.seed)),
+    )
+    table: dict[str, dict[str, dict[str, float]]] = {}
+    seconds = []
+    for experienced, asked in settings:
+        index, taken = fit_index(titles, vectors, experienced, arguments.seed)
+        seconds.append(taken)
+        scorers = baselines()
+        for scorer in scorers.values():
+            scorer.fit(experience_of(experienced), vectors, WINDOW)
+        for name, steps in asked.items():
+            row = table.setdefault(name, {})
+            row["recall_next"] = judge_next(steps, recalled(index, steps))
+            for method, scorer in scorers.items():
+                for last in (1, 3):
+                    row[f"{method}, last {last}"] = judge_next(steps, by_scores(scorer, steps, last))
+            print(f"{name}, {len(steps)} steps")
+            print(report.table(["HR@20", "MRR@20"], row, digits=3))
+    result = {
+        "seed": arguments.seed,
+        "part": arguments.part,
+        "embedder": arguments.model or "all-MiniLM-L6-v2",
+        "walks": {"training": len(training), "test": len(test)},
+        "steps": {name: len(steps) for _, asked in settings for name, steps in asked.items()},
+        "seconds_to_add_and_fit": seconds,
+        "next": table,
+    }
+    print(f"\nwritten to {report.write(arguments.name, result)}")
+
+
+if __name__ == "__main__":
+    main()
