@@ -1,4 +1,4 @@
-"""Every limit of an index, in one place; docs/reliability.md says what each is for.
+"""Every limit of an index, in one place; docs/results/reliability.md says what each is for.
 
 What is beyond one of them is refused with ``InvalidInput`` (from a caller) or ``IndexFormatError``
 (from a folder), before anything is stored or allocated.

@@ -1,1 +1,1 @@
-"""Kills, full disks, flipped bytes, random operations, fuzzing, and threads; docs/reliability.md."""
+"""Kills, full disks, flipped bytes, random operations, fuzzing, and threads; docs/results/reliability.md."""

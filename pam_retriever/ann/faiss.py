@@ -29,14 +29,15 @@ log = logging.getLogger(__name__)
 
 HNSW_BUILD, HNSW_SEARCH = 100, 128
 IVF_PROBED_SHARE = 0.15
-# times the square root of the cells of a compressed index, which has more of them, and at most (docs/scaling.md)
+# times the square root of the cells of a compressed index, which has more of them, and at most
+# (docs/reference/scaling.md)
 PROBED, MOST_PROBED = 2.5, 80
 SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
 # of a graph under a filter: so many times the nearest that should do are looked up, and at most; see ``_among_nearest``
 SPARE, MOST_NEAREST = 4, 500
 DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
 TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
-CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/scaling.md)
+CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/reference/scaling.md)
 # how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
 CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
 

@@ -27,7 +27,7 @@ def scanned_centres(index: Any) -> Any:
     """The centres of the cells that FAISS has a graph over, or None.
 
     The graph finds the cells of stored keys, which is what adding needs. A query weighs the parts of a key anew, so
-    that it lies far from all of them, and the graph may miss its best cells altogether (docs/scaling.md).
+    that it lies far from all of them, and the graph may miss its best cells altogether (docs/reference/scaling.md).
     """
     import faiss
 

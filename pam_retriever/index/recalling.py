@@ -282,7 +282,7 @@ class Recalling(IndexBase):
         """What happened with the hits of another retriever, to be added to its scores.
 
         Each hit brings up the memories that the default recall names for it, by their shares; the best hit counts most
-        and the last not at all, so pass a few more than you trust. Measured on five bases in docs/real-data.md.
+        and the last not at all, so pass a few more than you trust. Measured on five bases in docs/results/real-data.md.
 
         Args:
             found: the scores of one query's hits, by id, on any scale; or a list of such, one a query.

@@ -46,7 +46,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
 POOLED = 4  # candidates for each hit
-UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/training.md)
+UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/how/training.md)
 EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
 PAIRS_AT_ONCE = 16_384  # whose keys are fetched at once
 

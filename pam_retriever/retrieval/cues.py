@@ -21,7 +21,7 @@ from pam_retriever.types import Float32, Int64
 # memories becomes a mixture of them.
 COMPLETED_FROM = 4
 COMPLETION_TEMPERATURE = 0.02
-# how far the nearest must be above the last of them to be what the query is about (docs/training.md)
+# how far the nearest must be above the last of them to be what the query is about (docs/how/training.md)
 STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
 # how far the nearest must be ahead of the second, in spreads of the next ones, to be what the query is a view of
 COMPARED = 17

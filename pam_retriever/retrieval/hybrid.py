@@ -24,7 +24,7 @@ from pam_retriever.retrieval.timeline import Heard, QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-# Weights, chosen on two conversations of LoCoMo (docs/real-data.md). The lexical score is scaled to 1 for the
+# Weights, chosen on two conversations of LoCoMo (docs/results/real-data.md). The lexical score is scaled to 1 for the
 # best candidate; a label is a string in the metadata, such as the speaker's name, that the query names.
 FUSED = Channels(similarity=1.0, forward=0.1, reverse=0.1, mutual=0.1)
 LEXICAL, LABEL = 0.5, 0.15

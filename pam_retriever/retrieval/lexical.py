@@ -1,7 +1,7 @@
 """Lexical search: BM25 over each memory and, for less, over what was experienced next to it.
 
 A turn of a conversation seldom says what it is about; its neighbours do. So a memory's term frequencies are its
-own plus a share of its neighbours' (docs/real-data.md measures what that brings).
+own plus a share of its neighbours' (docs/results/real-data.md measures what that brings).
 """
 
 from __future__ import annotations

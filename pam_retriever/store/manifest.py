@@ -23,7 +23,7 @@ TENANTS = re.compile(r"tenants-[0-9a-f]{12}")
 
 
 class Required(TypedDict):
-    """What every ``manifest.json`` says; see ``docs/reliability.md``."""
+    """What every ``manifest.json`` says; see ``docs/results/reliability.md``."""
 
     format: str
     format_version: int

@@ -97,7 +97,7 @@ class FitConfig:
         """Fills in width and batch size for ``steps`` experienced states of ``memories`` memories.
 
         The width grows with the square root of the number of memories, so that parameters grow
-        in proportion to it (docs/training.md).
+        in proportion to it (docs/how/training.md).
         """
         hidden = 128 * round(1024 * math.sqrt(memories / 50_000) / 128)
         return replace(

@@ -34,5 +34,5 @@ def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
         return config.precision == "bfloat16"
     if place.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
-    # without AMX tiles a CPU multiplies float32 faster (docs/training.md)
+    # without AMX tiles a CPU multiplies float32 faster (docs/how/training.md)
     return bool(torch.cpu._is_amx_tile_supported())

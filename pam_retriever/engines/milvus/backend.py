@@ -23,7 +23,7 @@ class MilvusBackend:
     """Keeps an index in Milvus: ``PredictiveAssociativeIndex(dim, backend=MilvusBackend("memories.db"))``.
 
     A file is Milvus Lite, which one process at a time has open; a server is used by any number, of which one
-    writes at a time. Milvus has no transactions: docs/engines.md says what that means.
+    writes at a time. Milvus has no transactions: docs/reference/engines.md says what that means.
 
     Args:
         uri: a path that ends in ".db", or "http://host:port".
