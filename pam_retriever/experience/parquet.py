@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.types import Trajectory
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset
-
 BATCH = 10_000  # rows
 
 
+class Arrow(Protocol):
+    """A ``pyarrow`` table, dataset or record batch reader, which type checkers do not know."""
+
+    @property
+    def schema(self) -> object:
+        """Its columns."""
+
+
 def read_parquet(
-    source: str | Path | list[str | Path] | pa.Table | pyarrow.dataset.Dataset | pa.RecordBatchReader,
+    source: str | Path | list[str | Path] | Arrow,
     trajectory: str = "trajectory",
     *,
     ids: str | None = None,
