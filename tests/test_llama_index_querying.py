@@ -215,4 +215,4 @@ def test_association_needs_a_fit(store):
     store.add(films())
     assert not store.is_fitted
     with pytest.raises(NotFitted):
-        store.recall("godfather")
+        store.recall("godfather", mode="specific")

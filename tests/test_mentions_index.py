@@ -283,17 +283,20 @@ def test_a_memory_has_those_it_names_before_any_fit():
     index = _films()
     for mode in (None, "association"):
         hits = index.recall("temple", mode=mode, explain=True)
-        assert set(hits.ids) == {"kiss", "ghana"}
+        assert set(hits.ids[:2]) == {"kiss", "ghana"}
+        assert len(hits) == (10 if mode is None else 2)  # what looks like it comes afterwards
+        assert list(hits.scores) == sorted(hits.scores, reverse=True)
         assert repr(hits[hits.ids.index("kiss")].mentions[0]) == 'names "Shirley Temple"'
         assert all(0 <= score <= 1 for score in hits.scores)
     assert index.recall("temple", where={"title": {"$in": ["Shirley Temple", "Ghana"]}}).ids == ["ghana"]
-    assert index.recall("filler 1").ids == []
+    assert index.recall("filler 1").ids == index.search("filler 1").ids
+    assert index.recall(np.ones(DIM)).ids == index.search(np.ones(DIM)).ids
     with pytest.raises(NotFitted):
-        index.recall(np.ones(DIM))
+        index.recall(np.ones(DIM), mode="association")
     with pytest.raises(NotFitted):
         index.recall("temple", hops=2)
     with pytest.raises(NotFitted):
-        _films(names=()).recall("temple")
+        _films(names=()).recall("temple", mode="association")
 
 
 def test_other_names_are_taken_over(tmp_path):
@@ -302,13 +305,13 @@ def test_other_names_are_taken_over(tmp_path):
         _add(index, *FILMS)
         assert not index._bank.documents.mentions.known
         with pytest.raises(NotFitted):
-            index.recall("temple")
+            index.recall("temple", mode="association")
     with pytest.raises(ReadOnlyIndex):
         PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True, names=("title",))
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=["headline"], read_only=True) as index:
         assert index._bank.documents.mentions.keys == ("headline",)
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=("title",)) as index:
-        assert set(index.recall("temple").ids) == {"kiss", "ghana"}
+        assert set(index.recall("temple").ids[:2]) == {"kiss", "ghana"}
         assert _state(index)[0] == ["ghana", "kiss and tell", "shirley temple"]
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index._bank.documents.mentions.keys == ("title",)

@@ -190,8 +190,40 @@ def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
     assert {hit.id for hit in index.recall("m044", k=500, faithful=True)} == remaining  # a new memory has no past
 
 
-def test_before_fit_search_works_and_recall_says_what_to_do(index):
-    assert len(index.search("m000")) == 10
-    assert len(index.recall("m000", mode="similarity")) == 10
-    with pytest.raises(NotFitted, match="fit"):
-        index.recall("m000")
+def test_before_fit_default_recall_answers_and_association_says_what_to_do(index, planted):
+    looks = index.search("m000")
+    assert index.recall("m000").ids == looks.ids
+    assert index.recall(planted.vectors[0] + 0.5).ids == index.search(planted.vectors[0] + 0.5).ids
+    assert [hits.ids for hits in index.recall(["m000", "m001"], k=3)] == [
+        index.recall(id, k=3).ids for id in ("m000", "m001")
+    ]
+    for options in ({"mode": "association"}, {"mode": "specific"}, {"hops": 2}, {"channels": Channels(forward=1)}):
+        with pytest.raises(NotFitted, match="fit"):
+            index.recall("m000", **options)
+
+
+def test_before_fit_experience_decides_where_there_is_some(index, planted):
+    for outing in planted.outings[:10]:
+        index.observe(outing)
+    for id in ("m000", "m044", "m099"):
+        cue = planted.vectors[int(id[1:])]
+        linked = planted.associates(id, window=index.overview().window)
+        for query in (id, cue):  # a vector that is a memory is taken for it, as after fit
+            hits = index.recall(query, k=40)
+            assert set(hits.ids[: len(linked)]) == linked
+            assert id not in hits.ids
+            assert (
+                hits.ids[len(linked) :]
+                == [one for one in index.search(id, k=40).ids if one not in linked][: 40 - len(linked)]
+            )
+            assert list(hits.scores) == sorted(hits.scores, reverse=True)
+            assert max(hits.scores) <= 1
+            assert set(index.recall(query, k=40, mode="association").ids) == linked
+        assert set(index.recall(id, k=40, where={"parity": "odd"}, cue_where={}).ids[:1]) <= linked
+        assert index.recall(id, k=5, without=["experience"]).ids == index.search(id, k=5).ids
+        assert set(index.recall(id, k=40, without=["similarity"]).ids) == linked
+    assert index.recall("m150").ids == index.search("m150").ids  # never experienced
+    # what is never experienced is answered through what looks like it, where association is asked for
+    found = index.recall("m150", k=5, mode="association")
+    assert found
+    assert all(int(one[1:]) < 100 for one in found.ids)

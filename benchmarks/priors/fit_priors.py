@@ -4,6 +4,10 @@ Fits one set of weights, and how they change with the number of past requests, o
 the tasks of use (see ``benchmarks.real.use``), of LoCoMo's questions (see ``benchmarks.real.locomo``), and of the
 history of any repository (``--git``). Tests are never opened. Every data set is also left out once: what the others
 say of it is compared with weights of its own, and written to ``without.json``, from which benchmarks read.
+
+The weight of a request that is made again is fitted afterwards, with all others as they are (``--again``: that one
+alone). Held-out requests hardly ever come twice and say too little about it, so half of what it is fitted on are past
+requests, asked once more.
 """
 
 from __future__ import annotations
@@ -27,14 +31,16 @@ from benchmarks.real.use import TASKS, Requests, Task, last, read
 from benchmarks.real.use_mixture import bank_of, evidence_maker, history
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
-from pam_retriever.retrieval.mixture.holdout import ask_held_out
+from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, PRIORS, size_in_decades
+from pam_retriever.retrieval.mixture.mixture import KINDS, PRIORS, Evidence, size_in_decades
 
 Scores = npt.NDArray[np.float32]
+WITHOUT = Path(__file__).parent / "without.json"
 SIZES = (100, 300, 1000, 3000, 6000)
 RIDGE = 1e-2  # times the variance of a feature
 SLOPE_RIDGE = 1e-1  # the change with size is drawn to nothing more strongly
+AGAIN, AGAIN_SIZES, AGAIN_QUESTIONS = "asked_again", (10, 30, 100, 300, 1000), 100
 QUESTIONS = 400  # of one sample: more tell little of another data set
 MOST_FILES, TEXT = 20, 700
 # where sampling of candidates starts from: the fit itself does not depend on it
@@ -114,12 +120,16 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
         some = last(task, n)
         past, make, random = history(some, bank), evidence_maker(bank), np.random.default_rng(0)
-        features = make(past.log(np.arange(0))).features
+        every = make(past.log(np.arange(0))).features
+        others = [at for at, feature in enumerate(every) if feature != AGAIN]
+        features = tuple(every[at] for at in others)
         start = np.array([START.get(feature, 0.0) for feature in features])
         for at, asked in enumerate(ask_held_out(past, make, seed=0)):
             if asked is not None:
                 few = np.sort(random.permutation(len(asked))[:QUESTIONS])
-                found[at].append(Sample(name, n, features, sample(asked.take(few).choices, start)))
+                choices = asked.take(few).choices
+                choices = replace(choices, features=choices.features[:, others])
+                found[at].append(Sample(name, n, features, sample(choices, start)))
     return found
 
 
@@ -144,6 +154,57 @@ def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float
     return logit.fit(joined, np.zeros(len(ridge)), ridge).reshape(2, -1)
 
 
+def again(name: str, task: Task) -> list[Sample]:
+    """Past requests, asked once more, and as many others, at each size of experience."""
+    found = []
+    for n in (size for size in AGAIN_SIZES if size < len(task.experience)):
+        bank = bank_of(task)
+        past, make = history(last(task, n), bank), evidence_maker(bank)
+        random = np.random.default_rng(0)
+        asked = np.sort(random.permutation(n)[:AGAIN_QUESTIONS])
+        held = np.sort(random.permutation(n)[: max(n // 5, 1)])[:AGAIN_QUESTIONS]
+        for known, questions in ((np.arange(n), asked), (np.setdiff1d(np.arange(n), held), held)):
+            evidence = make(past.log(known))
+            choices = _choices(evidence, past, questions)
+            start = np.array([START.get(feature, 0.0) for feature in evidence.features])
+            found.append(Sample(name, n, evidence.features, sample(choices, start)))
+    return found
+
+
+def _choices(evidence: Evidence, past: History, questions: npt.NDArray[np.int64]) -> Choices:
+    """Past requests as questions to some evidence."""
+    cues = past.cues(questions)
+    pools = evidence.pools(cues, FULL_BELOW, PROPOSALS)
+    place, rows, weights = past.uses.expand(questions)
+    target = pools.add_up(place, rows, weights)
+    total = np.bincount(pools.cue, target, len(questions))
+    reached = total > 0  # where no source proposed what was used, nothing can be said
+    target /= np.maximum(total, 1e-9)[pools.cue]
+    choices = Choices(
+        evidence.score(cues, pools), pools.starts, target, np.ones(len(questions)), np.zeros(len(pools), np.float32)
+    )
+    return choices.take(np.flatnonzero(reached))
+
+
+def fit_again(chosen: list[Sample], prior: dict[str, list[float]]) -> list[float]:
+    """Weight of a request that is made again, and its change with size; all other weights stay."""
+    parts = []
+    for one in chosen:
+        decades = size_in_decades(one.requests)
+        others = np.array([sum(np.array(prior.get(name, (0, 0))) * (1, decades)) for name in one.features], np.float32)
+        at = one.features.index(AGAIN)
+        others[at] = 0
+        x = one.choices.features[:, [at]]
+        parts.append(
+            replace(
+                one,
+                features=(AGAIN,),
+                choices=replace(one.choices, features=x, offset=one.choices.offset + one.choices.features @ others),
+            )
+        )
+    return [round(float(weight), 4) for weight in fit(parts, (AGAIN,))[:, 0]]
+
+
 def loss(weights: npt.NDArray[np.float64], one: Sample) -> float:
     """Mean loss of one sample by these weights."""
     at = weights[0] + size_in_decades(one.requests) * weights[1]
@@ -160,6 +221,7 @@ def main() -> None:
     parser.add_argument("--locomo", type=Path, help="locomo10.json; else it is looked for in PAM_DATA_DIR")
     parser.add_argument("--git", type=Path, nargs="*", default=[], help="repositories")
     parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
+    parser.add_argument("--again", action="store_true", help="the weight of a request that is made again alone")
     parser.add_argument("--dry-run", action="store_true", help="writes neither priors nor results")
     arguments = parser.parse_args()
     model = load_embedder(arguments.embedder)
@@ -168,11 +230,49 @@ def main() -> None:
         found: Scores = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
         return found
 
-    found: list[list[Sample]] = [[] for _ in KINDS]
+    tasks = []
     for name, task in worlds(arguments, embed):
+        tasks.append((name, task))
+        print(f"{name}: {len(task.experience)} requests, {len(task.texts)} things", flush=True)
+    if arguments.again:
+        stored, table = json.loads(WITHOUT.read_text("utf-8")), []
+    else:
+        stored, table = fit_all(tasks)
+    asked = [sample for name, task in tasks for sample in again(name, task)]
+    for left_out, weights in ((None, stored["all"]), *stored["without"].items()):
+        some = [one for one in asked if one.data != left_out]
+        weights["question"][AGAIN] = fit_again(some, weights["question"])
+    print(f"{AGAIN}: {stored['all']['question'][AGAIN]}")
+    if arguments.dry_run:
+        return
+    about = "benchmarks/priors/fit_priors.py; value at 1,000 requests, change a decade"
+    PRIORS.write_text(json.dumps({"about": about, "weights": stored["all"]}, indent=1) + "\n")
+    WITHOUT.write_text(json.dumps(stored, indent=1) + "\n")
+    if arguments.again:
+        losses = [
+            {"data": one.data, "requests": one.requests, "questions": len(one.choices.starts)}
+            | {name: loss_of(one, stored, name == "with") for name in ("with", "without")}
+            for one in asked
+        ]
+        result = {"seed": 0, "sizes": AGAIN_SIZES, "weight": stored["all"]["question"][AGAIN], "losses": losses}
+        print(report.write("priors/asked_again", result))
+    else:
+        print(report.write("priors/fit_priors", {"seed": 0, "sizes": SIZES, "losses": table}))
+
+
+def loss_of(one: Sample, stored: dict[str, Any], again: bool) -> float:
+    """Mean loss of one sample by priors that never saw its data, with the weight of a repeated request or without."""
+    pairs = stored["without"][one.data]["question"]
+    rows = [pairs.get(name, (0.0, 0.0)) if again or name != AGAIN else (0.0, 0.0) for name in one.features]
+    return loss(np.array(rows, float).T, one)
+
+
+def fit_all(tasks: list[tuple[str, Task]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Weights of all sources but a request that is made again, from all data and without each; losses of both."""
+    found: list[list[Sample]] = [[] for _ in KINDS]
+    for name, task in tasks:
         for mine, more in zip(found, samples(name, task), strict=True):
             mine += more
-        print(f"{name}: {len(task.experience)} requests, {len(task.texts)} things", flush=True)
     features = found[0][0].features
     data = list(dict.fromkeys(one.data for one in found[0]))
     stored: dict[str, Any] = {"all": {}, "without": {name: {} for name in data}}
@@ -187,23 +287,10 @@ def main() -> None:
             for one in (one for one in mine if one.data == name):
                 row = {"kind": kind, "data": name, "requests": one.requests, "questions": len(one.choices.starts)}
                 own = fit([one], features)
-                table.append(
-                    {
-                        **row,
-                        "without it": loss(without, one),
-                        "with it": loss(everything, one),
-                        "its own": loss(own, one),
-                    }
-                )
+                losses = {"without it": loss(without, one), "with it": loss(everything, one), "its own": loss(own, one)}
+                table.append(row | losses)
                 print({key: round(value, 3) if isinstance(value, float) else value for key, value in table[-1].items()})
-    if not arguments.dry_run:
-        weights = {
-            "about": "benchmarks/priors/fit_priors.py; value at 1,000 requests, change a decade",
-            "weights": stored["all"],
-        }
-        PRIORS.write_text(json.dumps(weights, indent=1) + "\n")
-        (Path(__file__).parent / "without.json").write_text(json.dumps(stored, indent=1) + "\n")
-        print(report.write("priors/fit_priors", {"seed": 0, "sizes": SIZES, "losses": table}))
+    return stored, table
 
 
 if __name__ == "__main__":

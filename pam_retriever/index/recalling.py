@@ -199,8 +199,8 @@ class Recalling(IndexBase):
 
         Raises:
             InvalidInput, UnknownId: of the arguments.
-            NotFitted: association was asked for before ``fit``; a query by id is answered by mentions where memories
-                have names.
+            NotFitted: prediction was asked for before ``fit``, or association where nothing was experienced and, for a
+                query by id, no memory has a name.
             MissingExtra: ``when`` is in words that need the extra ``times``.
         """
         settings = RecallSettings(

@@ -64,11 +64,19 @@ class Retriever:
             self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score, without))
             return
         if stored and _asks_mentions(settings, view):
+            from pam_retriever.retrieval.linked import InTurnScorer, LinkScorer
             from pam_retriever.retrieval.mentioned import MentionScorer
 
             self._channels = Channels(similarity=1)
             check_without(without, ())
-            self._scorer = self._around(MentionScorer(view, lexicon, settings.min_score))
+            mentions, links = MentionScorer(view, lexicon, settings.min_score), LinkScorer(view, settings.default)
+            self._scorer = self._around(InTurnScorer(mentions, links, settings.min_score))
+            return
+        if view.predictor is None and _needs_no_fit(settings, words, view):
+            from pam_retriever.retrieval.linked import LinkScorer
+
+            self._channels = Channels(similarity=1)
+            self._scorer = self._around(LinkScorer(view, settings.default, settings.min_score, without))
             return
         self._channels = settings.weights(words, view.predictor is not None)
         calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
@@ -154,6 +162,13 @@ def _asks_use(settings: RecallSettings, words: bool, fitted: bool) -> bool:
     if settings.hops.count > 1 or settings.channels is not None:
         return False
     return (settings.default and (words or not fitted)) or (settings.mode == "association" and not fitted)
+
+
+def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:
+    """Whether a question without words can be answered before ``fit``: by default, and where there are links."""
+    if words or settings.mode != "association" or settings.hops.count > 1 or settings.channels is not None:
+        return False
+    return settings.default or view.links.memories > 0
 
 
 def _asks_mentions(settings: RecallSettings, view: View) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, PastRequests
 from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mixture.again import AskedAgain
 from pam_retriever.retrieval.mixture.bank import Bank
 from pam_retriever.retrieval.mixture.holdout import History
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
@@ -29,6 +30,7 @@ def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
         Plain(bank.plain),
         Popularity(log),
         PastUse(log),
+        AskedAgain(log),
         Profile(log),
         ExpandedWords(bank, bank.names, log),
         UsedTogether(log, bank),

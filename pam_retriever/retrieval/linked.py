@@ -1,0 +1,129 @@
+"""Association before ``fit``: along the links of what was experienced, which need no training."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.experience.cooccurrence import Links
+from pam_retriever.experience.graph import walk
+from pam_retriever.model.scoring import LOOK_ALIKES, NEIGHBOURS, look_alike_mass
+from pam_retriever.retrieval.candidates import Candidates, Scorer
+from pam_retriever.retrieval.cues import SAME, Cues
+from pam_retriever.retrieval.sources import Contributions, check_without
+from pam_retriever.store.view import View
+from pam_retriever.types import Float32, Int64
+
+SOURCES = ("experience", "similarity")
+
+
+class LinkScorer:
+    """Scores memories by their share of the links of what a cue is, or, without ``fill``, of what looks like it.
+
+    Args:
+        view: of an index.
+        fill: answer by looks, too. Of a cue that is an experienced memory, a linked one scores (1 + share) / 2 and
+            another half its cosine, so that experience decides where there is some; of any other cue, all score their
+            cosine.
+        min_score: leave out hits that score less.
+        without: names of ``SOURCES`` that do not count.
+    """
+
+    def __init__(
+        self, view: View, fill: bool, min_score: float | None = None, without: frozenset[str] = frozenset()
+    ) -> None:
+        self._view, self._fill, self._min_score = view, fill, min_score
+        self._without = check_without(without, SOURCES if fill else SOURCES[:1])
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``."""
+        view = self._view
+        cosine, near = view.similar.search(cues.looks, min(NEIGHBOURS, len(view.similar)), cues.among)
+        own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own
+        query, linked, mass = self._linked(own, cosine, near)
+        found = []
+        for at, itself in enumerate(own.tolist()):
+            rows, place = np.unique(linked[query == at], return_inverse=True)
+            share = np.bincount(place, mass[query == at], len(rows)).astype(np.float32)
+            if self._fill and "similarity" not in self._without:
+                rows, share = self._filled(cues.looks[at], k, allowed, rows, share)
+            kept = rows != itself
+            if allowed is not None:
+                kept &= holds(allowed, rows)
+            found.append(self._of_one(cues.looks[at], rows[kept], share[kept]).best(k, self._min_score))
+        return found
+
+    def _filled(
+        self, looks: Float32, k: int | None, allowed: Rows | None, rows: Int64, share: Float32
+    ) -> tuple[Int64, Float32]:
+        """The linked rows, and those that look like the cue, with share 0."""
+        near = self._view.similar.search(looks[None], (k or len(self._view.similar)) + 1, allowed)[1][0]
+        every = np.union1d(rows, near[near >= 0])
+        shares = np.zeros(len(every), np.float32)
+        shares[np.searchsorted(every, rows)] = share
+        return every, shares
+
+    def _of_one(self, looks: Float32, rows: Int64, share: Float32) -> Candidates:
+        similarity: Float32 = self._view.similar.keys(rows) @ looks
+        sources = {"experience": share}
+        if self._fill:
+            looked = np.zeros_like(similarity) if "similarity" in self._without else similarity
+            sources = {"experience": np.zeros_like(share), "similarity": looked}
+            if share.any():
+                linked = np.where(share > 0, (1 + share - looked) / 2, 0).astype(np.float32)
+                sources = {"experience": linked, "similarity": looked * np.float32(0.5)}
+        scores = sum(sources.values(), np.zeros(len(rows), np.float32))
+        hops = np.where(share > 0, 1, 0).astype(np.int64)
+        association = share if share.any() else None
+        return Candidates(rows, scores, similarity, association, hops, sources=Contributions.of(sources))
+
+    def _linked(self, own: Int64, cosine: Float32, near: Int64) -> Links:
+        """Query, row and mass of each memory that experience leads to."""
+        view = self._view
+        if "experience" in self._without:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
+        asked = np.flatnonzero(view.links.experienced(own))
+        others = np.empty(0, np.int64) if self._fill else np.setdiff1d(np.arange(len(own)), asked)
+        usable = (near[others] >= 0) & view.links.experienced(near[others])
+        usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
+        counted = look_alike_mass(cosine[others], usable.astype(np.float32))
+        by, place = np.nonzero(counted > 0)
+        seeds = (
+            np.concatenate([asked, others[by]]),
+            np.concatenate([own[asked], near[others[by], place]]),
+            np.concatenate([np.ones(len(asked), np.float32), counted[by, place]]),
+        )
+        return walk(lambda rows: view.links.of(rows, view.window), seeds)
+
+
+class InTurnScorer:
+    """The answers of one scorer, and after them those of another, scaled to the least score of the first.
+
+    Args:
+        first: whose answers have mentions.
+        then: of all memories.
+        min_score: leave out hits that score less.
+    """
+
+    def __init__(self, first: Scorer, then: Scorer, min_score: float | None = None) -> None:
+        self._first, self._then, self._min_score = first, then, min_score
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``."""
+        answers = zip(self._first.score(cues, k, allowed), self._then.score(cues, k, allowed), strict=True)
+        return [_in_turn(one, other).best(k, self._min_score) for one, other in answers]
+
+
+def _in_turn(one: Candidates, other: Candidates) -> Candidates:
+    rest = other.at(np.flatnonzero(~np.isin(other.rows, one.rows)))
+    named = one.mentions
+    if named is not None:
+        named = np.concatenate([named, np.zeros((len(rest.rows), *named.shape[1:]), named.dtype)])
+    return Candidates(
+        np.concatenate([one.rows, rest.rows]),
+        np.concatenate([one.scores, rest.scores * one.scores.min(initial=1)]),
+        np.concatenate([one.similarity, rest.similarity]),
+        None,
+        np.concatenate([one.hops, rest.hops]),
+        mentions=named,
+    )
