@@ -16,9 +16,10 @@ import pytest
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
-# the same examples in every run: CI says what a change did. HYPOTHESIS_PROFILE=search looks for new ones.
-hypothesis.settings.register_profile("repeatable", derandomize=True)
-hypothesis.settings.register_profile("search", max_examples=300)
+# The same examples in every run, however slow the machine: CI says what a change did. HYPOTHESIS_PROFILE=search looks
+# for new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", max_examples=300, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 DIM, WINDOW = 16, 2

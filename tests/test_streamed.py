@@ -20,6 +20,7 @@ from pam_retriever.training.shards import Stored
 from pam_retriever.training.trainer import Trainer
 
 SMALL = FitConfig(hidden=64, passes=30, batch_size=50, probation=0.2)
+QUICK_PASSES = FitConfig(hidden=16)  # passes follow from the data
 LONG = FitConfig(hidden=64, passes=100, batch_size=50)
 
 
@@ -186,6 +187,15 @@ def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
     assert second.steps < first.steps
     assert recalled(index, planted) > max(before, 0.9)
     check_keys(index, planted.vectors)
+
+
+def test_a_little_more_experience_costs_no_more_as_a_stream(planted):
+    steps = {}
+    for name, more in (("list", list), ("iterator", iter)):
+        index = new_index(planted)
+        index.fit(planted.outings[:15], window=WINDOW, config=QUICK_PASSES, progress=False)
+        steps[name] = index.fit(more(planted.outings[15:16]), window=WINDOW, config=QUICK_PASSES, progress=False).steps
+    assert steps["iterator"] <= 2 * steps["list"]
 
 
 def check_keys(index: PredictiveAssociativeIndex, vectors: np.ndarray) -> None:

@@ -120,7 +120,7 @@ class FitConfig:
 
         Args:
             steps: that a pass takes.
-            meetings: how often a memory comes in a pass, on average.
+            meetings: how often a memory was experienced, on average.
             states: that a pass holds.
         """
         fewest = FEWEST_STEPS * min(max(states / FEW_STATES, FEWEST_SHARE), 1)

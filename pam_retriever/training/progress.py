@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
 from pam_retriever.store.bars import hidden
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class ProgressBar:

@@ -45,6 +45,7 @@ class Shards(Protocol):
         memories: how many there are in the bank.
         table: how many rows the table of embeddings has.
         experienced: how many memories the trajectories hold.
+        meetings: how many steps of them a memory has on average, old and new ones together.
         trajectories: how many there are.
     """
 
@@ -53,6 +54,7 @@ class Shards(Protocol):
     memories: int
     table: int
     experienced: int
+    meetings: float
     trajectories: int
 
     def of_pass(self, random: np.random.Generator) -> list[Int64]:
@@ -86,6 +88,7 @@ class InMemory:
         self._random = np.random.default_rng(seed)
         self.steps, self.memories, self.table = len(experience), len(vectors), len(vectors)
         self.experienced = len(np.unique(experience.states))
+        self.meetings = len(experience) / max(self.experienced, 1)
         self.trajectories = len(np.unique(experience.trajectory))
 
     def of_pass(self, random: np.random.Generator) -> list[Int64]:  # noqa: ARG002
@@ -140,6 +143,7 @@ class Stored:
             self.experienced = documents.trajectories.memories()
             self.last_number = documents.trajectories.last_number()
         self.trajectories = len(numbers)
+        self.meetings = int(lengths.sum()) / max(self.experienced, 1)
         self._learnt_to = learnt_to = learnt_to or LearntTo()
         old = learnt_to.old(numbers)
         starts = _block_starts(lengths, old, size)

@@ -255,7 +255,7 @@ class Trainer:
         assert config.batch_size
         steps = self._objective.steps if self._shards.whole else math.ceil(self._shards.steps / config.batch_size)
         states = self._objective.states if self._shards.whole else self._shards.steps
-        return config.with_passes(steps, self._shards.steps / max(self._shards.experienced, 1), states)
+        return config.with_passes(steps, self._shards.meetings, states)
 
     def _plan(self, first_pass: list[Int64]) -> tuple[list[tuple[int, Int64]], int]:
         """Pass and blocks of each shard in turn, and how many turns the whole schedule has, stopped early or not."""
