@@ -271,7 +271,7 @@ def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatc
     with pytest.raises(StorageError, match="stored already"):
         index.fit([-states[:20]], config=FitConfig(passes=5, hidden=128), progress=False)
     monkeypatch.setattr(FaissBackend, "add", real)
-    assert index._bank._rebuilds == []
+    assert index._bank.documents.noted == []
     assert len(index) == len(index.search(states[0], k=9000)) == COUNT + 20
     new = [record.id for record in index.find()][COUNT:]
     met = {hit.id for hit in index.recall(new[9], k=10, faithful=True)}

@@ -373,3 +373,24 @@ def test_options_of_the_index_hold_for_its_tenants(tmp_path):
         del ann
         index.tenant("bob")
         assert index.tenant("ann").search(text="a text", k=1)[0].id == "short"
+
+
+def test_one_that_may_not_be_learnt_from_is_not(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
+        ben = index.tenant("ben", train=False)
+        ben.add(VECTORS, [str(row) for row in range(len(VECTORS))])
+        ben.observe(["0", "1", "2", "3"])
+        for call in (lambda: ben.fit(config=QUICK, progress=False), lambda: ben.auto_fit(2)):
+            with pytest.raises(InvalidInput, match="train=False"):
+                call()
+        assert ben.recall("1", k=2).ids == ["0", "2"]  # links need no weights
+        index.tenant("ann").add(VECTORS, [str(row) for row in range(len(VECTORS))])
+        index.tenant("ann").fit([["0", "1", "2"]], config=QUICK, progress=False)
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        with pytest.raises(InvalidInput, match="train=False"):
+            index.tenant("ben").fit(config=QUICK, progress=False)  # it was stored
+        assert index.tenant("ben", train=True).fit(config=QUICK, progress=False).steps > 0
+    with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True) as reader:
+        assert len(reader.tenant("ben", train=True)) == len(VECTORS)  # as it is
+        with pytest.raises(ReadOnlyIndex):
+            reader.tenant("ben", train=False)

@@ -27,6 +27,7 @@ from pam_retriever.types import FitReport, TrajectoryRecord
 from pam_retriever.validation import check_count, check_half_life, check_offset, check_positive, check_seed, read_ids
 
 log = logging.getLogger(__name__)
+TRAIN = "train"  # the setting that says whether weights may be learnt
 
 
 class Learning(FeedbackKeeping, NextSteps):
@@ -172,6 +173,7 @@ class Learning(FeedbackKeeping, NextSteps):
         return self._background.start(fit) if background else fit()
 
     def _fit(self, source: Source, window: int, config: FitConfig, request: TrainingRequest) -> FitReport:
+        self._check_trainable()
         with self._learning:
             self._background.learns()
             news = read_news(self._bank, self._lock, source)
@@ -214,12 +216,38 @@ class Learning(FeedbackKeeping, NextSteps):
         Raises:
             InvalidInput: of the arguments.
         """
+        self._check_trainable()
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
         request = TrainingRequest(progress=False)
         self._background.fit_after(
             None if steps is None else check_count("steps", steps),
             lambda: self._fit(Source(), window, settings, request),
         )
+
+    def allow_training(self, allowed: bool) -> None:
+        """Says whether weights may be learnt from this index: ``tenant(name, train=...)``. It is stored.
+
+        Args:
+            allowed: False has ``fit`` and ``auto_fit`` refused, and ends an ``auto_fit``; what was learnt stays until
+                memories are erased.
+        """
+        if self._trainable() != allowed:
+            if not allowed:
+                self.auto_fit(None)
+            with self._lock:
+                self._bank.set_setting(TRAIN, allowed)
+
+    def _trainable(self) -> bool:
+        with self._lock.shared():
+            return self._bank.documents.settings.get(TRAIN) is not False
+
+    def _check_trainable(self) -> None:
+        if not self._trainable():
+            raise InvalidInput(
+                "A fit was asked of a tenant with train=False.",
+                "a tenant that may be learnt from",
+                "Call index.tenant(name, train=True) first, or leave the fit out: recall needs none.",
+            )
 
     def trajectories(
         self,

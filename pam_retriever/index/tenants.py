@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Tenants(IndexBase):
     """The part of an index that has tenants."""
 
-    def tenant(self, name: str) -> PredictiveAssociativeIndex:
+    def tenant(self, name: str, *, train: bool | None = None) -> PredictiveAssociativeIndex:
         """An index of its own inside this one, for one user, customer or project; made if it is not there.
 
         It has the interface of an index, and ids, texts, words, trajectories, feedback, links, weights and
@@ -27,15 +27,21 @@ class Tenants(IndexBase):
         Args:
             name: any string of 1 to 150 bytes of UTF-8 without NUL. Capital and small letters differ, also on file
                 systems that do not tell them apart.
+            train: False: no weights may be learnt from this tenant. Its own ``fit`` and ``auto_fit`` are refused then,
+                and it answers by what needs none. It is stored with the tenant; None leaves what was said before, True
+                takes it back.
 
         Raises:
-            InvalidInput: of the name; the index is in an engine, is a tenant itself, or was opened with
+            InvalidInput: of the arguments; the index is in an engine, is a tenant itself, or was opened with
                 ``read_only=True`` and has no such tenant.
             IndexFormatError: what is in the tenant's folder is damaged.
             IndexLocked: the tenant's own folder is open for writing elsewhere.
             StorageError: the disk does not take it.
         """
-        return self._tenants_of_own().get(name)
+        index = self._tenants_of_own().get(name)
+        if train is not None:
+            index.allow_training(train)
+        return index
 
     def tenants(self) -> list[str]:
         """The names of the tenants, sorted."""
