@@ -16,7 +16,7 @@ import pam_retriever.index
 
 ROOT = Path(__file__).parent.parent
 NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *NOTES]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTES]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
