@@ -20,6 +20,11 @@ import pam_retriever
 RESULTS = Path(__file__).parent / "results"
 
 
+def plain(value: Any) -> float | str:
+    """What JSON holds in place of a value that it does not know: numpy's numbers, and times."""
+    return value.isoformat() if isinstance(value, datetime) else float(value)
+
+
 def hardware() -> dict[str, Any]:
     """What it ran on."""
     cpu = platform.processor() or platform.machine()

@@ -193,3 +193,21 @@ def test_scores_are_probabilities_and_confidence_falls_with_the_rank():
     sure = [hit.confidence for hit in hits]
     assert all(0 <= one <= 1 for one in sure)
     assert sure == sorted(sure, reverse=True)
+
+
+def test_a_request_that_is_made_again_finds_what_served_it_first():
+    random = np.random.default_rng(3)
+    index = PredictiveAssociativeIndex(dim=64)
+    ids = [str(number) for number in range(60)]
+    index.add(random.standard_normal((60, 64)), ids, texts=[f"text {id}" for id in ids])
+    requests, used = random.standard_normal((12, 64)), [str(one) for one in random.permutation(60)[:12]]
+    for count, (request, id) in enumerate(zip(requests, used, strict=True), 1):
+        index.feedback(request, [id], text=f"request {count}")
+        for again, wanted in zip(requests[:count], used[:count], strict=True):
+            assert index.recall(again, k=1).ids == [wanted]  # whatever it looks like
+    # half a day later, in hardly other words
+    assert index.recall(requests[4] + 0.01, text="request 5", k=1).ids == [used[4]]
+    # who asked the same and was served by five others gets them all
+    for id in ("1", "2", "3", "4", "5"):
+        index.feedback(requests[0], [id], text="request 1")
+    assert {"1", "2", "3", "4", "5"} <= set(index.recall(requests[0], k=8).ids)

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import pam_retriever
+from benchmarks import report
 from benchmarks.paper.partial import Partial, PartialTrainer
 from benchmarks.paper.protocol import Scores
 from benchmarks.paper.setting import WINDOW, Setting
@@ -166,7 +167,7 @@ def _modules(name: Path) -> list[Path]:
 
 def _write_report(folder: Path, fitted: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(json.dumps(fitted, default=float))
+    (folder / "report.json").write_text(json.dumps(fitted, default=report.plain))
 
 
 def without_cue(scores: Scores) -> Scores:

@@ -132,7 +132,7 @@ class Parts:
 
 def _plain(found: dict[str, Any]) -> dict[str, Any]:
     """As it comes back from the file, so that a resumed run sees the same."""
-    plain: dict[str, Any] = json.loads(json.dumps(found, default=float))
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=report.plain))
     return plain
 
 

@@ -242,6 +242,7 @@ def main() -> None:
     for left_out, weights in ((None, stored["all"]), *stored["without"].items()):
         some = [one for one in asked if one.data != left_out]
         weights["question"][AGAIN] = fit_again(some, weights["question"])
+        weights |= {kind: weights[kind] | {AGAIN: [0.0, 0.0]} for kind in KINDS[1:]}  # a stored cue is no request
     print(f"{AGAIN}: {stored['all']['question'][AGAIN]}")
     if arguments.dry_run:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -185,6 +186,8 @@ class Learning(FeedbackKeeping, NextSteps):
                 from pam_retriever.training.fit import learn  # training alone needs torch
 
                 report = learn(self._bank, self._lock, source, news, window, config, request)
+            if not _writes():
+                return report
             requests, validation = self._fit_mixture(request.seed)
             steps, of_next = self._fit_next(request.seed, report.stopped_by == NOTHING_NEW)
             validation = Validation((*validation.worths, *of_next.worths))
@@ -356,6 +359,15 @@ class Learning(FeedbackKeeping, NextSteps):
 def without_training(memories: int) -> FitReport:
     """The report of a fit that had feedback alone: no network was trained."""
     return FitReport((), 0, 0.0, "cpu", "float32", memories, 0, 0, 1.0, 0, {}, "nothing to train on")
+
+
+def _writes() -> bool:
+    """Whether this process stores what a fit of several processes made, as the first of them does."""
+    if "torch.distributed" not in sys.modules:
+        return True
+    from pam_retriever.training.distributed import first_process
+
+    return first_process()
 
 
 def _check(source: Source) -> None:

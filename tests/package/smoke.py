@@ -9,12 +9,12 @@ import numpy as np
 import pam_retriever
 from pam_retriever import PredictiveAssociativeIndex
 
-vectors = np.random.default_rng(0).standard_normal((50, 8))
+vectors = np.random.default_rng(0).standard_normal((50, 64))
 ids = [str(number) for number in range(50)]
 assert "site-packages" in str(pam_retriever.__file__), f"not the installed package: {pam_retriever.__file__}"
 with tempfile.TemporaryDirectory() as scratch:
     folder = Path(scratch) / "index"
-    with PredictiveAssociativeIndex.open(folder, dim=8) as index:
+    with PredictiveAssociativeIndex.open(folder, dim=64) as index:
         index.add(vectors, ids, texts=[f"text {id}" for id in ids])
         index.observe(ids[:10])
         index.feedback(vectors[3], used=["4"])
