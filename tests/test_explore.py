@@ -185,15 +185,15 @@ def test_before_a_fit_links_and_words_answer(live):
         assert [step["surprise"] for step in steps] == [None] * 6
 
 
-def test_without_an_embedder_and_a_fit_the_page_says_why():
+def test_without_an_embedder_and_a_fit_ids_are_answered_and_words_are_refused():
     index = PredictiveAssociativeIndex(dim=3)
     index.add(np.eye(3), ["a", "b", "c"])
     with exploring(index) as explorer:
         assert told(explorer.address, "/api/health")["texts"] is False
         answer = told(explorer.address, "/api/ask", {"id": "a"})
         assert [hit["id"] for hit in answer["looks"]] == ["b", "c"]
-        assert answer["happened"] is None
-        assert "fit" in answer["problem"]
+        assert [hit["id"] for hit in answer["happened"]] == ["b", "c"]  # nothing happened: by looks
+        assert answer["problem"] is None
         status, content, _ = send(explorer.address, "/api/ask", {"text": "words"})
         assert status == 400
         assert "embedder" in json.loads(content)["problem"]

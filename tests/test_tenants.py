@@ -383,7 +383,7 @@ def test_one_that_may_not_be_learnt_from_is_not(tmp_path):
         for call in (lambda: ben.fit(config=QUICK, progress=False), lambda: ben.auto_fit(2)):
             with pytest.raises(InvalidInput, match="train=False"):
                 call()
-        assert ben.recall("1", k=2).ids == ["0", "2"]  # links need no weights
+        assert set(ben.recall("1", k=2).ids) == {"0", "2"}  # links need no weights
         index.tenant("ann").add(VECTORS, [str(row) for row in range(len(VECTORS))])
         index.tenant("ann").fit([["0", "1", "2"]], config=QUICK, progress=False)
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
