@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 import shutil
 import sys
 import tempfile
@@ -37,8 +38,13 @@ def fresh_postgres(**options: Any) -> PgVectorBackend:
 @cache
 def milvus_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="pam-milvus-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a process that a test forks runs this at its end, too
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def fresh_milvus(**options: Any) -> MilvusBackend:
