@@ -11,9 +11,6 @@ from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.use import log_share
 from pam_retriever.types import Float32, Int64
 
-Same = tuple[Int64, Int64, Float32]
-"""Pairs of a question and a past request that hardly differ, and how much each counts."""
-
 
 class AskedAgain:
     """What served the same request before, or one that hardly differs.
@@ -31,7 +28,6 @@ class AskedAgain:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
-        self._last: tuple[Cues, int, Same] | None = None  # what candidates are found by is not computed again to score
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         cue, place, weight = self._same(cues)
@@ -46,16 +42,11 @@ class AskedAgain:
         cue, place, _ = self._same(cues)
         return [np.unique(self._log.uses.expand(place[cue == at])[1])[:n] for at in range(len(cues))]
 
-    def _same(self, cues: Cues) -> Same:
-        last = self._last
-        if last is None or last[0] is not cues or last[1] != len(self._log):
-            last = self._last = cues, len(self._log), self._compare(cues)
-        return last[2]
-
-    def _compare(self, cues: Cues) -> Same:
+    def _same(self, cues: Cues) -> tuple[Int64, Int64, Float32]:
+        """Pairs of a question and a past request that hardly differ, and how much each counts."""
         if not len(self._log):
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
-        weight = np.exp(np.float32(self.WIDTH) * (self._log.cosines(cues) - 1))
+        weight = np.exp(np.float32(self.WIDTH) * (self._log.likeness(cues)[0] - 1))
         weight[cues.rows >= 0] = 0  # a stored memory is no request
         cue, place = np.nonzero(weight > self.LEAST)
         return cue, place, np.minimum(weight[cue, place], 1)

@@ -96,6 +96,7 @@ class RequestLog:
         self._word_starts = Growing(np.zeros(1, np.int64))
         self._late: dict[int, list[int]] = {}  # word -> requests that are not in the lists by word
         self._weighed: tuple[int, Float32, Float32] | None = None
+        self._asked: tuple[Cues, int, Float32, Float32] | None = None
         self.extend(vectors, words, uses, writers)
         self._list_by_word()
 
@@ -165,6 +166,13 @@ class RequestLog:
                 after = min(max(before + float(uses.weights[at]), -self._most), self._most)
                 counted[at], self._of_writer[key] = after - before, after
         return counted
+
+    def likeness(self, cues: Cues) -> tuple[Float32, Float32]:
+        """``cosines`` and ``word_cosines``, computed once for all sources that propose and score by them."""
+        asked = self._asked
+        if asked is None or asked[0] is not cues or asked[1] != len(self):
+            self._asked = asked = cues, len(self), self.cosines(cues), self.word_cosines(cues)
+        return asked[2:]
 
     def cosines(self, cues: Cues) -> Float32:
         """(Q, n) dense likeness of cues and requests."""

@@ -93,12 +93,11 @@ class PastUse:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
-        self._last: tuple[Cues, Float32, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         if not len(self._log):
             return np.zeros((len(pools), len(self.features)), np.float32)
-        dense, lexical = self._likeness(cues)
+        dense, lexical = self._log.likeness(cues)
         parts = (
             _neighbours(dense, 10, 20.0),
             _neighbours(dense, 50, 10.0),
@@ -112,16 +111,9 @@ class PastUse:
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         if not len(self._log):
             return [np.empty(0, np.int64)] * len(cues)
-        joint = self._joint(*self._likeness(cues))
+        joint = self._joint(*self._log.likeness(cues))
         near, _ = _top(joint, min(self.NEIGHBOURS, n))
         return [np.unique(self._log.uses.expand(row)[1]) for row in near]
-
-    def _likeness(self, cues: Cues) -> tuple[Float32, Float32]:
-        """(Q, n) dense and (Q, n) lexical; what candidates are found by is not computed again to score them."""
-        last = self._last
-        if last is None or last[0] is not cues or last[1].shape[1] != len(self._log):
-            last = self._last = cues, self._log.cosines(cues), self._log.word_cosines(cues)
-        return last[1], last[2]
 
     def _joint(self, dense: Float32, lexical: Float32) -> Float32:
         return np.float32(self.DENSE_PART) * dense + np.float32(1 - self.DENSE_PART) * lexical
