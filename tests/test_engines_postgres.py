@@ -404,3 +404,31 @@ def test_a_server_that_stays_away_during_a_commit_says_that_the_call_may_be_stor
     index.add(planted.vectors[:1], ["x"])
     assert len(index) == 201
     index.close()
+
+
+def test_a_connection_lost_after_a_commit_does_not_say_that_nothing_was_stored(planted, monkeypatch):
+    """What a call reads after its commit is read again, though others have written meanwhile."""
+    backend = fresh_postgres()
+    index, other = new_index(planted, backend=backend), PredictiveAssociativeIndex(backend=backend)
+    database = index._bank.documents.connections
+    begin, commit = database._begin, database._commit
+    to_lose = []  # connections of the reads after a commit
+
+    def begin_and_lose(writing):
+        call = begin(writing)
+        if not writing and to_lose:
+            to_lose.pop()
+            other.add(planted.vectors[1:2], ["another"])
+            call.connection.close()
+        return call
+
+    def commit_and_lose(call):
+        commit(call)
+        to_lose.extend(range(4))
+
+    monkeypatch.setattr(database, "_begin", begin_and_lose)
+    monkeypatch.setattr(database, "_commit", commit_and_lose)
+    index.observe(["m000", "m001"])
+    assert not to_lose
+    index.close()
+    other.close()

@@ -206,7 +206,10 @@ class EngineStore(Store):
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
         """Forgets all but the ``keep`` strongest memories; returns how many are gone. Space the engine frees itself."""
         del shrink
-        return self.again(lambda: self._forget(keep, half_life))
+        gone = self.again(lambda: self._forget(keep, half_life))
+        if gone:  # short trajectories went too
+            self.again(self._read_links)
+        return gone
 
     def _forget(self, keep: int, half_life: float | Literal["auto"] | None) -> int:
         database = self._database
@@ -217,9 +220,11 @@ class EngineStore(Store):
         with database.transaction():
             database.forget(gone)
             self._mark_forgotten(gone)
-        with database.reading():
-            self._publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # short trajectories went too
         return len(gone)
+
+    def _read_links(self) -> None:
+        with self._database.reading():
+            self._publish(links=CooccurrenceGraph(*self._database.trajectories.experienced()))
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Has the engine overwrite or drop what was removed; returns where, and what it does not promise."""

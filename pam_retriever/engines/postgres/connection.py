@@ -84,7 +84,7 @@ class Connections:
         if self._call is not None:
             yield self._call.state
             return
-        call = self._local.call = self._retried(lambda: self._begin(writing=False))
+        call = self._local.call = self.retried(lambda: self._begin(writing=False))
         try:
             yield call.state
         finally:
@@ -103,7 +103,7 @@ class Connections:
         """
         if self._call is not None:
             raise RuntimeError("a call that reads cannot write")
-        call = self._local.call = self._retried(lambda: self._begin(writing=True))
+        call = self._local.call = self.retried(lambda: self._begin(writing=True))
         try:
             began(call.state)
             yield call.state
@@ -125,9 +125,8 @@ class Connections:
     def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Runs one statement inside the call of this thread, or in one of its own; returns all rows."""
         call = self._call
-        if call is None:
-            with self.reading():
-                return self.fetch(statement, parameters)
+        if call is None:  # nothing else was seen, so it may see a later moment after a connection is lost
+            return self.retried(lambda: self._fetch_alone(statement, parameters))
         while True:
             try:
                 with explained(self.place):
@@ -137,6 +136,10 @@ class Connections:
                 if call.writing:
                     raise interrupted(self.place) from error
                 self._resume(call, error)
+
+    def _fetch_alone(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
+        with self.reading():
+            return self.fetch(statement, parameters)
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Runs one statement for each row of parameters, inside a transaction."""
@@ -183,6 +186,20 @@ class Connections:
                 connection.close()
                 raise
             return connection
+
+    def retried(self, attempt: Callable[[], T]) -> T:
+        """What ``attempt`` returns, tried again for as long as there is patience with a server that is away."""
+        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        while True:
+            try:
+                with explained(self.place):
+                    return attempt()
+            except EngineUnavailable:
+                if time.monotonic() + pause > until:
+                    raise
+                self._drop_idle()  # they are from before as well
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     @property
     def _call(self) -> _Call | None:
@@ -236,7 +253,7 @@ class Connections:
 
     def _resume(self, call: _Call, error: EngineUnavailable) -> None:
         """Goes on with a call that reads, over a new connection, where it would see the same."""
-        fresh = self._retried(lambda: self._begin(writing=False))
+        fresh = self.retried(lambda: self._begin(writing=False))
         if fresh.state.version != call.state.version:
             self._end(fresh, "COMMIT")
             raise interrupted(self.place) from error
@@ -249,7 +266,7 @@ class Connections:
                 call.connection.execute("COMMIT")
         except EngineUnavailable as error:
             try:
-                committed = self._retried(lambda: self._was_committed(call.state.version))
+                committed = self.retried(lambda: self._was_committed(call.state.version))
             except EngineUnavailable as still:
                 raise EngineUnavailable(
                     f"{self.place} was lost during a commit and stays away ({still.got}).",
@@ -270,20 +287,6 @@ class Connections:
             connection.execute("SELECT 1 FROM state FOR UPDATE")
             found = connection.execute("SELECT version FROM writers WHERE process = %s", [self._me]).fetchall()
         return bool(found and found[0][0] == version)
-
-    def _retried(self, attempt: Callable[[], T]) -> T:
-        """What ``attempt`` returns, tried again for as long as there is patience with a server that is away."""
-        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
-        while True:
-            try:
-                with explained(self.place):
-                    return attempt()
-            except EngineUnavailable:
-                if time.monotonic() + pause > until:
-                    raise
-                self._drop_idle()  # they are from before as well
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _place(dsn: str, namespace: str) -> str:

@@ -100,9 +100,12 @@ class PostgresDatabase(EngineTables):
         """Makes the HNSW index over p, once there are enough memories for one. Others may read meanwhile."""
         if self._indexed or len(self.memories) < INDEXED_FROM:
             return
-        with explained(self.connections.place), self.connections.connect() as connection:
-            build_index(connection, self._vectors)
+        self.connections.retried(self._build_index)
         self._indexed = True
+
+    def _build_index(self) -> None:
+        with self.connections.connect() as connection:
+            build_index(connection, self._vectors)
 
     # ---- generations
 
