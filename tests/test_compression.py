@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
+import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,20 +27,29 @@ def world() -> tuple[np.ndarray, list[list[str]]]:
     return states.astype(np.float32), [[str(at) for at in range(s, s + LENGTH)] for s in range(0, COUNT, LENGTH)]
 
 
-def fitted(backend: str, path=None) -> PredictiveAssociativeIndex:
-    states, trajectories = world()
-    index = (
-        PredictiveAssociativeIndex(DIM, backend)
-        if path is None
-        else PredictiveAssociativeIndex.open(path, DIM, backend)
-    )
-    index.add(states, ids=[str(at) for at in range(COUNT)])
-    index.fit(trajectories, config=FitConfig(passes=5, hidden=128), progress=False)
-    return index
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Makes fitted indexes, in a folder or in memory; one is fitted for each backend, and copied."""
+    folders: dict[str, Path] = {}
+
+    def make(backend: str, path: Path | None = None) -> PredictiveAssociativeIndex:
+        if backend not in folders:
+            states, trajectories = world()
+            index = PredictiveAssociativeIndex(DIM, backend)
+            index.add(states, ids=[str(at) for at in range(COUNT)])
+            index.fit(trajectories, config=FitConfig(passes=5, hidden=128), progress=False)
+            folder = folders[backend] = tmp_path_factory.mktemp("fitted") / "index"
+            index.save(folder)
+        if path is None:
+            return PredictiveAssociativeIndex.load(folders[backend])
+        shutil.copytree(folders[backend], path)
+        return PredictiveAssociativeIndex.open(path)
+
+    return make
 
 
 @pytest.fixture(scope="module")
-def exact():
+def exact(fitted):
     return fitted("exact")
 
 
@@ -48,7 +59,7 @@ def overlap(found, expected) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_index_answers_as_with_full_keys(name, exact):
+def test_the_index_answers_as_with_full_keys(name, exact, fitted):
     index, states = fitted(name), world()[0]
     asked = [str(at) for at in range(0, COUNT, 101)]
     noisy = states[::101] + 0.02
@@ -70,7 +81,7 @@ def test_the_index_answers_as_with_full_keys(name, exact):
     assert not isinstance(exact._bank.similar, PrefixView)
 
 
-def test_a_shared_index_follows_every_change(tmp_path):
+def test_a_shared_index_follows_every_change(tmp_path, fitted):
     with fitted("faiss:ivf,sq8", tmp_path / "index") as index:
         new = np.eye(DIM, dtype=np.float32)[:1] * 9
         index.add(new, ids=["new"])
@@ -100,7 +111,7 @@ def building(monkeypatch) -> list:
     return built
 
 
-def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch):
+def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch, fitted):
     path = tmp_path / "index"
     with fitted("faiss:ivf,sq8", path) as index:
         before = answers(index)
@@ -130,7 +141,7 @@ def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("harm", ["gone", "short", "flipped", "killed", "elsewhere"])
-def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, harm):
+def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, harm, fitted):
     path = tmp_path / "index"
     with fitted("faiss:ivf,sq8", path) as index:
         before = answers(index)
@@ -202,7 +213,7 @@ def full_disk():
 
 
 @pytest.mark.parametrize("name", ["faiss:flat,sq8", "faiss:ivf,sq8"])
-def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name):
+def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name, fitted):
     index, states = fitted(name), world()[0]
     hits = index.recall("7", k=5)
     for change in (
@@ -220,7 +231,7 @@ def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name):
 
 @pytest.mark.parametrize("name", ["faiss:flat", "faiss:flat,sq8"])
 @pytest.mark.parametrize("change", ["add", "delete", "observe", "prune"])
-def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeypatch):
+def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeypatch, fitted):
     """The database has it, and the ANN index only half of it: whoever reads next has it built anew."""
     index, states = fitted(name), world()[0]
 
@@ -247,7 +258,7 @@ def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeyp
     assert index.search(states[0] + 1, k=1)[0].id == "goes on"
 
 
-def test_a_disk_that_fills_up_after_all_loses_nothing():
+def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
     """Room was made in time, but then the write failed: what the database took is found as soon as there is room."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
     with full_disk():  # which room inside a file can still be made for
@@ -259,7 +270,7 @@ def test_a_disk_that_fills_up_after_all_loses_nothing():
     assert len(index) == len(index.search(states[0], k=9000)) == COUNT
 
 
-def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatch):
+def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatch, fitted):
     """The commit is done, the copies are not: the next reader has them built, and no switch-over is left open."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
     real = FaissBackend.add

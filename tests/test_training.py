@@ -109,7 +109,7 @@ def test_a_time_budget_ends_the_training_and_the_schedule(planted):
     report = new_index(planted).fit(
         # one temperature, so that the losses can be compared
         planted.outings,
-        config=FitConfig(hidden=64, passes=10**7, final_temperature=0.2),
+        config=FitConfig(hidden=64, passes=10**5, final_temperature=0.2),
         time_budget=0.5,
         progress=False,
     )
@@ -148,7 +148,7 @@ def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):
     try:
         with pytest.raises(KeyboardInterrupt):
             index.fit(
-                [*planted.outings, planted.vectors[:5] + 1], config=FitConfig(hidden=64, passes=10**7), progress=False
+                [*planted.outings, planted.vectors[:5] + 1], config=FitConfig(hidden=64, passes=10**5), progress=False
             )
     finally:
         over.set()
@@ -162,7 +162,7 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
     index.fit(planted.outings, config=FitConfig(hidden=8, passes=1), progress=False)
     answers = 0
     with ThreadPoolExecutor() as threads:
-        learning = threads.submit(index.fit, config=FitConfig(hidden=64, passes=10**7), time_budget=2.0)
+        learning = threads.submit(index.fit, config=FitConfig(hidden=64, passes=10**5), time_budget=2.0)
         while not learning.done():
             assert len(index.recall("m000", k=3)) == 3
             index.add(np.ones((1, DIM)), [f"added {answers}"])
