@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import DIM, TINY, WINDOW, new_index
 
-from pam_retriever import Channels, PredictiveAssociativeIndex
+from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.model.episode_embeddings import EpisodeEmbeddings
 from pam_retriever.model.keys import query_vectors
@@ -195,3 +195,12 @@ def test_repair_keeps_sound_codes_and_says_which_are_lost(fitted, planted, tmp_p
     with PredictiveAssociativeIndex.open(tmp_path / "broken") as index:
         np.testing.assert_array_equal(code_of(index, "m003"), kept)
         assert not code_of(index, "m007").any()
+
+
+def test_a_batch_of_memories_that_were_experienced_alone_is_learnt():
+    index = PredictiveAssociativeIndex(4)
+    index.add(np.random.default_rng(0).standard_normal((40, 4)), [str(at) for at in range(40)])
+    alone = [[str(at)] for at in range(2, 40)]
+    report = index.fit([["0", "1"], *alone], config=FitConfig(hidden=8, passes=2, batch_size=4), progress=False)
+    assert np.isfinite(report.losses).all()
+    assert index.recall("0", k=1, mode="association").ids == ["1"]

@@ -57,3 +57,13 @@ def test_the_gradient_is_that_of_the_value():
         return multi_positive_info_nce(given, rows, columns, weights, 50, own)
 
     assert torch.autograd.gradcheck(loss, (logits,), eps=1e-2, atol=1e-2, rtol=1e-2, nondet_tol=0)
+
+
+def test_a_batch_without_positives_or_without_memories_has_no_loss():
+    nobody = torch.zeros(0, dtype=torch.int64)
+    for count in (0, 3):
+        logits = torch.ones(count, count, requires_grad=True)
+        loss = multi_positive_info_nce(logits, nobody, nobody, torch.zeros(0), bank_size=9)
+        loss.backward()
+        assert float(loss) == 0
+        assert not logits.grad.any()

@@ -44,8 +44,10 @@ def multi_positive_info_nce(
         own: (A,) int64 the column of each cue itself, which is no negative; None: A = B in the same order.
 
     Returns:
-        The weighted mean over the positives, a scalar.
+        The weighted mean over the positives, a scalar; 0 if there are none.
     """
+    if not len(rows):  # a batch of memories that were each experienced alone
+        return logits.sum() * 0
     own = torch.arange(len(logits), device=logits.device) if own is None else own
     positive, negatives = cast("Any", _Sides).apply(logits.float(), rows, columns, own)  # (E,), (A,)
     negatives = negatives + math.log(max(bank_size / logits.shape[1], 1.0))
