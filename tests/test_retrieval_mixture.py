@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
@@ -16,12 +18,14 @@ from pam_retriever.retrieval.mixture.calibration import Calibration, expected_ca
 from pam_retriever.retrieval.mixture.fitting import fit_mixture, sample
 from pam_retriever.retrieval.mixture.holdout import History, Newcomers, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors, kinds, rank
+from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors, kinds, rank, rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
-from pam_retriever.retrieval.mixture.sources import Similarity, Words, bm25
-from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Popularity, Profile, UsedTogether, log_share
-from pam_retriever.retrieval.mixture.words import WordIndex
+from pam_retriever.retrieval.mixture.shares import log_share
+from pam_retriever.retrieval.mixture.sources import Similarity, Words, largest
+from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Profile, UsedTogether
+from pam_retriever.retrieval.mixture.words import BM25, WordIndex
 
 WORDS = [f"word{n}" for n in range(40)]
 
@@ -106,7 +110,7 @@ def test_values_are_added_up_by_pair(full):
 
 def test_bm25_is_that_of_the_formula():
     texts = [["a", "b", "a"], ["b"], ["c", "c", "c", "d"]]
-    scores = bm25([(WordIndex.of(texts), 1.0)], ["a", "c", "a", "unknown"])
+    scores = BM25([(WordIndex.of(texts), 1.0)]).scores(["a", "c", "a", "unknown"])
     mean = np.mean([3, 1, 4])
     for at, text in enumerate(texts):
         expected = 0.0
@@ -120,9 +124,17 @@ def test_bm25_is_that_of_the_formula():
 
 def test_a_word_that_is_added_later_is_found():
     index = WordIndex.of([["a"], ["b"]])
-    assert not bm25([(index, 1.0)], ["c"]).any()
-    index.add(1, ["c"], 0.5)
-    assert bm25([(index, 1.0)], ["c"])[1] > 0
+    words = BM25([(index, 1.0)])
+    assert not words.scores(["c"]).any()
+    before = words.scores(["a"])[0]
+    index.add(1, ["c", "c", "c"], 0.5)
+    assert words.scores(["c"])[1] > 0
+    assert words.scores(["a"])[0] > before  # what is kept of a word follows the lengths
+    index.grow(3)
+    index.put(2, ["c"])
+    assert words.scores(["c"])[2] > words.scores(["c"])[1] > 0
+    index.put(2, [])
+    assert words.scores(["c"])[2] == 0
 
 
 def test_fields_add_up_their_words():
@@ -130,8 +142,8 @@ def test_fields_add_up_their_words():
     text, name = WordIndex.of([["a"], ["b"]]), WordIndex.of([["n"], []])
     together = WordIndex.of([["a", "n", "n", "n"], ["b"]])
     for word in ("a", "n"):
-        expected = bm25([(together, 1.0)], [word])
-        np.testing.assert_allclose(bm25([(text, 1.0), (name, 3.0)], [word]), expected, rtol=1e-6)
+        expected = BM25([(together, 1.0)]).scores([word])
+        np.testing.assert_allclose(BM25([(text, 1.0), (name, 3.0)]).scores([word]), expected, rtol=1e-6)
 
 
 def test_recall_without_feedback_is_a_source():
@@ -149,6 +161,14 @@ def test_recall_without_feedback_is_a_source():
     hits = index.recall(cue[0], 12, "hybrid", text="word1 word4")
     expected = {hit.id: hit.score for hit in hits}
     np.testing.assert_allclose(found, [expected[f"m{n}"] for n in range(12)], atol=1e-6)
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.data())
+def test_the_largest_are_those_of_a_stable_sort(numbers, data):
+    """Of equal ones the first: values repeat here."""
+    values = np.array(numbers, np.float32)
+    n = data.draw(st.integers(1, len(values)))
+    assert largest(values, n).tolist() == sorted(np.argsort(-values, kind="stable")[:n].tolist())
 
 
 def test_identifiers_are_split_and_stop_words_left_out():
@@ -261,6 +281,26 @@ def test_used_together_counts_the_company_of_the_cue():
     assert not found[1].any()
 
 
+def test_a_single_question_scores_as_one_of_a_batch():
+    """What is kept, and what is derived from the likeness of requests for one question alone, is the same."""
+    history = world(requests=40, dim=96)
+    log = history.log(np.arange(25))
+    evidence = maker(history)(log)
+    profile = Profile(log)
+    for grown in (False, True):
+        if grown:
+            more = history.log(np.arange(25, 40))
+            log.extend(more.vectors, history.words[25:], more.uses)
+        cues = history.cues(np.arange(6))
+        whole = evidence.score(cues, Pools.full(6, 30)).reshape(6, 30, -1)
+        for at in range(6):
+            alone = cues.take(np.array([at]))
+            np.testing.assert_allclose(evidence.score(alone, Pools.full(1, 30)), whole[at], atol=1e-5)
+            near = profile.score(alone, Pools.full(1, 30))[:, 0]
+            assert profile.USES * len(log.uses.rows) < 96 * np.count_nonzero(near)  # from the likeness of requests
+            np.testing.assert_allclose(near, whole[at, :, evidence.features.index("profile")], atol=1e-5)
+
+
 def test_nothing_known_scores_nothing():
     history = world()
     evidence = maker(history)(history.log(np.arange(0)))
@@ -335,7 +375,8 @@ def test_the_mixture_learns_what_serves_and_reports_it():
     evidence = maker(history)(history.log())
     pools = Pools.full(100, 30)
     scores = fitted.mixture.score(evidence.score(asked, pools), pools, kinds(asked, evidence.used))
-    confidence = fitted.mixture.confidence(scores, pools, kinds(asked, evidence.used))
+    share, places = logit.softmax(scores, pools.starts), rank_in_pool(scores, pools)
+    confidence = fitted.mixture.confidence(share, places, kinds(asked, evidence.used)[pools.cue])
     assert len(rank(scores, pools, 5)[0]) == 5
     assert ((confidence >= 0) & (confidence <= 1)).all()
 

@@ -59,11 +59,11 @@ class World:
         return " ".join(f"w{at}" for at in self._random.choice(VOCABULARY, words, p=self._frequency))
 
 
-def timed(call: Callable[[], object]) -> float:
+def timed(call: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """Milliseconds."""
-    began = time.perf_counter()
+    began = clock()
     call()
-    return 1000 * (time.perf_counter() - began)
+    return 1000 * (clock() - began)
 
 
 def taught(world: World, requests: int) -> PredictiveAssociativeIndex:
@@ -74,7 +74,7 @@ def taught(world: World, requests: int) -> PredictiveAssociativeIndex:
 
 
 def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, object]:
-    """Recall with past requests and without, in turns."""
+    """Recall with past requests and without, in turns: processor time of the thread that asks."""
     plain, known = world.index(), taught(world, requests)
     seconds = timed(lambda: known.fit(progress=False)) / 1000 if fitted else None
     vectors, texts, _ = world.requests(queries)
@@ -83,7 +83,7 @@ def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, 
         for which in (0, 1) if at % 2 else (1, 0):
             index = (plain, known)[which]
             index.recall(vector, K, text=text)  # what both keep of the words is there
-            both[at, which] = timed(lambda i=index, v=vector, t=text: i.recall(v, K, text=t))
+            both[at, which] = timed(lambda i=index, v=vector, t=text: i.recall(v, K, text=t), time.thread_time)
     ratios = np.sort(both[:, 1] / both[:, 0])
     return {
         "without, ms": float(np.median(both[:, 0])),

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from benchmarks.real.use_words import splitter
-from pam_retriever.retrieval.mixture.sources import bm25
-from pam_retriever.retrieval.mixture.words import WordIndex
+from pam_retriever.retrieval.mixture.words import BM25, WordIndex
 
 if TYPE_CHECKING:
     from benchmarks.real.use import Requests, Task
@@ -47,15 +46,15 @@ def _plain(task: Task, past: Requests, asked: Requests) -> dict[str, Scores]:
     cosine = asked.vectors @ task.vectors.T
     split = splitter()
     words = [split(text) for text in asked.texts]
-    texts = WordIndex.of([split(text) for text in task.texts])
-    found = {"cosine": cosine, "BM25": np.stack([bm25([(texts, 1.0)], row) for row in words])}
+    own = BM25([(WordIndex.of([split(text) for text in task.texts]), 1.0)])
+    found = {"cosine": cosine, "BM25": np.stack([own.scores(row) for row in words])}
     found["popularity"] = _for_all(used.sum(axis=0), len(asked))
     age = np.arange(len(past))[::-1]
     for life in HALF_LIVES:
         found[f"recency {life}"] = _for_all(used.T @ (0.5 ** (age / life)), len(asked))
     dense = asked.vectors @ past.vectors.T
-    index = WordIndex.of([split(text) for text in past.texts])
-    lexical = np.stack([bm25([(index, 1.0)], row) for row in words])
+    requests = BM25([(WordIndex.of([split(text) for text in past.texts]), 1.0)])
+    lexical = np.stack([requests.scores(row) for row in words])
     found["dense kNN"] = nearest(dense, used, lambda value: np.exp(10 * (value - value.max(axis=1, keepdims=True))))
     found["lexical kNN"] = nearest(lexical, used, lambda value: value)
     found["dense + lexical kNN"] = scaled(found["dense kNN"]) + scaled(found["lexical kNN"])

@@ -15,6 +15,7 @@ from pam_retriever.retrieval.mixture.calibration import expected_calibration_err
 from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
 from pam_retriever.retrieval.mixture.knowledge import evidence_of
+from pam_retriever.retrieval.mixture.logit import softmax
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds, rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import Uses
@@ -107,7 +108,7 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
         scores = mixture.score(evidence.score(some, kept), kept, kind)
         rank = rank_in_pool(scores, kept)
         best = rank <= JUDGED
-        sure.append(mixture.confidence(scores, kept, kind)[best])
+        sure.append(mixture.confidence(softmax(scores, kept.starts), rank, kind[kept.cue])[best])
         wanted = [set(task.tests.used[start + at]) for at in range(len(some))]
         pairs = zip(kept.cue[best].tolist(), kept.row[best].tolist(), strict=True)
         used.append(np.array([row in wanted[at] for at, row in pairs]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
-from pam_retriever.retrieval.mixture.use import log_share
+from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.types import Float32, Int64
 
 

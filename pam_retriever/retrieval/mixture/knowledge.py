@@ -14,9 +14,10 @@ from pam_retriever.retrieval.mixture.again import AskedAgain
 from pam_retriever.retrieval.mixture.bank import Bank
 from pam_retriever.retrieval.mixture.holdout import History
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
+from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.sources import Plain, Similarity, Words
-from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Popularity, Profile, UsedTogether
+from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Profile, UsedTogether
 from pam_retriever.store.database import FeedbackTable, Settings
 from pam_retriever.store.view import View
 

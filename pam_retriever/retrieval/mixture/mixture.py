@@ -12,7 +12,6 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.mixture.calibration import Calibration
-from pam_retriever.retrieval.mixture.logit import softmax
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.sources import Source
@@ -95,14 +94,20 @@ class Mixture:
             scores = np.einsum("pf,pf->p", features, self.weights[kind][pools.cue])
         return scores
 
-    def confidence(self, scores: Float32, pools: Pools, kind: Int64) -> Float32:
-        """(P,) the probability that each candidate is used; falls with its rank among the cue's candidates."""
-        share = softmax(scores, pools.starts)
-        ranks = rank_in_pool(scores, pools)
-        result = np.empty(len(scores), np.float32)
+    def confidence(self, share: Float32, rank: Int64, kind: Int64) -> Float32:
+        """(P,) the probability that each candidate is used.
+
+        Args:
+            share: (P,) of the odds of its cue's candidates.
+            rank: (P,) among them, from 1.
+            kind: (P,) of its cue.
+        """
+        result = np.empty(len(share), np.float32)
         for at, calibration in enumerate(self.calibration):
-            mine = kind[pools.cue] == at
-            result[mine] = calibration(share[mine], ranks[mine])
+            mine = kind == at
+            if mine.all():
+                return calibration(share, rank)
+            result[mine] = calibration(share[mine], rank[mine])
         return result
 
     def to_dict(self) -> dict[str, object]:

@@ -200,11 +200,14 @@ class RequestLog:
         vectors = self.vectors[requests]
         idf, norms = self._word_weights()
         at, numbers, _ = Uses(self._word_starts.view, self._words.view, self._words.view).expand(requests)
-        _, column, times = np.unique(numbers, return_inverse=True, return_counts=True)
-        shared = times[column] > 1  # a word of one request alone says nothing but that it is like itself
-        _, column = np.unique(column[shared], return_inverse=True)
+        order = np.argsort(numbers, kind="stable")
+        at, numbers = at[order], numbers[order]
+        same = numbers[1:] == numbers[:-1]
+        # a word of one request alone says nothing but that it is like itself
+        shared = np.append(False, same) | np.append(same, False) if len(numbers) else np.empty(0, bool)
+        column = np.cumsum(np.diff(numbers[shared], prepend=-1) > 0) - 1
         table = np.zeros((len(requests), int(column.max(initial=0)) + 1), np.float32)
-        table[at[shared], column] = (idf[numbers] / norms[requests][at])[shared]
+        table[at[shared], column] = idf[numbers[shared]] / norms[requests[at[shared]]]
         lexical = table @ table.T
         lexical[np.diag_indices_from(lexical)] = np.bincount(at, minlength=len(requests)) > 0
         return vectors @ vectors.T, lexical

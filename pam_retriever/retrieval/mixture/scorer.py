@@ -71,8 +71,8 @@ class MixtureScorer:
         kind = kinds(questions, evidence.used)
         features, added = evidence.score(questions, pools), self._by_mentions(mentioned, pools, kind)
         scores = mixture.score(features, pools, kind) + added
-        share, confidence = softmax(scores, pools.starts), mixture.confidence(scores, pools, kind)
-        rank = rank_in_pool(scores, pools)
+        share, rank = softmax(scores, pools.starts), rank_in_pool(scores, pools)
+        confidence = mixture.confidence(share, rank, kind[pools.cue])
         order = np.lexsort((rank, pools.cue))
         if k is not None:
             order = order[rank[order] <= k]
@@ -101,10 +101,11 @@ class MixtureScorer:
         mentioning = Mentioning.of(self._view, self._knowledge.bank.lexicon)
         if mentioning is None or cues.texts is None or MENTIONED in self._without:
             return [None] * len(cues)
-        near = self._view.similar.search(cues.looks, BEST, allowed)[1]
+        bank = self._knowledge.bank
+        near = bank.nearest(cues.looks, BEST, allowed)
         return [
-            mentioning.from_question(looks, text, rows[rows >= 0], allowed)
-            for looks, text, rows in zip(cues.looks, cues.texts, near, strict=True)
+            mentioning.from_question(looks, text, bank.rows[at], allowed)
+            for looks, text, at in zip(cues.looks, cues.texts, near, strict=True)
         ]
 
     def _and(self, candidates: Int64, mentioned: Mentioned | None) -> Int64:

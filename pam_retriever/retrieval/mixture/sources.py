@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
-from pam_retriever.retrieval.mixture.words import K1, B
+from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 
 BM25_UNIT = 10.0  # brings BM25 to the order of 1
@@ -55,19 +55,6 @@ class Looks(Protocol):
         ...
 
 
-class Field(Protocol):
-    """The words of a field of the memories: their texts, or their names."""
-
-    @property
-    def lengths(self) -> Float32:
-        """(n,) how many words each has."""
-        ...
-
-    def counts(self, word: str) -> tuple[Int64, Float32]:
-        """The positions of the memories that hold a word, each once, and how often."""
-        ...
-
-
 class Similarity:
     """Cosine of cue and memory.
 
@@ -97,7 +84,7 @@ class Words:
 
     def __init__(self, name: str, field: Field) -> None:
         self.name, self.features = name, (name,)
-        self._field = field
+        self._bm25 = BM25([(field, 1.0)])
         self._last: tuple[Cues, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
@@ -109,7 +96,7 @@ class Words:
     def _scores(self, cues: Cues) -> Float32:
         """(Q, n); what candidates are found by is not computed again to score them."""
         if self._last is None or self._last[0] is not cues:
-            self._last = cues, np.stack([bm25([(self._field, 1.0)], words) for words in cues.words])
+            self._last = cues, np.stack([self._bm25.scores(words) for words in cues.words])
         return self._last[1]
 
 
@@ -140,30 +127,6 @@ class Plain:
         return [np.empty(0, np.int64)] * len(cues)
 
 
-def bm25(fields: Sequence[tuple[Field, float]], words: Sequence[str], b: float = B) -> Float32:
-    """(n,) BM25 of every memory for a query, over fields whose words count so many times; at least 0."""
-    lengths: Float32 = np.stack([np.float32(weight) * field.lengths for field, weight in fields]).sum(axis=0)
-    scores = np.zeros(len(lengths), np.float32)
-    if not len(lengths):
-        return scores
-    norm = 1 - b + b * lengths / max(float(lengths.mean()), 1.0)
-    times = np.zeros(len(lengths), np.float32)  # how often each memory holds the word
-    for word in set(words):
-        holding: list[Int64] = []
-        held = 0
-        for field, weight in fields:
-            rows, counts = field.counts(word)
-            held += len(rows) - (int(np.count_nonzero(times[rows])) if holding else 0)
-            times[rows] += counts * np.float32(weight)
-            holding.append(rows)
-        idf = np.float32(np.log1p((len(scores) - held + 0.5) / (held + 0.5)))
-        for rows in holding:
-            count = times[rows]
-            scores[rows] += idf * count * (K1 + 1) / (count + K1 * norm[rows])
-            times[rows] = 0  # one that holds it in several fields counts once
-    return scores
-
-
 def _cosines(cues: Cues, pools: Pools, looks: Looks) -> Float32:
     """(P,) cosine of each pair."""
     if pools.is_full:
@@ -173,10 +136,19 @@ def _cosines(cues: Cues, pools: Pools, looks: Looks) -> Float32:
     return (cues.vectors @ looks[rows].T)[pools.cue, place]
 
 
-def best(values: Float32, n: int, positive: bool = True) -> Int64:
-    """The ``n`` places with the largest values, in no order; only those above 0, unless told otherwise."""
-    n = min(n, len(values))
-    if not n:
-        return np.empty(0, np.int64)
-    found = np.argpartition(-values, n - 1)[:n].astype(np.int64)
-    return found[values[found] > 0] if positive else found
+def best(values: Float32, n: int) -> Int64:
+    """The ``n`` places with the largest values above 0, rising; fewer where fewer are."""
+    found = np.flatnonzero(values > 0)  # few, for words
+    return found if len(found) <= n else found[largest(values[found], n)]
+
+
+def largest(values: Float32, n: int) -> Int64:
+    """(n,) the places of the ``n`` largest of at least as many values, rising; of equal ones the first."""
+    if n == len(values):
+        return np.arange(n)
+    least = np.partition(values, len(values) - n)[len(values) - n]  # three times as fast as argpartition
+    found = np.flatnonzero(values >= least)
+    if len(found) > n:
+        equal = values[found] == least
+        found = found[~equal | (np.cumsum(equal) <= n - np.count_nonzero(~equal))]
+    return found

@@ -1,75 +1,19 @@
-"""Evidence of use: what served requests before, and what was used together.
-
-Shares of use become features as ``log(1 + share / 0.01)``: a softmax over a weighted sum of them is a product of
-experts, in which a source that knows nothing leaves the others alone.
-"""
+"""Evidence of use: what served requests before, and what was used together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import Growing, RequestLog
-from pam_retriever.retrieval.mixture.sources import BM25_UNIT, Field, Looks, best, bm25
+from pam_retriever.retrieval.mixture.shares import grown, log_share
+from pam_retriever.retrieval.mixture.sources import BM25_UNIT, Looks, best, largest
+from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 
-Floats = npt.NDArray[np.floating]
-
-SMALL_SHARE = 0.01
 MOST_EXPECTED = 1.2  # uses by one request; a regression may say more
-
-
-class Popularity:
-    """How often a memory was used, ever and of late, whatever the cue.
-
-    Args:
-        log: past requests.
-        half_lives: in requests; "of late" weighs a use by half for each.
-    """
-
-    name = "popularity"
-
-    def __init__(self, log: RequestLog, half_lives: Sequence[int] = (100, 500)) -> None:
-        self._log, self._half_lives = log, half_lives
-        self.features = ("popularity", *(f"recency_{life}" for life in half_lives))
-        self._through = 0
-        self._counts = [np.zeros(log.size) for _ in self.features]  # of all uses, and as they fade
-
-    def score(self, cues: Cues, pools: Pools) -> Float32:
-        del cues
-        columns = [pools.spread(column) for column in self._columns()]
-        return np.stack(columns, axis=1) * pools.visible[:, None]
-
-    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        found = np.unique(np.concatenate([best(column, n) for column in self._columns()]))
-        return [found] * len(cues)
-
-    def _columns(self) -> list[Float32]:
-        self._follow()
-        n = len(self._log)
-        ever, *recent = self._counts
-        columns = [np.log1p(np.maximum(ever, 0))]
-        for life, faded in zip(self._half_lives, recent, strict=True):
-            share = 0.5 ** (1 / life)
-            columns.append(log_share(faded * ((1 - share) / max(1 - share**n, 1e-9))))
-        return [column.astype(np.float32) for column in columns]
-
-    def _follow(self) -> None:
-        """Counts what came since the last question."""
-        n = len(self._log)
-        self._counts = [grown(counts, self._log.size) for counts in self._counts]
-        if self._through == n:
-            return
-        new = np.arange(self._through, n)
-        place, rows, weights = self._log.popular.expand(new)
-        age = n - 1 - new[place]
-        for counts, life in zip(self._counts, (np.inf, *self._half_lives), strict=True):
-            counts *= 0.5 ** ((n - self._through) / life)
-            np.add.at(counts, rows, weights * 0.5 ** (age / life))
-        self._through = n
 
 
 class PastUse:
@@ -93,17 +37,20 @@ class PastUse:
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
+        self._last: tuple[Cues, int, Int64, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         if not len(self._log):
             return np.zeros((len(pools), len(self.features)), np.float32)
         dense, lexical = self._log.likeness(cues)
+        fifty, alike = _top(dense, 50)
+        ten, most_alike = _top(alike, 10)
         parts = (
-            _neighbours(dense, 10, 20.0),
-            _neighbours(dense, 50, 10.0),
+            (np.take_along_axis(fifty, ten, axis=1), _weights(most_alike, 20.0)),
+            (fifty, _weights(alike, 10.0)),
             _neighbours(lexical, 50, 5.0),
         )
-        expected = self._used(*self._regression(cues, dense, lexical), pools)
+        expected = self._used(*self._regression(cues), pools)
         columns = [log_share(self._used(*part, pools)) for part in parts]
         columns += [log_share(expected), np.clip(expected, 0, MOST_EXPECTED)]
         return np.stack(columns, axis=1) * pools.visible[:, None]
@@ -111,9 +58,16 @@ class PastUse:
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         if not len(self._log):
             return [np.empty(0, np.int64)] * len(cues)
-        joint = self._joint(*self._log.likeness(cues))
-        near, _ = _top(joint, min(self.NEIGHBOURS, n))
-        return [np.unique(self._log.uses.expand(row)[1]) for row in near]
+        near, likeness = self._near(cues)
+        nearest, _ = _top(likeness, n)
+        return [np.unique(self._log.uses.expand(row)[1]) for row in np.take_along_axis(near, nearest, axis=1)]
+
+    def _near(self, cues: Cues) -> tuple[Int64, Float32]:
+        """(Q, n) the neighbours of the regression and their likeness: candidates are found by the nearest of them."""
+        last = self._last
+        if last is None or last[0] is not cues or last[1] != len(self._log):
+            last = self._last = cues, len(self._log), *_top(self._joint(*self._log.likeness(cues)), self.NEIGHBOURS)
+        return last[2:]
 
     def _joint(self, dense: Float32, lexical: Float32) -> Float32:
         return np.float32(self.DENSE_PART) * dense + np.float32(1 - self.DENSE_PART) * lexical
@@ -122,9 +76,8 @@ class PastUse:
         place, rows, counts = self._log.uses.expand(near.reshape(-1))
         return pools.add_up(place // near.shape[1], rows, weights.reshape(-1)[place] * counts)
 
-    def _regression(self, cues: Cues, dense: Float32, lexical: Float32) -> tuple[Int64, Float32]:
-        joint = self._joint(dense, lexical)
-        near, likeness = _top(joint, self.NEIGHBOURS)
+    def _regression(self, cues: Cues) -> tuple[Int64, Float32]:
+        near, likeness = self._near(cues)
         weights = np.empty(near.shape, np.float32)
         ridge = np.float32(self.RIDGE) * np.eye(near.shape[1], dtype=np.float32)
         for at, requests in enumerate(near):
@@ -144,6 +97,7 @@ class Profile:
     """
 
     name, features = "profile", ("profile",)
+    USES = 16  # numbers of a mean that are read in the time of one use
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -152,18 +106,38 @@ class Profile:
         self._used = Growing(np.empty(0, np.int64))
         self._sums = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
         self._units = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
+        self._lengths = Growing(np.empty(0, np.float32))  # of the sums
+        self._user, self._by = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))  # of each use
+        self._last: tuple[Cues, int, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        used, means = self._means()
+        used, near = self._near(cues)
         if not len(used):
             return np.zeros((len(pools), 1), np.float32)
-        near = cues.vectors @ means.T
-        cue, column = np.divmod(np.arange(near.size), len(used))
-        return (pools.add_up(cue, used[column], near.reshape(-1)) * pools.visible)[:, None]
+        place = grown(self._place, self._log.size, -1)[pools.row]
+        return (np.where(place < 0, np.float32(0), near[pools.cue, place]) * pools.visible)[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        used, near = self._near(cues)
+        return [used[best(row, n)] for row in near] if len(used) else [used] * len(cues)
+
+    def _near(self, cues: Cues) -> tuple[Int64, Float32]:
+        """The memories that were used, and (Q, U) how near their means are; candidates are found and scored by it."""
         used, means = self._means()
-        return [used[best(row, n)] for row in cues.vectors @ means.T] if len(used) else [used] * len(cues)
+        last = self._last
+        if last is None or last[0] is not cues or last[1] != len(self._log):
+            # the mean's cosine is the mean of the cosines, which are there: far fewer numbers than the means have
+            few = len(cues) == 1 and self.USES * len(self._user) < means.size
+            near = self._from_likeness(cues) if few else cues.vectors @ means.T
+            last = self._last = cues, len(self._log), near
+        return used, last[2]
+
+    def _from_likeness(self, cues: Cues) -> Float32:
+        """(1, U) of one question."""
+        likeness = self._log.likeness(cues)[0][0][self._by.view] * self._log.uses.weights
+        sums = np.bincount(self._user.view, likeness, len(self._used))
+        near: Float32 = (sums / self._lengths.view).astype(np.float32)
+        return near[None]
 
     def _means(self) -> tuple[Int64, Float32]:
         """The memories that were used, and (U, dim) their mean requests at unit length."""
@@ -177,11 +151,15 @@ class Profile:
             empty = np.zeros((len(first), self._log.vectors.shape[1]), np.float32)
             self._sums.extend(empty)
             self._units.extend(empty)
+            self._lengths.extend(np.zeros(len(first), np.float32))
             at = self._place[rows]
+            self._user.extend(at)
+            self._by.extend(new[place])
             np.add.at(self._sums.view, at, self._log.vectors[new][place] * weights[:, None])
             changed = np.unique(at)
             sums = self._sums.view[changed]
-            self._units.view[changed] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+            self._lengths.view[changed] = np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
+            self._units.view[changed] = sums / self._lengths.view[changed, None]
             self._through = len(self._log)
         return self._used.view, self._units.view
 
@@ -200,8 +178,8 @@ class ExpandedWords:
     NAME_WEIGHT = 3.0
 
     def __init__(self, text: Field, names: Field, log: RequestLog) -> None:
-        self._own: list[tuple[Field, float]] = [(text, 1.0), (names, self.NAME_WEIGHT)]
-        self._all: list[tuple[Field, float]] = [*self._own, (_Asked(log), 1.0)]
+        own: list[tuple[Field, float]] = [(text, 1.0), (names, self.NAME_WEIGHT)]
+        self._own, self._all = BM25(own, self.B), BM25([*own, (_Asked(log), 1.0)], self.B)
         self._log = log
         self._last: tuple[Cues, int, Float32] | None = None
 
@@ -220,8 +198,8 @@ class ExpandedWords:
             self._last = cues, len(self._log), self._scores(cues, self._all)
         return self._last[2]
 
-    def _scores(self, cues: Cues, fields: Sequence[tuple[Field, float]]) -> Float32:
-        return np.stack([bm25(fields, words, self.B) for words in cues.words])
+    def _scores(self, cues: Cues, words: BM25) -> Float32:
+        return np.stack([words.scores(asked) for asked in cues.words])
 
 
 class _Asked:
@@ -232,6 +210,10 @@ class _Asked:
         self._through = 0
         self._lengths = np.zeros(log.size)
         self._share = Growing(np.empty(0, np.float32))  # of its words that a request gives to each memory
+
+    @property
+    def version(self) -> tuple[int, int]:
+        return len(self._log), self._log.size
 
     @property
     def lengths(self) -> Float32:
@@ -336,31 +318,24 @@ class UsedTogether:
             self._followed = now
 
 
-def grown(values: np.ndarray, size: int, fill: float = 0) -> np.ndarray:
-    """The values, with as many more at the end as it takes to be ``size``."""
-    if len(values) == size:
-        return values
-    return np.concatenate([values, np.full(size - len(values), fill, values.dtype)])
-
-
-def log_share(share: Floats) -> Float32:
-    """Shares as features: 0 for nothing, 4.6 for all."""
-    feature: Float32 = np.log1p(np.maximum(share, 0) / SMALL_SHARE).astype(np.float32)
-    return feature
-
-
 def _top(values: Float32, n: int) -> tuple[Int64, Float32]:
-    """(Q, n) the columns with the largest values, in no order, and these values."""
+    """(Q, n) the columns with the largest values, rising, and these values."""
     n = min(n, values.shape[1])
-    top = np.argpartition(-values, n - 1, axis=1)[:, :n]
+    top = np.array([largest(row, n) for row in values], np.int64).reshape(len(values), n)
     return top, np.take_along_axis(values, top, axis=1)
 
 
 def _neighbours(likeness: Float32, n: int, width: float) -> tuple[Int64, Float32]:
     """(Q, n) nearest columns and their weights, which add up to 1; those without likeness weigh nothing."""
     near, value = _top(likeness, n)
-    weights = np.exp(np.float32(width) * (value - value.max(axis=1, keepdims=True))) * (value > 0)
-    return near, weights / np.maximum(weights.sum(axis=1, keepdims=True), np.float32(1e-9))
+    return near, _weights(value, width)
+
+
+def _weights(likeness: Float32, width: float) -> Float32:
+    """(Q, n) of neighbours: they add up to 1; those without likeness weigh nothing."""
+    odds = np.exp(np.float32(width) * (likeness - likeness.max(axis=1, keepdims=True))) * (likeness > 0)
+    weights: Float32 = odds / np.maximum(odds.sum(axis=1, keepdims=True), np.float32(1e-9))
+    return weights
 
 
 def _strongest(cue: Int64, row: Int64, share: Float32, n: int) -> tuple[Int64, Int64, Float32]:

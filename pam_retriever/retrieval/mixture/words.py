@@ -1,15 +1,88 @@
-"""An inverted index of the words of names, which grows."""
+"""Words of the memories: BM25 over their fields, and an inverted index of names, which grows."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from pam_retriever.types import Float32, Int64
 
 K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza 2009)
+MOST_KEPT = 1_000_000  # memories that hold a word, of all words whose scores are kept
+
+
+class Field(Protocol):
+    """The words of a field of the memories: their texts, or their names."""
+
+    @property
+    def lengths(self) -> Float32:
+        """(n,) how many words each has."""
+        ...
+
+    @property
+    def version(self) -> object:
+        """Another one whenever a word was added or removed."""
+        ...
+
+    def counts(self, word: str) -> tuple[Int64, Float32]:
+        """The positions of the memories that hold a word, each once, and how often."""
+        ...
+
+
+class BM25:
+    """BM25 of every memory, over fields whose words count so many times. It keeps what each word of a question adds.
+
+    Args:
+        fields: each with how often one of its words counts.
+        b: how far a long memory is punished.
+    """
+
+    def __init__(self, fields: Sequence[tuple[Field, float]], b: float = B) -> None:
+        self._fields, self._b = tuple(fields), b
+        self._version: object = None
+        self._added: dict[str, tuple[Int64, Float32]] = {}
+        self._kept = 0
+
+    def scores(self, words: Sequence[str]) -> Float32:
+        """(n,) at least 0; a word counts once, however often the question says it."""
+        self._follow()
+        scores = np.zeros(len(self._norm), np.float32)
+        for word in dict.fromkeys(words):
+            rows, added = self._of(word)
+            scores[rows] += added
+        return scores
+
+    def _follow(self) -> None:
+        """Forgets what it kept if a field changed."""
+        version = tuple(field.version for field, _ in self._fields)
+        if self._version == version:
+            return
+        lengths: Float32 = np.stack([np.float32(weight) * field.lengths for field, weight in self._fields]).sum(axis=0)
+        mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
+        self._norm: Float32 = (1 - self._b + self._b * lengths / mean).astype(np.float32)
+        self._times = np.zeros(len(lengths), np.float32)  # how often each memory holds a word
+        self._added, self._kept, self._version = {}, 0, version
+
+    def _of(self, word: str) -> tuple[Int64, Float32]:
+        """The memories that hold a word in any field, and what it adds to their scores."""
+        found = self._added.get(word)
+        if found is None:
+            held = [field.counts(word) for field, _ in self._fields]
+            rows = held[0][0] if len(held) == 1 else np.unique(np.concatenate([part for part, _ in held]))
+            for (part, counts), (_, weight) in zip(held, self._fields, strict=True):
+                self._times[part] += counts * np.float32(weight)
+            count = self._times[rows]
+            self._times[rows] = 0
+            idf = np.float32(np.log1p((len(self._norm) - len(rows) + 0.5) / (len(rows) + 0.5)))
+            found = rows, (idf * count * (K1 + 1) / (count + K1 * self._norm[rows])).astype(np.float32)
+            if self._kept > MOST_KEPT:
+                self._added, self._kept = {}, 0
+            self._added[word] = found
+            self._kept += len(rows)
+        return found
 
 
 class WordIndex:
@@ -24,6 +97,7 @@ class WordIndex:
         self._counts: dict[str, dict[int, float]] = {}
         self._arrays: dict[str, tuple[Int64, Float32]] = {}
         self._put: dict[int, Sequence[str]] = {}
+        self.version = 0
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]], weight: float = 1.0) -> WordIndex:
@@ -38,6 +112,7 @@ class WordIndex:
 
     def add(self, row: int, words: Iterable[str], weight: float = 1.0) -> None:
         """Counts the words once more in ``row``, each as ``weight`` of one."""
+        self.version += 1
         for word, count in Counter(words).items():
             counts = self._counts.setdefault(word, {})
             counts[row] = counts.get(row, 0.0) + weight * count
@@ -46,10 +121,12 @@ class WordIndex:
 
     def grow(self, n: int) -> None:
         """Makes room for rows up to ``n``."""
+        self.version += 1
         self.lengths = np.concatenate([self.lengths, np.zeros(n - len(self.lengths), np.float32)])
 
     def put(self, row: int, words: Sequence[str]) -> None:
         """Has a row hold these words, in place of those that were put before."""
+        self.version += 1
         for word in self._put.pop(row, ()):
             if self._counts[word].pop(row, None) is not None:
                 self._arrays.pop(word, None)

@@ -11,7 +11,7 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.pools import Pools
-from pam_retriever.retrieval.mixture.use import log_share
+from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.retrieval.sequences import transitions
 from pam_retriever.retrieval.sequences.repeats import Repeats
 from pam_retriever.retrieval.sequences.steps import LastSteps
