@@ -199,8 +199,9 @@ def test_repair_keeps_sound_codes_and_says_which_are_lost(fitted, planted, tmp_p
 
 def test_a_batch_of_memories_that_were_experienced_alone_is_learnt():
     index = PredictiveAssociativeIndex(4)
-    index.add(np.random.default_rng(0).standard_normal((40, 4)), [str(at) for at in range(40)])
-    alone = [[str(at)] for at in range(2, 40)]
-    report = index.fit([["0", "1"], *alone], config=FitConfig(hidden=8, passes=2, batch_size=4), progress=False)
+    index.add(np.random.default_rng(0).standard_normal((80, 4)), [str(at) for at in range(80)])
+    index.observe_many([[str(at), str(at + 1)] for at in range(0, 80, 2)])
+    index.delete([str(at) for at in range(3, 80, 2)])  # all but "0" and "1" lose whom they met
+    report = index.fit(config=FitConfig(hidden=8, passes=2, batch_size=4), progress=False)
     assert np.isfinite(report.losses).all()
     assert index.recall("0", k=1, mode="association").ids == ["1"]

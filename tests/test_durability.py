@@ -528,3 +528,24 @@ def test_a_memory_keeps_one_checksum_whoever_writes_it():
     assert columns.checksum("a", None, "{}", b"\0\0\0\0") == columns.checksum("a", None, "{}", b"\0\0\0\0")
     parts = {columns.checksum(*p) for p in (("a", "b", "{}", b"1"), ("ab", "", "{}", b"1"), ("a", None, "b{}", b"1"))}
     assert len(parts) == 3
+
+
+def test_a_disk_that_fills_up_after_the_training_says_what_is_stored(tmp_path, monkeypatch):
+    """The weights of the evidence are stored after those of the predictor."""
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=4) as index:
+        index.add(np.eye(4), ["a", "b", "c", "d"])
+        index.observe(["a", "b"])
+
+        def full(*_: object) -> None:
+            raise StorageError("The disk is full.", "room", "Make room.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(index._bank, "set_setting", full)
+            with pytest.raises(StorageError, match=r"trajectories is stored already.*Make room\. Then call fit again"):
+                index.fit(config=QUICK, progress=False)
+            assert index.is_fitted
+            with pytest.raises(StorageError) as raised:
+                index.feedback(np.ones(4), ["a"])
+                index.fit(config=QUICK, progress=False)  # nothing is learnt from trajectories
+            assert "stored already" not in str(raised.value)
+        assert index.fit(config=QUICK, progress=False).requests == 1

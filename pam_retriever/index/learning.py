@@ -13,7 +13,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, StorageError
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.index.feedback import FeedbackKeeping
@@ -188,15 +188,26 @@ class Learning(FeedbackKeeping, NextSteps):
                 report = learn(self._bank, self._lock, source, news, window, config, request)
             if not _writes():
                 return report
-            requests, validation = self._fit_mixture(request.seed)
-            steps, of_next = self._fit_next(request.seed, report.stopped_by == NOTHING_NEW)
-            validation = Validation((*validation.worths, *of_next.worths))
-            finished = datetime.now(timezone.utc)
-            report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)
-            with self._lock:
-                last_fit.keep(self._bank, report, report.stopped_by != NOTHING_NEW)
+            try:
+                report = self._fit_evidence(report, request.seed)
+            except StorageError as error:
+                if not report.steps:
+                    raise
+                what = f"{error.got} What was learnt from trajectories is stored already, and answers."
+                raise StorageError(what, error.expected, f"{error.fix} Then call fit again for the rest.") from error
             log.info("fit: %r", report)
             return report
+
+    def _fit_evidence(self, report: FitReport, seed: int) -> FitReport:
+        """Fits what takes no training: the weights of the evidence; keeps the whole report."""
+        requests, validation = self._fit_mixture(seed)
+        steps, of_next = self._fit_next(seed, report.stopped_by == NOTHING_NEW)
+        validation = Validation((*validation.worths, *of_next.worths))
+        finished = datetime.now(timezone.utc)
+        report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)
+        with self._lock:
+            last_fit.keep(self._bank, report, report.stopped_by != NOTHING_NEW)
+        return report
 
     def _nothing_but_feedback(self, nothing_given: bool) -> bool:
         """Whether there is feedback, and no trajectory to train on."""
