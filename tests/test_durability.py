@@ -544,8 +544,8 @@ def test_a_disk_that_fills_up_after_the_training_says_what_is_stored(tmp_path, m
             with pytest.raises(StorageError, match=r"trajectories is stored already.*Make room\. Then call fit again"):
                 index.fit(config=QUICK, progress=False)
             assert index.is_fitted
+            index.feedback(np.ones(4), ["a"])
             with pytest.raises(StorageError) as raised:
-                index.feedback(np.ones(4), ["a"])
                 index.fit(config=QUICK, progress=False)  # nothing is learnt from trajectories
             assert "stored already" not in str(raised.value)
         assert index.fit(config=QUICK, progress=False).requests == 1
