@@ -24,6 +24,7 @@ Metadata = Mapping[str, object]
 Array = npt.NDArray[np.generic]  # of any dtype
 Time = float | date | datetime  # of your own unit, or seconds since 1970 for dates
 Familiarity = Literal["none", "log", "difference"]
+Direction = Literal["after", "before"]
 
 
 @dataclass(frozen=True)

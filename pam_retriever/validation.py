@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timezone
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from pam_retriever.limits import (
     MAX_TEXT_BYTES,
     MIN_LENGTH,
 )
-from pam_retriever.types import Float32, Metadata
+from pam_retriever.types import Direction, Float32, Metadata
 
 STRING, BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[][{}]")
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape, not a backslash before the letters u0000
@@ -231,6 +231,17 @@ def check_length(name: str, given: int, expected: int) -> None:
     """Raises InvalidInput unless the lengths agree."""
     if given != expected:
         raise InvalidInput(f"Got {given} {name} for {expected} vectors.", "as many", "Give one each.")
+
+
+def check_direction(direction: object) -> Direction | None:
+    """The direction of links.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if direction is None or (isinstance(direction, str) and direction in get_args(Direction)):
+        return cast("Direction | None", direction)
+    raise InvalidInput(f"Got direction={direction!r}.", "'after', 'before' or None", "None is for both.")
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> int:

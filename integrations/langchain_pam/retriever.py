@@ -17,6 +17,7 @@ from langchain_pam.documents import one_filter, refuse
 from langchain_pam.feedback import FeedbackOptions, Found
 from langchain_pam.vectorstore import PAMVectorStore
 from pam_retriever.model.keys import Channels, Mode
+from pam_retriever.types import Direction
 
 Moment = str | datetime | date
 OF_A_CALL = (
@@ -32,8 +33,11 @@ OF_A_CALL = (
     "now",
     "when",
     "feedback_where",
+    "direction",
 )
-KNOWN = "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when, feedback_where, tenant"
+KNOWN = (
+    "k, mode, hops, filter or where, channels, min_score, faithful, decay, now, when, feedback_where, direction, tenant"
+)
 
 
 class PAMRetriever(BaseRetriever):
@@ -59,6 +63,7 @@ class PAMRetriever(BaseRetriever):
         now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
         when: only documents of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
         feedback_where: metadata filter of feedback: whose past questions count.
+        direction: "after" or "before": only what came after, or before, the query is linked to it.
         tenant: keep to this tenant of the store, see ``PAMVectorStore.tenant``; ``invoke(query, tenant="ann")`` asks
             for one call.
         score_key: where in the metadata of a retrieved document to put its score. Without it, the
@@ -85,6 +90,7 @@ class PAMRetriever(BaseRetriever):
     now: float | datetime | date | None = None
     when: Moment | tuple[Moment | float | None, Moment | float | None] | None = None
     feedback_where: dict[str, Any] | None = None
+    direction: Direction | None = None
     tenant: str | None = None
     score_key: str | None = None
 

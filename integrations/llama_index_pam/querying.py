@@ -15,7 +15,7 @@ from llama_index_pam.nodes import hit_to_node
 from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.model.keys import Mode
 from pam_retriever.retrieval.timeline import Interval
-from pam_retriever.types import Time
+from pam_retriever.types import Direction, Time
 from pam_retriever.validation import check_count
 
 Cue = str | npt.NDArray[Any] | Sequence[float]  # the id of a node, or a vector
@@ -28,7 +28,7 @@ READ: dict[VectorStoreQueryMode, tuple[str, ...]] = {
 }
 OPTIONAL = ("alpha", "hybrid_top_k", "mmr_threshold", "sparse_top_k", "embedding_field", "output_fields")
 MMR_SETTINGS = ("mmr_threshold", "mmr_prefetch_k")
-KNOWN_SETTINGS = {VectorStoreQueryMode.MMR: MMR_SETTINGS, VectorStoreQueryMode.HYBRID: ("feedback_where",)}
+KNOWN_SETTINGS = {VectorStoreQueryMode.MMR: MMR_SETTINGS, VectorStoreQueryMode.HYBRID: ("feedback_where", "direction")}
 MMR_POOL, MMR_FACTOR, MMR_THRESHOLD = 100, 10, 0.5
 
 FIRST_LOOK = 64  # a test in Python looks at this many of the best hits first,
@@ -49,6 +49,7 @@ class RecallOptions(TypedDict, total=False):
     when: Interval | None
     cue_where: Mapping[str, Any] | None
     feedback_where: Mapping[str, Any] | None
+    direction: Direction | None
 
 
 def answer(
@@ -72,6 +73,7 @@ def answer(
             "mode": None,
             "channels": _channels(query.alpha),
             "feedback_where": settings.get("feedback_where"),
+            "direction": settings.get("direction"),
         }
         hits = recall(index, embedding, k, selection, with_words(index, query.query_str or "", options))
     else:

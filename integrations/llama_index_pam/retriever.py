@@ -20,7 +20,8 @@ from llama_index_pam.vector_store import PAMVectorStore
 from pam_retriever import Channels, InvalidInput
 from pam_retriever.model.keys import MODES, Mode
 from pam_retriever.retrieval.timeline import Interval
-from pam_retriever.types import Time
+from pam_retriever.types import Direction, Time
+from pam_retriever.validation import check_direction
 
 
 class PAMRetriever(BaseRetriever):
@@ -48,6 +49,7 @@ class PAMRetriever(BaseRetriever):
         now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
         when: only nodes of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
         feedback_where: metadata filter of feedback: whose past questions count.
+        direction: "after" or "before": only what came after, or before, the question is linked to it.
         tenant: keep to this tenant of the store, see ``PAMVectorStore.tenant``.
         verbose: print what is retrieved recursively.
 
@@ -75,6 +77,7 @@ class PAMRetriever(BaseRetriever):
         now: Time | None = None,
         when: Interval | None = None,
         feedback_where: Mapping[str, Any] | None = None,
+        direction: Direction | None = None,
         tenant: str | None = None,
     ) -> None:
         if mode is not None and mode not in MODES:
@@ -88,7 +91,7 @@ class PAMRetriever(BaseRetriever):
         self.similarity_top_k, self.mode, self.hops = similarity_top_k, mode, hops
         self.where, self.filters, self.channels = where, filters, channels
         self.min_score, self.faithful, self.decay, self.now = min_score, faithful, decay, now
-        self.when, self.feedback_where = when, feedback_where
+        self.when, self.feedback_where, self.direction = when, feedback_where, check_direction(direction)
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
 
     def feedback(
@@ -145,6 +148,7 @@ class PAMRetriever(BaseRetriever):
             "now": self.now,
             "when": self.when,
             "feedback_where": self.feedback_where,
+            "direction": self.direction,
         }
         return with_words(None if text.strip() else self._store.client, text, options)
 

@@ -361,7 +361,8 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
             filters: LlamaIndex's; both together must hold.
             **options: ``text``: the query in words, beside its vector. ``mode``: "association", "similarity",
                 "hybrid" or "specific"; None counts all evidence that there is. ``hops``, ``channels``,
-                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``.
+                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``,
+                ``direction``.
 
         Returns:
             Nodes by falling score. For evidence ask ``client.recall(..., explain=True)``.
@@ -398,7 +399,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
                 the ``similarity_top_k`` are chosen.
             **kwargs: for MMR ``mmr_threshold`` (0 for variety, 1 for nearness, 0.5 by default) and
                 ``mmr_prefetch_k``, from how many of the nearest it chooses (ten times
-                ``similarity_top_k``, and at least 100, by default). For HYBRID ``feedback_where``.
+                ``similarity_top_k``, and at least 100, by default). For HYBRID ``feedback_where`` and ``direction``.
 
         Returns:
             Nodes, their ids, and as similarities the scores, larger is closer; for MMR the

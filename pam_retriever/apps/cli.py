@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pam_retriever.errors import InvalidInput, PAMError
 from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store.tenants import check_tenant
-from pam_retriever.types import Hit, Hits
+from pam_retriever.types import Direction, Hit, Hits
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -90,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
             )
             command.add_argument(
                 "--when", help='only of that time: "last week"; without a query, all of it, newest first'
+            )
+            command.add_argument(
+                "--direction", choices=get_args(Direction), help="only what came after, or before; both without it"
             )
             command.add_argument("--faithful", action="store_true", help="only what was experienced with the query")
             code.add_changed(command)
@@ -257,6 +260,7 @@ def _recall(parsed: argparse.Namespace) -> None:
             explain=True,
             feedback_where=parsed.feedback_where,
             text=parsed.query if parsed.mode in (None, "hybrid") and parsed.hops == 1 else None,
+            direction=parsed.direction,
         )
         _print(hits, parsed.json)
 

@@ -7,6 +7,7 @@ what is new, and a popular memory costs no quadratic table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from pam_retriever.arrays import GrowingArray, concatenated
 from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.weighting import LinkWeights, above_chance
-from pam_retriever.types import Bools, Familiarity, Float32, Int64, Times
+from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64, Times
 
 FAN_OUT = 64  # so many links of a memory are followed, the strongest
 LEAST = 1e-4  # a smaller share of the mass is not followed
@@ -33,8 +34,12 @@ class CooccurrenceGraph:
         trajectory: (S,) which trajectory.
         position: (S,) where in it.
         salience: (S,) how much each counts; None for 1.
+
+    Attributes:
+        direction: what counts as linked: only what came after, or before; None for both. See ``towards``.
     """
 
+    direction: Direction | None = None
     _columns: tuple[GrowingArray, ...]
     _last_number: int
 
@@ -45,6 +50,19 @@ class CooccurrenceGraph:
         self._memories = 0
         self._count(rows, 1)
         self._sort()
+
+    def towards(self, direction: Direction | None) -> CooccurrenceGraph:
+        """The same experience, in which only what came after a memory, or before it, is linked to it.
+
+        It shares the steps, and holds while nothing is appended or removed.
+        """
+        graph = copy(self)
+        graph.direction = direction
+        return graph
+
+    def reversed(self) -> CooccurrenceGraph:
+        """The same experience in the other direction; without a direction itself."""
+        return self if self.direction is None else self.towards("before" if self.direction == "after" else "after")
 
     def steps(self) -> tuple[Int64, Int64, Int64, Float32]:
         """Those that hold a memory, as they are given to the class."""
@@ -193,7 +211,8 @@ class CooccurrenceGraph:
         owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window)
         pair, other, weight = _sum_pairs(owner, linked, by_offset.of(offset, *salience))
         if familiarity != "none":
-            _, _, meetings = _sum_pairs(owner, linked, np.ones(len(owner)))
+            # chance brings a memory as often to either side, so one side holds half of the meetings
+            _, _, meetings = _sum_pairs(owner, linked, np.full(len(owner), 1.0 if self.direction is None else 2.0))
             often, others = self._times[rows[pair]].astype(np.float32), self._times[other].astype(np.float32)
             weight *= above_chance(meetings, often, others, float(self._times.sum()), window, familiarity)
         return pair, other, weight
@@ -274,6 +293,8 @@ class CooccurrenceGraph:
             & (self._rows[place] >= 0)
             & (self._rows[place] != self._rows[at][:, None])
         )
+        if self.direction is not None:
+            met &= offset > 0 if self.direction == "after" else offset < 0
         step, _ = np.nonzero(met)
         salience = self._salience[at[step]], self._salience[place[met]]
         return owner[step], self._rows[place[met]], offset[met], salience

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from pam_retriever.embedding import Embedder, EmbedderLike, read_embedder
 from pam_retriever.errors import InvalidInput
+from pam_retriever.index.expanding import Expanding
 from pam_retriever.index.inspecting import Inspecting
 from pam_retriever.index.learning import Learning
 from pam_retriever.index.memories import Memories
@@ -28,7 +29,7 @@ Query = One | Many
 log = logging.getLogger(__name__)
 
 
-class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Tenants, Inspecting):
+class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expanding, Tenants, Inspecting):
     """Finds what looks like a query, and what happened with it.
 
     This makes an index in memory; ``open`` makes one in a folder, where what a call returned is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast, overload
 
@@ -13,7 +12,6 @@ from pam_retriever.index.base import IndexBase
 from pam_retriever.model.keys import Channels, Mode
 from pam_retriever.protocols import Observed
 from pam_retriever.retrieval.cues import check_queries, read_filters
-from pam_retriever.retrieval.expansion import Scores, expand, read_found
 from pam_retriever.retrieval.imagination import Imagination, SpreadCalibration, calibrate, check_imaginable, imagine
 from pam_retriever.retrieval.multihop import BEAM, FAN_OUT, Hops
 from pam_retriever.retrieval.query import Query, RecallSettings
@@ -23,7 +21,7 @@ from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.store.space import Space, is_observed, no_encoder
 from pam_retriever.store.view import View
 from pam_retriever.training.dataset import check_known
-from pam_retriever.types import Array, Hits, Metadata, Time
+from pam_retriever.types import Array, Direction, Hits, Metadata, Time
 from pam_retriever.validation import check_count, read_query
 
 if TYPE_CHECKING:
@@ -53,6 +51,7 @@ class RecallOptions(TypedDict, total=False):
     feedback_where: Where
     when: Interval | None
     without: Collection[str]
+    direction: Direction | None
 
 
 class Recalling(IndexBase):
@@ -147,6 +146,7 @@ class Recalling(IndexBase):
         feedback_where: Where = None,
         when: Interval | None = None,
         without: Collection[str] = (),
+        direction: Direction | None = None,
     ) -> Hits | list[Hits]:
         """What happened with the query.
 
@@ -192,6 +192,8 @@ class Recalling(IndexBase):
                 None for an open one; a pair of numbers where timestamps are numbers. Without a query and a text, all
                 that was there, the newest first.
             without: names of ``Hit.sources`` that do not count: to see what each brings.
+            direction: "after": only what came after the query is linked to it, and with ``hops`` what came after that;
+                "before" the other way round. None for both. Looks and words have no direction, and count as they do.
 
         Returns:
             ``Hits`` by falling score, for a batch a list of them. A query by id leaves
@@ -218,6 +220,7 @@ class Recalling(IndexBase):
             cue_where=cue_where,
             when=when,
             without=without,
+            direction=direction,
         )
         if query is None and text is None and when is not None:
             return self._recent(settings)
@@ -275,41 +278,6 @@ class Recalling(IndexBase):
         if is_observed(query):
             query = _encode(query, space)
         return Query(*read_question(query, text, str(mode), self._embedder, self.dim, lambda: self.embedder_name))
-
-    def expand(
-        self, found: Scores, k: int | None = 10, *, where: Where = None, cue_where: Where = None
-    ) -> dict[str, float] | list[dict[str, float]]:
-        """What happened with the hits of another retriever, to be added to its scores.
-
-        Each hit brings up the memories that the default recall names for it, by their shares; the best hit counts most
-        and the last not at all, so pass a few more than you trust. Measured on five bases in docs/results/real-data.md.
-
-        Args:
-            found: the scores of one query's hits, by id, on any scale; or a list of such, one a query.
-            k: how many memories at most; None for all that are brought up.
-            where: metadata filter; see ``filters``. What is brought up must pass it, and so must the hits.
-            cue_where: filter that the hits must pass in place of ``where``; {} for all.
-
-        Returns:
-            Shares by id, the largest first, at most 1 in all; for a batch a list of them. What was found itself
-            is in it, if another hit brings it up.
-
-        Raises:
-            InvalidInput, UnknownId: of the arguments.
-            NotFitted: before ``fit``, or after a fit by the published recipe, whose scores are no shares.
-        """
-        hits, batch = read_found(found)
-        k = None if k is None else check_count("k", k)
-        with self._lock.shared():
-            brought = expand(self._bank.view(), hits, k, where, cue_where)
-        return brought if batch else brought[0]
-
-    def spread(
-        self, found: Scores, k: int | None = 10, *, where: Where = None
-    ) -> dict[str, float] | list[dict[str, float]]:
-        """The name that ``expand`` had in version 0.1."""
-        warnings.warn("spread() is called expand() now.", DeprecationWarning, stacklevel=2)
-        return self.expand(found, k, where=where)
 
     @overload
     def imagine(self, query: One, k: int = 5, complete: bool = True, *, where: Where = None) -> Imagination: ...

@@ -27,20 +27,19 @@ import numpy as np
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.graph import LEAST, CooccurrenceGraph, walk
+from pam_retriever.experience.graph import LEAST, walk
 from pam_retriever.model.keys import weighted
 from pam_retriever.model.scoring import (
     BEST,
     LOOK_ALIKES,
     NAMED,
-    NEIGHBOURS,
     channels_of,
     confidence,
-    look_alike_mass,
     sharpened,
 )
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.cues import Cues, look_alikes, recognised
+from pam_retriever.retrieval.directed import Towards
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
@@ -117,13 +116,15 @@ class AssociationScorer:
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None, min_score: float | None) -> list[Candidates]:
         view, index, calibration = self._view, self._index, self._calibration
-        t = _recognised(cues, view.links)  # (Q,)
+        t = recognised(cues, view.links)  # (Q,)
         completed = _query(cues, calibration.seen, cues.completed, cues.predicted)
         as_given = _query(cues, calibration.unseen, cues.looks, cues.unaided)
         queries = t[:, None] * completed + (1 - t[:, None]) * as_given
         outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
         pool = min(max(BEST, POOLED * (k or len(index))), len(index))
         odds, named = _share_out(index, queries, cues.own, outside, pool, allowed)
+        towards = Towards.of(view, cues, t, calibration.familiarity)
+        named = named[0], named[1], towards.of_pairs(*named)
         parts = [
             named,
             _exact_links(cues, view, calibration),
@@ -134,7 +135,7 @@ class AssociationScorer:
 
         missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among what the channels name
         late = _products(queries, query[missing], index, row[missing])
-        values[missing, 0] = odds.shares(late, query[missing])
+        values[missing, 0] = towards.of_pairs(query[missing], row[missing], odds.shares(late, query[missing]))
         values[:, self._without] = 0
         share, sureness, factors = _weigh(query, values, view.links.experienced(row), t, calibration, view.window)
 
@@ -251,17 +252,6 @@ def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float3
     return weighted(channels_of(regime), cues.looks, meant, predicted)
 
 
-def _recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
-    """(Q,) how surely each cue is a memory that was experienced."""
-    counts = [len(rows) for rows in cues.rows]
-    flat = np.concatenate(cues.rows) if cues.rows else np.empty(0, np.int64)
-    owner = np.repeat(np.arange(len(cues)), counts)
-    weight = np.concatenate(cues.weights) if cues.weights else np.empty(0)
-    experienced = np.bincount(owner, weight * links.experienced(flat), len(cues))
-    total = np.maximum(np.bincount(owner, weight, len(cues)), 1e-12)
-    return (cues.trust * experienced / total).astype(np.float32)
-
-
 def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
     """The links of what each cue was recognised as: query, row, strength."""
     flat, weight = np.concatenate(cues.rows), np.concatenate(cues.weights)
@@ -276,9 +266,9 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
     asking = np.flatnonzero(unsure)
     if not len(asking):
         return [NOTHING] * 3
-    alike, kernel = _look_alikes(known, asking, view, known.among)
+    alike, kernel = look_alikes(known, asking, view, known.among)
     # what a query looks like, and what may be answered, may be under filters of their own
-    seen, looks = (alike, kernel) if known.visible is known.among else _look_alikes(known, asking, view, known.visible)
+    seen, looks = (alike, kernel) if known.visible is known.among else look_alikes(known, asking, view, known.visible)
     looks = looks / np.maximum(looks.sum(axis=1, keepdims=True), 1e-30)
     at, place = np.nonzero(looks > LEAST)
     usable = (kernel > 0) & view.links.experienced(alike)
@@ -292,15 +282,6 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
         walk(_links_of(view, calibration), (query[first], row[first], sharpened(share[first]))),
         (asking[at], seen[at, place], looks[at, place]),
     ]
-
-
-def _look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> tuple[Int64, Float32]:
-    """The allowed memories (n, m) that look most like the queries ``asking`` (n,), and how much each counts."""
-    alike, cosine = known.near[asking], known.nearness[asking]
-    if not alike.shape[1] or among is not known.among:
-        cosine, alike = view.similar.search(known.looks[asking], NEIGHBOURS, among)
-    other = (alike >= 0) & (alike != known.own[asking][:, None])
-    return alike, look_alike_mass(cosine, other.astype(np.float32))
 
 
 def _places(query: Int64) -> Int64:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.ann import AnnIndex
-from pam_retriever.ann.selection import Rows
+from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.model.keys import Channels, query_vectors, totals
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import Cues, gather_keys
+from pam_retriever.retrieval.cues import Cues, gather_keys, recognised
+from pam_retriever.retrieval.directed import Towards
+from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
 SPECIFIC_POOL = 100  # how many candidates "specific" looks through, and at least ten a hit
@@ -61,6 +63,50 @@ class ChannelScorer:
             return _search_ball(self._index, queries, self._min_score or 0.0, allowed)
         own = int((cues.own >= 0).any())
         return self._index.search(queries, k + own, allowed)
+
+
+class DirectedChannelScorer:
+    """As ``ChannelScorer``, where of association only that counts which lies in the direction of a view.
+
+    Args:
+        view: of a fitted index, with a direction.
+        channels: their weights, some of association.
+        min_score: leave out hits that score less.
+        intersect: score by the geometric mean of similarity and association.
+    """
+
+    def __init__(self, view: View, channels: Channels, min_score: float | None, intersect: bool) -> None:
+        self._view, self._channels, self._min_score, self._intersect = view, channels, min_score, intersect
+        self._index = view.index_of(channels)
+
+    def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
+        """As ``Scorer``."""
+        channels, index, view = self._channels, self._index, self._view
+        queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
+        total = totals(channels, cues.predicted, cues.looks.shape[1])[:, 0]
+        if k is None and not self._intersect:
+            near = _search_ball(index, queries, self._min_score or 0.0, allowed)[1]  # a direction only takes away
+        else:
+            pool = len(index) if k is None else max(10 * k, SPECIFIC_POOL)
+            near = index.search(queries, pool, allowed)[1]
+        towards = Towards.of(view, cues, recognised(cues, view.links))
+        found = []
+        for at, own in enumerate(cues.own.tolist()):
+            linked = towards.linked(at)
+            rows = np.union1d(near[at], linked if allowed is None else linked[holds(allowed, linked)])
+            rows = rows[(rows >= 0) & (rows != own)]
+            keys = index.keys(rows)
+            similarity = keys[:, : cues.looks.shape[1]] @ cues.looks[at]
+            plain, rest = np.float32(channels.similarity), np.float32(total[at] - channels.similarity)
+            association = (keys @ queries[at] * total[at] - plain * similarity) / np.maximum(rest, 1e-12)
+            association = towards.of_query(at, rows, association.astype(np.float32))
+            scores = (plain * similarity + rest * association) / total[at]
+            if self._intersect:
+                scores = np.sqrt(np.clip(similarity, 0, None) * np.clip(association, 0, None))
+            hops = np.ones(len(rows), np.int64)
+            answer = Candidates(rows, scores.astype(np.float32), similarity, association, hops)
+            found.append(answer.best(k, self._min_score))
+        return found
 
 
 def _parts(

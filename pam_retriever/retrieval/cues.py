@@ -11,8 +11,9 @@ import numpy as np
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.errors import UnknownId
+from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
-from pam_retriever.model.scoring import NEIGHBOURS
+from pam_retriever.model.scoring import NEIGHBOURS, look_alike_mass
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
@@ -291,6 +292,26 @@ def is_view(cosine: Float32, count: Int64) -> Float32:
 def _unit_parts(predicted: Float32, dim: int) -> Float32:
     """f and the code, (Q, d + code), each at unit length."""
     return np.concatenate([unit(predicted[:, :dim]), unit(predicted[:, dim:])], axis=1)
+
+
+def recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
+    """(Q,) how surely each cue is a memory that was experienced."""
+    counts = [len(rows) for rows in cues.rows]
+    flat = np.concatenate(cues.rows) if cues.rows else np.empty(0, np.int64)
+    owner = np.repeat(np.arange(len(cues)), counts)
+    weight = np.concatenate(cues.weights) if cues.weights else np.empty(0)
+    experienced = np.bincount(owner, weight * links.experienced(flat), len(cues))
+    total = np.maximum(np.bincount(owner, weight, len(cues)), 1e-12)
+    return (cues.trust * experienced / total).astype(np.float32)
+
+
+def look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> tuple[Int64, Float32]:
+    """The allowed memories (n, m) that look most like the queries ``asking`` (n,), and how much each counts."""
+    alike, cosine = known.near[asking], known.nearness[asking]
+    if not alike.shape[1] or among is not known.among:
+        cosine, alike = view.similar.search(known.looks[asking], NEIGHBOURS, among)
+    other = (alike >= 0) & (alike != known.own[asking][:, None])
+    return alike, look_alike_mass(cosine, other.astype(np.float32))
 
 
 def gather_keys(index: AnnIndex, rows: Int64) -> Float32:

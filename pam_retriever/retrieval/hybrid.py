@@ -6,7 +6,9 @@ the bank; every candidate then gets every score exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +18,8 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.mentions.source import Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import Cues
+from pam_retriever.retrieval.cues import Cues, recognised
+from pam_retriever.retrieval.directed import Towards
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mentioned import Mentioning, added_by
 from pam_retriever.retrieval.sources import Contributions, check_without
@@ -33,6 +36,7 @@ TIME = 0.4  # of what the times in a question say, beside all of that, which end
 SMOOTHING = 0.3  # how much the mean score of the memories around counts
 WINDOW = 2  # positions: how far "around" reaches, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
+Directed = Callable[[Int64, Float32], Float32]
 CANDIDATES = 100  # of each source, and at least as many as hits are asked for
 
 
@@ -75,16 +79,34 @@ class HybridScorer:
             only = replace(self._channels, similarity=0.0)
             association = query_vectors(only, cues.looks, cues.completed, cues.predicted)
             near = np.concatenate([near, self._index.search(association, n, allowed)[1]], axis=1)
+        towards = self._towards(cues) if self._channels.association else [None] * len(cues)
         return [
-            self._score_one(cues, at, near[at], None if association is None else association[at], k, allowed)
+            self._score_one(
+                cues, at, near[at], (None if association is None else association[at], towards[at]), k, allowed
+            )
             for at in range(len(cues))
         ]
 
+    def _towards(self, cues: Cues) -> Sequence[Directed | None]:
+        """For each cue what is left of association in the direction that is asked for."""
+        links = self._view.links
+        if links.direction is None:
+            return [None] * len(cues)
+        found = Towards.of(self._view, cues, recognised(cues, links))
+        return [partial(found.of_query, at) for at in range(len(cues))]
+
     def _score_one(
-        self, cues: Cues, at: int, near: Int64, association: Float32 | None, k: int, allowed: Rows | None
+        self,
+        cues: Cues,
+        at: int,
+        near: Int64,
+        asked: tuple[Float32 | None, Directed | None],
+        k: int,
+        allowed: Rows | None,
     ) -> Candidates:
         """The answer to one cue, given the rows ``near`` that look-ups found."""
         assert cues.texts is not None
+        association, towards = asked
         lexicon, links, looks = self._lexicon, self._view.links, cues.looks[at]
         terms = lexicon.terms(cues.texts[at])
         candidates = np.union1d(near[near >= 0], lexicon.best(terms, max(CANDIDATES, k + 1), allowed))
@@ -97,8 +119,11 @@ class HybridScorer:
             candidates = np.union1d(candidates, mentioned.rows)
         _, met, distance = _around(links, candidates, 2 * WINDOW, cues.visible)
         pool = np.union1d(candidates, met[distance <= WINDOW])
-        rows = np.union1d(candidates, met)  # what the scores of the pool lean on too
-        question = Question(looks, terms, association, cues.visible, mentioned, self._without)
+        if links.direction is None:
+            rows = np.union1d(candidates, met)  # what the scores of the pool lean on too
+        else:  # they lean the other way: what came after is found by what came before it
+            rows = np.union1d(pool, _around(links.reversed(), pool, WINDOW, cues.visible)[1])
+        question = Question(looks, terms, association, cues.visible, mentioned, self._without, towards)
         scored = score_rows(question, rows, self._index, links, lexicon, self._channels)
         scores, similarity, lexical, parts = scored.scores, scored.similarity, scored.lexical, scored.association
         sources = scored.sources
@@ -143,6 +168,7 @@ class Question:
         visible: sorted rows that may count as evidence; None for all.
         mentioned: whom it and its best hits name; None where no memory has a name.
         without: names of ``SOURCES`` that do not count.
+        towards: what is left of the association of rows (n,) in the direction that is asked for; None without one.
     """
 
     looks: Float32
@@ -151,6 +177,7 @@ class Question:
     visible: Rows | None = None
     mentioned: Mentioned | None = None
     without: frozenset[str] = frozenset()
+    towards: Directed | None = None
 
 
 @dataclass(frozen=True)
@@ -176,12 +203,14 @@ def score_rows(
 
     Neighbours that are not among ``rows`` do not count. BM25 is scaled to 1 for the best of them.
     """
-    near = _around(links, rows, WINDOW, question.visible)
+    near = _around(links.reversed(), rows, WINDOW, question.visible)
     if "neighbours" in question.without:
         near = near[0][:0], near[1][:0], near[2][:0]
     keys, association = index.keys(rows), question.association
     similarity: Float32 = keys[:, : len(question.looks)] @ question.looks
     parts = None if association is None else keys @ association
+    if parts is not None and question.towards is not None:
+        parts = question.towards(rows, parts)
     lexical = lexicon.score(question.terms, rows, *near[:2])
     lexical /= max(float(lexical.max(initial=0)), 1e-9)
     labels = LABEL * lexicon.label(question.terms, rows)
@@ -206,7 +235,7 @@ def plain_scores(
     question: Question, rows: Int64, index: AnnIndex, links: CooccurrenceGraph, lexicon: Lexicon
 ) -> Float32:
     """(n,) what recall without association and without feedback gives each of sorted ``rows``."""
-    _, met, _ = _around(links, rows, WINDOW, question.visible)
+    _, met, _ = _around(links.reversed(), rows, WINDOW, question.visible)
     every = np.union1d(rows, met)
     scores = score_rows(question, every, index, links, lexicon, Channels(similarity=1)).scores
     return scores[np.searchsorted(every, rows)]

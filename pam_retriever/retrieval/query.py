@@ -14,8 +14,8 @@ from pam_retriever.retrieval.hybrid import FUSED
 from pam_retriever.retrieval.multihop import Hops
 from pam_retriever.retrieval.sources import read_without
 from pam_retriever.retrieval.timeline import Interval
-from pam_retriever.types import Float32, Time
-from pam_retriever.validation import check_count, check_finite, check_positive, read_timestamp
+from pam_retriever.types import Direction, Float32, Time
+from pam_retriever.validation import check_count, check_direction, check_finite, check_positive, read_timestamp
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class RecallSettings:
         default: no mode was asked for: all evidence that there is counts.
         when: only memories of that time.
         without: names of the sources of evidence that do not count.
+        direction: count only links to what came after, or before; None for both.
     """
 
     k: int | None = 10
@@ -56,6 +57,7 @@ class RecallSettings:
     default: bool = False
     when: Interval | None = None
     without: Collection[str] = ()
+    direction: Direction | None = None
 
     def checked(self, words: bool) -> RecallSettings:
         """The same, checked, and with a mode: for a question with ``words`` or without.
@@ -69,7 +71,8 @@ class RecallSettings:
         if self.k is None and self.min_score is None:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
         self._check_now(words and mode == "hybrid")
-        self._check_feedback()
+        self._check_feedback(words and mode == "hybrid")
+        self._check_direction(mode)
         count, fan_out, beam = self.hops.count, self.hops.fan_out, self.hops.beam
         hops = Hops(
             check_count("hops", count, MAX_HOPS),
@@ -118,9 +121,32 @@ class RecallSettings:
                 "Pass decay=..., a half-life.",
             )
 
-    def _check_feedback(self) -> None:
+    def _check_direction(self, mode: Mode) -> None:
+        """Refuses a direction where nothing has one."""
+        if check_direction(self.direction) is None:
+            return
+        if mode == "similarity" or (self.channels is not None and not self.channels.association):
+            raise InvalidInput(
+                f"Got direction={self.direction!r} for similarity alone.",
+                "association, which knows what came first",
+                "Use another mode, or leave direction out.",
+            )
+        if not self.hops.snap:
+            raise InvalidInput(
+                f"Got direction={self.direction!r} with snap=False.",
+                "one of them",
+                "A predicted point came neither after nor before.",
+            )
+
+    def _check_feedback(self, words: bool) -> None:
         """Refuses a filter of feedback where none is asked."""
         asked = self.mode in (None, "association") and self.channels is None and self.hops.count == 1
+        if self.feedback_where is not None and self.direction is not None and not words:
+            raise InvalidInput(
+                f"Got feedback_where={self.feedback_where!r} with direction={self.direction!r} and no words.",
+                "one of them: what a request used came neither after nor before",
+                "Leave one out.",
+            )
         if self.feedback_where is not None and not asked:
             raise InvalidInput(
                 f"Got feedback_where={self.feedback_where!r} with mode={self.mode!r} and hops={self.hops.count}"

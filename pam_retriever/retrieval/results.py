@@ -82,7 +82,7 @@ def _lists(paths: Int64 | None, count: int) -> list[list[int]]:
 
 def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> Proofs:
     """For each hit, where the two ends of each step of its path were experienced together."""
-    trajectories, window = view.documents.trajectories, view.window
+    trajectories, window, direction = view.documents.trajectories, view.window, view.links.direction
     direct = trajectories.meetings(cue, window)
     # one look-up for each memory that some path goes through
     onward = {
@@ -97,6 +97,7 @@ def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -
                 replace(meeting, hop=hop)
                 for hop, (meetings, target) in enumerate(zip(steps, targets, strict=True), start=1)
                 for meeting in meetings.get(target, ())
+                if direction is None or (meeting.offset > 0) == (direction == "after")
             )
         )
     return proofs

@@ -15,7 +15,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import MODES, Channels
 from pam_retriever.retrieval.association import AssociationScorer
 from pam_retriever.retrieval.candidates import Candidates, Scorer
-from pam_retriever.retrieval.channels import ChannelScorer
+from pam_retriever.retrieval.channels import ChannelScorer, DirectedChannelScorer
 from pam_retriever.retrieval.cues import Cues, read_cues, read_filters
 from pam_retriever.retrieval.decay import Decay, DecayScorer, read_now
 from pam_retriever.retrieval.lexical import Lexicon
@@ -53,6 +53,7 @@ class Retriever:
         timeline: Timeline | None = None,
         stored: bool = False,
     ) -> None:
+        view = view.towards(settings.direction)
         self._view, self._settings = view, settings
         self._times = None if timeline is None else QuestionTimes(timeline, read_clock(settings.now))
         self._hears = False  # whether the times in a question count
@@ -76,7 +77,8 @@ class Retriever:
             from pam_retriever.retrieval.linked import LinkScorer
 
             self._channels = Channels(similarity=1)
-            self._scorer = self._around(LinkScorer(view, settings.default, settings.min_score, without))
+            fill = settings.default and settings.direction is None  # what looks like it came neither after nor before
+            self._scorer = self._around(LinkScorer(view, fill, settings.min_score, without))
             return
         self._channels = settings.weights(words, view.predictor is not None)
         calibrated = view.calibration is not None and settings.mode == "association" and settings.channels is None
@@ -111,7 +113,10 @@ class Retriever:
             return HybridScorer(view, lexicon, self._channels, settings.min_score, self._times, without)
         check_without(without, ())
         index = view.index_of(self._channels)
-        return ChannelScorer(index, self._channels, settings.min_score, intersect=settings.mode == "specific")
+        intersect = settings.mode == "specific"
+        if view.links.direction is not None:
+            return DirectedChannelScorer(view, self._channels, settings.min_score, intersect)
+        return ChannelScorer(index, self._channels, settings.min_score, intersect)
 
     def hits(self, query: Query) -> list[Hits]:
         """The hits of each query.
@@ -161,6 +166,8 @@ def _asks_use(settings: RecallSettings, words: bool, fitted: bool) -> bool:
     """Whether past requests answer: by default where there are words, and where nothing else was learnt."""
     if settings.hops.count > 1 or settings.channels is not None:
         return False
+    if settings.direction is not None and not words:  # what a request used came neither after nor before
+        return False
     return (settings.default and (words or not fitted)) or (settings.mode == "association" and not fitted)
 
 
@@ -175,6 +182,7 @@ def _asks_mentions(settings: RecallSettings, view: View) -> bool:
     """Whether what memories name stands for association: before ``fit``, where they have names."""
     mentions = view.documents.mentions
     plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
+    plain = plain and settings.direction is None  # a name has none
     return plain and view.predictor is None and mentions is not None and mentions.known
 
 

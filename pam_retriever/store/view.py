@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.errors import NotFitted
@@ -10,7 +10,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.model.keys import Channels
 from pam_retriever.store.database import Database
-from pam_retriever.types import Calibration, Float32
+from pam_retriever.types import Calibration, Direction, Float32
 
 FIRST_WINDOW = 5  # of an index that was not fitted
 
@@ -48,6 +48,10 @@ class View:
         if self.predictor is None:
             raise NotFitted("There is no predictor yet.", "a fitted index", "Call fit(trajectories) first.")
         return self.predictor(points)
+
+    def towards(self, direction: Direction | None) -> View:
+        """The same moment, in which only what came after, or before, is linked; for both itself."""
+        return self if direction is None else replace(self, links=self.links.towards(direction))
 
     def index_of(self, channels: Channels) -> AnnIndex:
         """The ANN index that has the keys which ``channels`` need."""

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 INDEX = "pam-retriever"  # folder of an index, in the folder that git keeps its own files in
 ModelOf = Callable[[argparse.Namespace, "str | None"], str]
-PLAIN = {"mode": None, "hops": 1, "cue_where": None, "feedback_where": None, "when": None, "faithful": False}
+PLAIN = {
+    "mode": None,
+    "hops": 1,
+    "cue_where": None,
+    "feedback_where": None,
+    "when": None,
+    "faithful": False,
+    "direction": None,
+}
 
 
 def add_git(commands: Commands, add_model: Callable[[argparse.ArgumentParser], None], model: ModelOf) -> None:

@@ -29,7 +29,7 @@ from pam_retriever.apps.mcp.answers import (
 from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.types import Hit, Record
+from pam_retriever.types import Direction, Hit, Record
 
 EXAMPLES = 5  # memories that ``forget`` shows
 AROUND = 5  # steps of a session before and after a memory
@@ -79,14 +79,14 @@ class Tools:
         served = _served(index, {hit.id for hit in hits})
         return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
 
-    def what_happened_with(self, id: str, k: int = 10) -> Happened:
-        """The steps around a memory, and what belongs to it."""
+    def what_happened_with(self, id: str, k: int = 10, direction: Direction | None = None) -> Happened:
+        """The steps around a memory, and what belongs to it, in a direction or in both."""
         index = self._folder.reader()
         _check_known(index, [id])
         (record,) = index.get([id])
         before, after = self._around(index, record)
         try:
-            hits: Sequence[Hit] = index.recall(id, k=k, where=_memories(index, None), explain=True)
+            hits: Sequence[Hit] = index.recall(id, k=k, where=_memories(index, None), explain=True, direction=direction)
         except NotFitted:
             hits = ()  # nothing is learnt yet but the sessions themselves
         near = {one.id for one in (*before, *after)}

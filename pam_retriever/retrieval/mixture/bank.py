@@ -15,7 +15,7 @@ from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.retrieval.mixture.words import WordIndex
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Direction, Float32, Int64
 
 NAMES = ("title", "name", "path")  # metadata that say what a memory is called
 LONGEST_NAME = 200  # characters; a first line that is longer is no name
@@ -97,10 +97,10 @@ class Bank:
             last = self._near = vectors, n, allowed, [self.positions(some[some >= 0]) for some in rows]
         return last[3]
 
-    def plain(self, vector: Float32, words: WordList, at: Int64) -> Float32:
+    def plain(self, vector: Float32, words: WordList, at: Int64, direction: Direction | None = None) -> Float32:
         """(m,) what recall without feedback gives the memories at sorted positions, for one question."""
-        question = Question(vector, list(words))
-        return plain_scores(question, self.rows[at], self._similar, self._links, self.lexicon)
+        question, links = Question(vector, list(words)), self._links.towards(direction)
+        return plain_scores(question, self.rows[at], self._similar, links, self.lexicon)
 
     # ---- words
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.types import Bools, Direction, Float32, Int64
 
 WordList = Sequence[str]
 
@@ -21,18 +21,20 @@ class Cues:
         vectors: (Q, dim) float32, unit length.
         words: Q lists of words; empty lists for questions without.
         rows: (Q,) the stored memory that a question is, -1 for a question of its own.
+        direction: only neighbours that came before a memory speak for it ("after"), or after it ("before"); None: both.
     """
 
     vectors: Float32
     words: Sequence[WordList]
     rows: Int64
+    direction: Direction | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def take(self, at: Int64) -> Cues:
         """The questions at these positions."""
-        return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], self.rows[at])
+        return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], self.rows[at], self.direction)
 
 
 @dataclass(frozen=True)

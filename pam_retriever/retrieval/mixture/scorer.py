@@ -59,7 +59,7 @@ class MixtureScorer:
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         bank, evidence, mixture = self._knowledge.bank, self._knowledge.evidence, self._mixture
-        questions = bank.cues(cues.looks, cues.texts, cues.own)
+        questions = replace(bank.cues(cues.looks, cues.texts, cues.own), direction=self._view.links.direction)
         found = self._candidates(questions, cues, allowed, max(PROPOSALS, k or 0))
         mentioned = self._mentioned(cues, allowed)
         found = [self._and(some, of_one) for some, of_one in zip(found, mentioned, strict=True)]

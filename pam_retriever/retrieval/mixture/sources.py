@@ -13,7 +13,7 @@ import numpy as np
 
 from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.words import BM25, Field
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Direction, Float32, Int64
 
 BM25_UNIT = 10.0  # brings BM25 to the order of 1
 PLAIN_UNIT = 10.0  # and a mean of cosines and the like
@@ -106,18 +106,18 @@ class Plain:
     A turn of a conversation seldom says what it is about; its neighbours do.
 
     Args:
-        scores: of one question's vector and words, for sorted positions (m,).
+        scores: of one question's vector and words, for sorted positions (m,), in a direction.
     """
 
     name, features = "words and neighbours", ("plain",)
 
-    def __init__(self, scores: Callable[[Float32, WordList, Int64], Float32]) -> None:
+    def __init__(self, scores: Callable[[Float32, WordList, Int64, Direction | None], Float32]) -> None:
         self._scores = scores
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
         ends = [*pools.starts[1:].tolist(), len(pools)]
         parts = [
-            self._scores(cues.vectors[at], cues.words[at], pools.row[start:end])
+            self._scores(cues.vectors[at], cues.words[at], pools.row[start:end], cues.direction)
             for at, (start, end) in enumerate(zip(pools.starts.tolist(), ends, strict=True))
         ]
         return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]

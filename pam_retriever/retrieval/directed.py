@@ -1,0 +1,115 @@
+"""How much of an association lies in the direction that is asked for: after, or before.
+
+The predictor is trained on what met, whichever came first. What of its share came after is told apart by the links of
+what a cue is, or looks like: p(memory, after | cue) = p(memory | cue) p(after | cue, memory). The second factor is the
+part of their meetings that lies in the direction, smoothed; without a meeting nothing is known, and the share stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pam_retriever.arrays import concatenated
+from pam_retriever.experience.cooccurrence import Links
+from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.model.scoring import LOOK_ALIKES
+from pam_retriever.retrieval.cues import Cues, look_alikes
+from pam_retriever.store.view import View
+from pam_retriever.types import Familiarity, Float32, Int64
+
+UNDECIDED = 0.02  # meetings that count as half of each direction, in units of one at the distance of one
+
+
+@dataclass(frozen=True)
+class Towards:
+    """For pairs of a query and a memory, how much of what links them lies in a direction.
+
+    Attributes:
+        keys: (E,) the pairs that meetings speak of, as rising numbers; None without a direction.
+        width: what a query counts in them.
+        factor: (E,) from 0, all the other way, to 1, as much this way as the other, or more.
+        met: (E,) how much they met this way.
+    """
+
+    keys: Int64 | None
+    width: int
+    factor: Float32
+    met: Float32
+
+    @classmethod
+    def of(cls, view: View, cues: Cues, sure: Float32, familiarity: Familiarity = "none") -> Towards:
+        """Of the direction of a view.
+
+        Args:
+            view: of the index.
+            cues: Q queries.
+            sure: (Q,) how surely each is a memory that was experienced; else its look-alikes speak for it.
+            familiarity: as links are weighed.
+        """
+        if view.links.direction is None:
+            nothing = np.empty(0, np.float32)
+            return cls(None, 0, nothing, nothing)
+        seeds = _seeds(view, cues, sure)
+        pairs, values = [], []
+        for links, towards in ((view.links, 0), (view.links.reversed(), 1)):
+            pair, linked, strength = _linked(links, seeds, view.window, familiarity)
+            pairs.append((pair, linked))
+            values.append((np.full(len(pair), towards), strength))
+        owner, linked = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        way, strength = (np.concatenate(column) for column in zip(*values, strict=True))
+        width = int(linked.max(initial=0)) + 1
+        keys, place = np.unique(owner * width + linked, return_inverse=True)
+        this, other = np.bincount(2 * place + way, strength, 2 * len(keys)).reshape(-1, 2).T
+        part = (this + UNDECIDED / 2) / (this + other + UNDECIDED)
+        return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this.astype(np.float32))
+
+    def of_pairs(self, query: Int64, row: Int64, value: Float32) -> Float32:
+        """(n,) what is left of a value of each pair; all of it without a direction, or if it is negative."""
+        if self.keys is None or not len(self.keys):
+            return value
+        key = query * self.width + row
+        place = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        known = (self.keys[place] == key) & (row < self.width) & (value > 0)
+        left: Float32 = np.where(known, value * self.factor[place], value)
+        return left
+
+    def of_query(self, query: int, row: Int64, value: Float32) -> Float32:
+        """The same for the memories ``row`` (n,) of one query."""
+        return self.of_pairs(np.full(len(row), query), row, value)
+
+    def linked(self, query: int) -> Int64:
+        """The memories that one query is linked to in the direction, sorted."""
+        assert self.keys is not None
+        start, end = np.searchsorted(self.keys, [query * self.width, (query + 1) * self.width])
+        return self.keys[start:end][self.met[start:end] > 0] - query * self.width
+
+
+def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
+    """Query, row and mass of the memories whose links speak for each query: what it is, and what looks like it."""
+    query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
+    seeds = [(query, np.concatenate(cues.rows), np.concatenate(cues.weights) * sure[query])]
+    asking = np.flatnonzero(sure < 1)
+    if len(asking):
+        alike, mass = look_alikes(cues, asking, view, cues.among)
+        usable = (mass > 0) & view.links.experienced(alike)
+        usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
+        mass = np.where(usable, mass, 0)
+        mass *= (1 - sure[asking][:, None]) / np.maximum(mass.sum(axis=1, keepdims=True), 1e-30)
+        at, place = np.nonzero(mass > 0)
+        seeds.append((asking[at], alike[at, place], mass[at, place]))
+    query, row, mass = (np.concatenate(column) for column in zip(*seeds, strict=True))
+    there = mass > 0
+    return query[there], row[there], mass[there].astype(np.float32)
+
+
+def _linked(links: CooccurrenceGraph, seeds: Links, window: int, familiarity: Familiarity) -> Links:
+    """Query, row and mass of what the seeds are linked to."""
+    query, row, mass = seeds
+    distinct, seed = np.unique(row, return_inverse=True)
+    owner, linked, strength = links.of(distinct, window, familiarity)
+    start = np.searchsorted(owner, np.arange(len(distinct) + 1))
+    count = np.diff(start)[seed]
+    entry = concatenated(start[seed], count)
+    return np.repeat(query, count), linked[entry], np.repeat(mass, count) * strength[entry]
