@@ -7,12 +7,13 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import FrameType
 
 import numpy as np
 import pytest
 import torch
-from conftest import DIM, TINY, WINDOW, new_index
+from conftest import DIM, QUICK, TINY, WINDOW, new_index
 from test_bad_input import state
 
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
@@ -174,6 +175,20 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
     assert len(index) == 199 + answers
     assert "m199" not in {hit.id for hit in index.recall("m198", k=1000)}
     assert len(index.recall("m000", k=1000)) == 198 + answers
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_fit_inside_a_block_without_gradients_learns_the_same(planted, mode):
+    """An agent runs in one, and an interrupt in the exit of one leaves the thread in it."""
+    weights = []
+    for within in (nullcontext, mode):
+        index = new_index(planted)
+        with within():
+            index.fit(planted.outings, config=QUICK, progress=False)
+            index.fit([planted.ids[:3]], config=QUICK, progress=False)  # goes on from the first
+        weights.append(index._bank.predictor.arrays)
+    for name, expected in weights[0].items():
+        np.testing.assert_array_equal(weights[1][name], expected)
 
 
 def test_many_threads_at_once(planted):

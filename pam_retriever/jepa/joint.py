@@ -142,6 +142,7 @@ class JointTrainer:
             if module != encoder.dim:
                 raise InvalidInput(f"The {name} predictor has dim={module}.", f"{encoder.dim}, the encoder's", "Match.")
 
+    @torch.enable_grad()
     def fit(
         self,
         observations: Moments,

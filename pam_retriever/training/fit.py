@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import torch
 
 from pam_retriever.ann import chunks
 from pam_retriever.experience.trajectories import Episode
@@ -38,6 +39,9 @@ class _Prepared:
     learnt_to: int
 
 
+# whatever the caller's mode is, or an interrupt left behind
+@torch.inference_mode(mode=False)
+@torch.enable_grad()
 def learn(
     bank: Store,
     lock: ReadWriteLock,
