@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reliability import soak
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -18,3 +20,10 @@ def test_the_short_form_of_every_reliability_check_holds():
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=ROOT, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert done.stdout.count("held") == 6
+
+
+@pytest.mark.slow
+def test_an_agent_s_load_on_three_tenants_loses_nothing(tmp_path):
+    result = soak.run(tmp_path, minutes=0.2, seed=7, between=(4, 6))
+    assert result["failures"] == []
+    assert {"append", "recall", "feedback", "kills", "questions of the reader"} <= set(result["counts"])

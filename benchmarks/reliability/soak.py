@@ -1,0 +1,291 @@
+"""An agent's load for as long as you like: three tenants, four threads, a reader process, kills, fits and erasures.
+
+    python -m benchmarks.reliability.soak --minutes 30
+
+A writer process has a folder with three tenants. Each of its threads appends turns to sessions of its own in a random
+tenant, gives feedback, asks, fits, and erases its oldest sessions, so that the folder stays as large as it is. It notes
+each call before it begins and after it returned. A reader process follows all tenants and asks meanwhile. The writer
+is killed (kill -9) at random moments. After each kill every tenant must hold what was acknowledged, the calls in flight
+wholly or not at all, and nothing else, and ``check`` must find nothing wrong. In the end no file may hold the text of
+an erased turn. Memory of the writer, size of the folder and number of its files are noted at each kill, to see whether
+they stay level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks import report
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.store.repair import check
+
+DIM, THREADS = 32, 4
+TENANTS = ("ann", "bob", "cyd")
+WORDS = ("stairs", "cellar", "ointment", "drill", "pliers", "train", "coast", "library", "garden", "letter")
+TURNS, SESSIONS = 12, 8  # of a session; of a thread in a tenant, before its oldest is erased
+CONFIG = FitConfig(hidden=16, passes=2)
+KINDS = ("append",) * 10 + ("recall",) * 6 + ("feedback", "feedback", "fit")
+OFTEN_ENOUGH = 0.03  # the share of the fits asked for that takes place: one takes as long as many appends
+Call = dict[str, Any]
+MARK = re.compile(rb"said-[a-z0-9-]{1,40}-end")  # the last word of every text, which no other text has
+Owner = tuple[str, int]  # tenant and thread
+Turns = dict[str, str]  # text by id
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--between", type=float, nargs=2, default=(5, 30), help="seconds between two kills (5 30)")
+    parser.add_argument("--work", choices=("write", "read"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--life", type=int, default=0, help=argparse.SUPPRESS)
+    parsed = parser.parse_args()
+    if parsed.work == "write":
+        write(parsed.folder, parsed.seed, parsed.life)
+    elif parsed.work == "read":
+        read(parsed.folder, parsed.seed)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            result = run(Path(folder), parsed.minutes, parsed.seed, tuple(parsed.between))
+        print(json.dumps({**result, "level": result["level"][-3:]}, indent=1))
+        print(report.write("reliability/soak", {"seed": parsed.seed, "minutes": parsed.minutes, **result}))
+        sys.exit(bool(result["failures"]))
+
+
+def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -> dict[str, Any]:
+    """The load for so many minutes; what was counted, what was wrong, and how large things were at each kill."""
+    random = np.random.default_rng(seed)
+    index = folder / "index"
+    with PredictiveAssociativeIndex.open(index, dim=DIM) as made:
+        for name in TENANTS:
+            made.tenant(name)
+    held: dict[Owner, Turns] = defaultdict(dict)
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    level: list[dict[str, float]] = []
+    until, life = time.monotonic() + 60 * minutes, 0
+    reader = _start("read", folder, seed, 0)
+    while time.monotonic() < until and len(failures) < 20:
+        writer = _start("write", folder, seed, life)
+        time.sleep(float(random.uniform(*between)))
+        if writer.poll() is None:
+            memory = psutil.Process(writer.pid).memory_info().rss
+            os.kill(writer.pid, signal.SIGKILL)
+        else:
+            memory = 0
+            failures.append(f"life {life}: the writer ended by itself ({writer.returncode})")
+        writer.wait()
+        in_flight = _follow(folder / f"log{life}", held, counts)
+        failures += [f"life {life}: {one}" for one in _compare(index, held, in_flight)]
+        files = [path for path in index.rglob("*") if path.is_file()]
+        size = sum(path.stat().st_size for path in files)
+        level.append({"writer_mb": round(memory / 2**20, 1), "folder_mb": round(size / 2**20, 2), "files": len(files)})
+        life += 1
+    counts["kills"] = life
+    if reader.poll() is not None:
+        failures.append(f"the reader ended by itself ({reader.returncode})")
+    reader.terminate()
+    reader.wait()
+    asked = [json.loads(line) for line in (folder / "reader").read_text().splitlines()]
+    counts["questions of the reader"] = sum(one.get("asked", 0) for one in asked)
+    failures += [f"reader: {one['error']}" for one in asked if "error" in one]
+    failures += _erased_bytes(index, held)
+    counts["memories at the end"] = sum(map(len, held.values()))
+    return {"counts": dict(counts), "failures": failures, "level": level}
+
+
+def _start(work: str, folder: Path, seed: int, life: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.reliability.soak", "--work", work]
+    return subprocess.Popen([*command, "--folder", str(folder), "--seed", str(seed), "--life", str(life)])
+
+
+# ---- what the other processes do
+
+
+def write(folder: Path, seed: int, life: int) -> None:
+    """Four threads at work until somebody kills them."""
+    log, mutex = (folder / f"log{life}").open("a", buffering=1), threading.Lock()
+
+    def note(event: str, thread: int, call: Call | None = None) -> None:
+        with mutex:
+            log.write(json.dumps({"event": event, "thread": thread, "call": call}) + "\n")
+
+    with PredictiveAssociativeIndex.open(folder / "index", lock_timeout=30) as index:
+        tenants = {name: index.tenant(name) for name in TENANTS}
+
+        def work(thread: int) -> None:
+            try:
+                for call in calls(tenants, np.random.default_rng((seed, life, thread)), f"{thread}-{life}-", thread):
+                    note("begin", thread, call)
+                    make(tenants[call["tenant"]], call)
+                    note("done", thread)
+            except BaseException as error:  # noqa: BLE001 - the parent reads it
+                note(f"error {error!r}", thread)
+                os._exit(1)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+
+
+def calls(
+    tenants: dict[str, PredictiveAssociativeIndex], random: np.random.Generator, prefix: str, thread: int
+) -> Iterator[Call]:
+    """What a thread does, one call after the other, on what its earlier lives left as well."""
+    sessions = {name: _sessions(index, thread) for name, index in tenants.items()}
+    number = 0
+    while True:
+        number += 1
+        name, kind = str(random.choice(TENANTS)), str(random.choice(KINDS))
+        mine = sessions[name]
+        if len(mine) > SESSIONS:
+            gone = next(iter(mine))
+            yield {"kind": "erase", "tenant": name, "ids": mine.pop(gone)}
+        elif kind == "append" or not mine:
+            session = next(reversed(mine), None)
+            if session is None or len(mine[session]) >= TURNS:
+                mine[session := f"{prefix}{number}"] = []
+            id = f"{session}/{len(mine[session])}"
+            mine[session].append(id)
+            text = f"{' '.join(random.choice(WORDS, 4))} said-{name}-{prefix}{number}-end"
+            yield {"kind": "append", "tenant": name, "session": session, "id": id, "text": text, "thread": thread}
+        elif kind == "fit" and random.random() > OFTEN_ENOUGH:
+            continue
+        else:
+            ids = mine[next(reversed(mine))][-2:]
+            yield {"kind": kind, "tenant": name, "text": " ".join(random.choice(WORDS, 3)), "ids": ids}
+
+
+def _sessions(index: PredictiveAssociativeIndex, thread: int) -> dict[str, list[str]]:
+    """The sessions of a thread that earlier lives left, the oldest first, with the ids of their turns."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for record in index.find({"thread": thread}):
+        found[record.id.rsplit("/", 1)[0]].append(record.id)
+    return dict(sorted(found.items(), key=lambda one: [int(part) for part in one[0].split("-")[1:]]))
+
+
+def make(index: PredictiveAssociativeIndex, call: Call) -> None:
+    """One call of an agent."""
+    if call["kind"] == "append":
+        index.append(
+            call["session"], vector_of(call["text"]), call["text"], call["id"], metadata={"thread": call["thread"]}
+        )
+    elif call["kind"] == "erase":
+        index.erase(call["ids"])
+    elif call["kind"] == "fit":
+        index.fit(window=2, config=CONFIG, progress=False)
+    elif call["kind"] == "feedback":
+        index.feedback(vector_of(call["text"]), call["ids"][:1], text=call["text"])
+    else:
+        hits = index.recall(vector_of(call["text"]), k=10, text=call["text"])
+        assert hits and all(f"said-{call['tenant']}-" in (hit.text or "") for hit in hits), "of another tenant"
+
+
+def read(folder: Path, seed: int) -> None:
+    """Follows all tenants and asks, until it is ended."""
+    random = np.random.default_rng((seed, 99))
+    with (folder / "reader").open("a", buffering=1) as log:
+        try:
+            with PredictiveAssociativeIndex.open(folder / "index", read_only=True, follow=True) as index:
+                tenants = {name: index.tenant(name) for name in TENANTS}
+                while True:
+                    for _ in range(20):
+                        name, text = str(random.choice(TENANTS)), " ".join(random.choice(WORDS, 3))
+                        for hit in tenants[name].recall(vector_of(text), k=10, text=text, explain=True):
+                            assert f"said-{name}-" in (hit.text or ""), f"{name} got {hit}"
+                    log.write('{"asked": 20}\n')
+                    time.sleep(0.05)
+        except Exception as error:  # the parent reads it
+            log.write(json.dumps({"error": repr(error)}) + "\n")
+            raise
+
+
+def vector_of(text: str) -> np.ndarray:
+    """A vector that follows from the words: turns that share some are alike."""
+    places = [WORDS.index(word) if word in WORDS else sum(map(ord, word)) % 997 for word in text.split()]
+    return np.sum([np.random.default_rng(place).standard_normal(DIM) for place in places], axis=0)
+
+
+# ---- what the folder must hold
+
+
+def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> list[tuple[Owner, Call]]:
+    """Applies what was acknowledged; returns the calls in flight."""
+    begun: dict[int, Call] = {}
+    for line in log.read_text().splitlines() if log.exists() else ():
+        if not line.endswith("}"):  # the kill cut it
+            continue
+        one = json.loads(line)
+        if one["event"] == "begin":
+            begun[one["thread"]] = one["call"]
+        elif one["event"] == "done":
+            call = begun.pop(one["thread"])
+            counts[call["kind"]] += 1
+            apply(held[call["tenant"], one["thread"]], call)
+        else:
+            raise SystemExit(f"{log.name}: {one['event']} in {begun.get(one['thread'])}")
+    return [((call["tenant"], thread), call) for thread, call in begun.items()]
+
+
+def apply(turns: Turns, call: Call) -> None:
+    """What a call leaves of the turns of its thread in its tenant."""
+    if call["kind"] == "append":
+        turns[call["id"]] = call["text"]
+    elif call["kind"] == "erase":
+        for id in call["ids"]:
+            turns.pop(id, None)
+
+
+def _compare(index: Path, held: dict[Owner, Turns], in_flight: list[tuple[Owner, Call]]) -> Iterable[str]:
+    """What is wrong; calls in flight that turn out to be there are acknowledged."""
+    yield from check(index)
+    with PredictiveAssociativeIndex.open(index) as opened:  # and so the journal of the killed writer is replayed
+        for name in TENANTS:
+            found: dict[Owner, Turns] = defaultdict(dict)
+            for record in opened.tenant(name).find():
+                found[name, record.metadata["thread"]][record.id] = record.text or ""
+            for thread in range(THREADS):
+                owner = name, thread
+                after = dict(held[owner])
+                for whose, call in in_flight:
+                    if whose == owner:
+                        apply(after, call)
+                if found[owner] == after:
+                    held[owner] = after
+                elif found[owner] != held[owner]:
+                    yield f"{owner}: {sorted(found[owner].items() ^ held[owner].items())[:3]}"
+
+
+def _erased_bytes(index: Path, held: dict[Owner, Turns]) -> Iterable[str]:
+    """Files that hold an erased text, once no reader needs an older moment and everything is closed."""
+    with PredictiveAssociativeIndex.open(index) as opened:
+        for name in TENANTS:
+            opened.tenant(name)
+    kept = {text.split()[-1].encode() for turns in held.values() for text in turns.values()}
+    for path in index.rglob("*"):
+        there = set(MARK.findall(path.read_bytes())) if path.is_file() else set()
+        if there - kept:
+            yield f"{path.name} holds erased texts: {sorted(there - kept)[:3]}"
+
+
+if __name__ == "__main__":
+    main()
