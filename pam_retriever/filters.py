@@ -374,7 +374,7 @@ def to_json(value: Any) -> str:
         ValueError: for NaN and infinity.
         TypeError: for what JSON cannot hold.
     """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain_value)
+    return ENCODER.encode(value)
 
 
 def plain_value(value: Any) -> Any:
@@ -394,3 +394,6 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} is not a value that JSON can hold")
+
+
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain_value)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.filters import to_json
+from pam_retriever.filters import ENCODER, to_json
 from pam_retriever.limits import (
     MAX_ID_BYTES,
     MAX_LENGTH,
@@ -155,7 +155,10 @@ def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:
         return [str(uuid.uuid4()) for _ in range(length)]
     if isinstance(ids, str):
         raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
-    checked = [check_id(id, f"ids[{at}]") for at, id in enumerate(ids)]
+    if _are_plain(ids, MAX_ID_BYTES) and all(ids) and "\x00" not in "".join(ids):
+        checked = list(ids)
+    else:
+        checked = [check_id(id, f"ids[{at}]") for at, id in enumerate(ids)]
     check_length("ids", len(checked), length)
     if len(set(checked)) < len(checked):
         twice = Counter(checked).most_common(1)[0][0]
@@ -174,6 +177,8 @@ def check_texts(texts: Sequence[str | None] | None, length: int) -> list[str | N
     if isinstance(texts, str):
         raise InvalidInput("Got one string as texts.", "a list of strings", "Wrap it in [ ].")
     check_length("texts", len(texts), length)
+    if _are_plain([text for text in texts if text is not None], MAX_TEXT_BYTES):
+        return list(texts)
     return [None if text is None else check_text(text, f"texts[{at}]") for at, text in enumerate(texts)]
 
 
@@ -188,7 +193,50 @@ def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) ->
     if isinstance(metadatas, Mapping):
         raise InvalidInput("Got one dict as metadatas.", "a list of dicts", "Wrap it in [ ].")
     check_length("metadatas", len(metadatas), length)
+    stored = _plain_json(metadatas)
+    if stored is not None and _are_plain(stored, MAX_METADATA_BYTES) and not any(map(_may_be_refused, stored)):
+        return stored
     return [_metadata_json(metadata or {}, at) for at, metadata in enumerate(metadatas)]
+
+
+def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
+    """Dicts with string keys as JSON; None where one of them is something else."""
+    if not all(map(_is_plain, metadatas)):
+        return None
+    try:
+        return [ENCODER.encode(metadata or {}) for metadata in metadatas]
+    except (TypeError, ValueError, RecursionError):  # which of them, and why, is found one by one
+        return None
+
+
+def _are_plain(strings: Sequence[object], most: int) -> bool:
+    """Whether all are strings that UTF-8 can hold, in less than ``most`` bytes: checked at once, and not one by one.
+
+    False also where that is not sure; then each is looked at.
+    """
+    if not set(map(type, strings)) <= {str}:
+        return False
+    plain = cast("Sequence[str]", strings)
+    if 4 * max(map(len, plain), default=0) > most:
+        return False
+    together = "".join(plain)
+    if together.isascii():
+        return True
+    try:
+        together.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_plain(metadata: object) -> bool:
+    """Whether these are none, or a dict with string keys."""
+    return metadata is None or (type(metadata) is dict and set(map(type, metadata)) <= {str})
+
+
+def _may_be_refused(stored: str) -> bool:
+    """Whether JSON may hold a NUL character, or be nested too deep."""
+    return "\\u0000" in stored or stored.count("[") + stored.count("{") > MAX_METADATA_DEPTH
 
 
 def _metadata_json(metadata: Metadata, at: int) -> str:

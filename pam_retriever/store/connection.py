@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own def
 MOST_VERSIONS = 2**31 - 1  # after which they begin again: SQLite keeps 32 bits
 HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
 SCHEMA_OF = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+MOST_IN_A_STATEMENT = 128  # rows; SQLite before 3.32 takes 999 parameters
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 
 
@@ -156,6 +158,23 @@ class Connection:
         """Runs one statement for each row of parameters."""
         with self._mutex, explained(self.path):
             self._sqlite.executemany(sql, rows)
+
+    def insert_many(self, before: str, rows: Iterable[Sequence[Any]], after: str = "") -> None:
+        """Runs ``before VALUES (...), (...), ... after`` for rows of parameters of one length, many in a statement.
+
+        FTS5 writes what it holds at the beginning of each statement that a trigger makes it part of: row by row, each
+        text would be a segment of its own, to be merged with the others.
+        """
+        left = list(rows)
+        with self._mutex, explained(self.path):
+            at, some = 0, MOST_IN_A_STATEMENT
+            while at < len(left):
+                while some > len(left) - at:  # powers of two: few statements, which SQLite keeps prepared
+                    some //= 2
+                one = f"({', '.join('?' * len(left[at]))})"
+                sql = f"{before} VALUES {', '.join([one] * some)} {after}"
+                self._sqlite.execute(sql, list(chain.from_iterable(left[at : at + some])))
+                at += some
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

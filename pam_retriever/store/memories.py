@@ -81,15 +81,15 @@ class SQLiteMemories:
         listed, stored = rows.tolist(), to_blobs(vectors)
         self._note_changed(listed)
         self._connection.changes.rows.update(listed)
-        self._connection.run_many(
-            "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT (row) "
-            "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
+        self._connection.insert_many(
+            "INSERT INTO memories (row, id, text, metadata, checksum)",
             zip(listed, ids, texts, metadatas, map(checksum, ids, texts, metadatas, stored), strict=True),
+            "ON CONFLICT (row) "
+            "DO UPDATE SET text = excluded.text, metadata = excluded.metadata, checksum = excluded.checksum",
         )
         blobs = [None] * len(ids) if associations is None else to_blobs(associations)
-        self._connection.run_many(
-            "INSERT OR REPLACE INTO vectors (row, vector, association) VALUES (?, ?, ?)",
-            zip(listed, stored, blobs, strict=True),
+        self._connection.insert_many(
+            "INSERT OR REPLACE INTO vectors (row, vector, association)", zip(listed, stored, blobs, strict=True)
         )
         self._connection.run_many("DELETE FROM observations WHERE row = ?", ((row,) for row in known.values()))
         if observed is not None:
@@ -110,7 +110,7 @@ class SQLiteMemories:
         experienced = self._connection.fetch(
             "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?))", [listed]
         )
-        self._connection.run_many("DELETE FROM memories WHERE row = ?", ((row,) for row in rows.tolist()))
+        self._connection.fetch("DELETE FROM memories WHERE row IN (SELECT value FROM json_each(?))", [listed])
         self._connection.run_many(
             "DELETE FROM trajectories WHERE trajectory = ?1 AND NOT EXISTS (SELECT 1 FROM steps WHERE trajectory = ?1)",
             experienced,
