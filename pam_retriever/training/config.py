@@ -10,7 +10,9 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
 
 PASSES, FEWEST_STEPS = 16, 200
-FEW_STATES, FEWEST_SHARE = 800, 0.4  # a pass of fewer states needs fewer steps, but no less than that share
+FEW_STATES, FEWEST_SHARE = 1_300, 0.3  # a pass of fewer states needs fewer steps, but no less than that share
+LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256  # in between, a batch is half of the states
+WIDEST, NARROW, NARROWEST, PER_MEMORY = 4_096, 512, 256, 3  # few memories take a network from 256 to 512 wide
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,16 @@ class FitConfig:
         """Fills in width and batch size for ``steps`` experienced states of ``memories`` memories.
 
         The width grows with the square root of the number of memories, so that parameters grow
-        in proportion to it (docs/how/training.md).
+        in proportion to it (docs/how/training.md); with some hundred of them it is their cost, and not what they
+        learn, that a width of 512 adds to.
         """
         hidden = 128 * round(1024 * math.sqrt(memories / 50_000) / 128)
+        narrowest = min(max(128 * (memories // (128 * PER_MEMORY)), NARROWEST), NARROW)
+        batch = min(steps, max(math.ceil(steps / 2), SMALLEST_BATCH), LARGEST_BATCH)
         return replace(
             self,
-            batch_size=self.batch_size or min(1_000, steps),
-            hidden=self.hidden or min(max(hidden, 512), 4096),
+            batch_size=self.batch_size or batch,
+            hidden=self.hidden or min(max(hidden, narrowest), WIDEST),
         )
 
     def to_continue(self) -> FitConfig:
