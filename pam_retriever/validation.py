@@ -201,7 +201,7 @@ def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) ->
 
 def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
     """Dicts with string keys as JSON; None where one of them is something else."""
-    if not all(map(_is_plain, metadatas)):
+    if not all(one is None or (type(one) is dict and set(map(type, one)) <= {str}) for one in metadatas):
         return None
     try:
         return [ENCODER.encode(metadata or {}) for metadata in metadatas]
@@ -227,11 +227,6 @@ def _are_plain(strings: Sequence[object], most: int) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_plain(metadata: object) -> bool:
-    """Whether these are none, or a dict with string keys."""
-    return metadata is None or (type(metadata) is dict and set(map(type, metadata)) <= {str})
 
 
 def _may_be_refused(stored: str) -> bool:
