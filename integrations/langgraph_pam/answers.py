@@ -11,7 +11,7 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, Result, Sear
 from langgraph_pam.items import Items
 from langgraph_pam.memories import Memories, Where, tenant_of
 from langgraph_pam.reading import Namespace, from_json, matches_namespace, passes, storable
-from langgraph_pam.rows import Row, from_path
+from langgraph_pam.rows import Row, found_items, from_path
 from pam_retriever.types import Float32
 
 Found = list[tuple[Row, float | None]]
@@ -69,7 +69,7 @@ class Reader:
         else:
             found = self._ask(op, question)[op.offset : op.offset + op.limit]
         self._refresh([row for row, _ in found], op.refresh_ttl)
-        return [row.found(score) for row, score in found]
+        return found_items(found)
 
     def _refresh(self, rows: Sequence[Row], asked: bool) -> None:
         expiring = [row.id for row in rows if row.ttl is not None]

@@ -141,7 +141,7 @@ class Items:
                 f"SELECT {COLUMNS} {JOINED} WHERE path = :path AND key = :key AND (:now IS NULL OR {ALIVE})",
                 {"path": to_path(namespace), "key": key, "now": at},
             ).fetchone()
-        return None if row is None else Row(*row)
+        return None if row is None else Row._make(row)
 
     def by_id(self, ids: Iterable[int]) -> dict[int, Row]:
         """Those of the items that are stored, by number."""
@@ -150,7 +150,7 @@ class Items:
                 f"SELECT {COLUMNS} {JOINED} WHERE items.id IN (SELECT value FROM json_each(?))",  # noqa: S608
                 (json.dumps(list(ids)),),
             ).fetchall()
-        return {row[0]: Row(*row) for row in rows}
+        return {row[0]: Row._make(row) for row in rows}
 
     def under(
         self, prefix: Namespace, at: int | None, limit: int = -1, offset: int = 0, without_vectors: bool = False
@@ -168,7 +168,7 @@ class Items:
                     "offset": min(offset, 2**63 - 1),
                 },
             ).fetchall()
-        return [Row(*row) for row in rows]
+        return list(map(Row._make, rows))
 
     def values(self, prefix: Namespace, at: int | None) -> list[tuple[int, str]]:
         """Number and JSON of the items under a prefix, in the order of ``under``."""

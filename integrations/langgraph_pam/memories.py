@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from langgraph_pam.rows import SEPARATOR, Change, as_datetime
@@ -121,6 +122,7 @@ def apply(index: PredictiveAssociativeIndex, changes: Sequence[Change]) -> None:
         index.delete(gone)
     new: list[Change] = []
     stored: list[tuple[Change, int]] = []  # memories that are stored, not yet or no more as a step
+    bulk: dict[str, list[Change]] = {}  # many new steps of a namespace
     by_path: dict[str, list[Change]] = {}
     for change in changes:
         if change.texts:
@@ -128,12 +130,13 @@ def apply(index: PredictiveAssociativeIndex, changes: Sequence[Change]) -> None:
     for path, some in by_path.items():
         begun = [change for change in some if not change.before]
         if len(begun) > ONE_BY_ONE:
-            _store(index, [(change, at) for change in begun for at in range(len(change.texts))])
-            _link(index, path, begun)
+            bulk[path] = begun
         else:
             new += [change for change in begun if str(change.item) not in index]
             stored += [(change, at) for change in begun for at in range(1, len(change.texts))]
         stored += [(change, at) for change in some if change.before for at in range(len(change.texts))]
+    _store(index, [(change, at) for begun in bulk.values() for change in begun for at in range(len(change.texts))])
+    _link(index, bulk)
     for change in new:
         index.append(
             change.path,
@@ -157,15 +160,17 @@ def _store(index: PredictiveAssociativeIndex, memories: Sequence[tuple[Change, i
         )
 
 
-def _link(index: PredictiveAssociativeIndex, path: str, changes: Sequence[Change]) -> None:
-    """Makes stored memories the last steps of what happened in a namespace."""
-    before = index.trajectories({"namespace": changes[0].namespace})
-    steps = {
-        id: as_datetime(round(at * 1e6))
-        for one in before
-        if one.id == path
-        for id, at in zip(one.ids, one.timestamps or (), strict=True)
-        if at is not None
-    }
-    steps |= {str(change.item): as_datetime(change.time) for change in changes if str(change.item) not in steps}
-    index.observe(Trajectory(ids=list(steps), timestamps=list(steps.values()), id=path))
+def _link(index: PredictiveAssociativeIndex, bulk: Mapping[str, Sequence[Change]]) -> None:
+    """Makes stored memories the last steps of what happened in their namespaces."""
+    if not bulk:
+        return
+    before = {one.id: one for one in index.trajectories(ids=list(bulk))}
+    grown = []
+    for path, changes in bulk.items():
+        steps: dict[str, datetime] = {}
+        if path in before:
+            at = zip(before[path].ids, before[path].timestamps or (), strict=True)
+            steps = {id: as_datetime(round(time * 1e6)) for id, time in at if time is not None}
+        steps |= {str(change.item): as_datetime(change.time) for change in changes if str(change.item) not in steps}
+        grown.append(Trajectory(ids=list(steps), timestamps=list(steps.values()), id=path))
+    index.observe_many(grown)

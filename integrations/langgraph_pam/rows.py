@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from langgraph.store.base import Item, SearchItem
 
-from langgraph_pam.reading import Namespace, from_json
+from langgraph_pam.reading import Namespace, all_from_json, from_json
 from pam_retriever.types import Float32
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -68,8 +70,7 @@ class Change:
         return np.frombuffer(self.vectors, np.float32).reshape(len(self.texts), -1)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A stored item, its value as JSON; times in microseconds, ``ttl`` in minutes."""
 
     id: int
@@ -91,16 +92,14 @@ class Row:
             updated_at=as_datetime(self.updated),
         )
 
-    def found(self, score: float | None) -> SearchItem:
-        """The item as an answer to a search."""
-        return SearchItem(
-            from_path(self.path),
-            self.key,
-            from_json(self.value),
-            as_datetime(self.created),
-            as_datetime(self.updated),
-            score,
-        )
+
+def found_items(found: Sequence[tuple[Row, float | None]]) -> list[SearchItem]:
+    """Items with their scores as answers to a search, new for each caller."""
+    values = all_from_json([row.value for row, _ in found])
+    return [
+        SearchItem(from_path(row.path), row.key, value, as_datetime(row.created), as_datetime(row.updated), score)
+        for (row, score), value in zip(found, values, strict=True)
+    ]
 
 
 def to_path(namespace: Namespace) -> str:
@@ -108,11 +107,13 @@ def to_path(namespace: Namespace) -> str:
     return SEPARATOR.join(namespace)
 
 
+@lru_cache(maxsize=1_000)
 def from_path(path: str) -> Namespace:
     """The labels of a namespace."""
     return tuple(path.split(SEPARATOR))
 
 
+@lru_cache(maxsize=1_000)
 def as_datetime(microseconds: int) -> datetime:
     """A stored time, in UTC."""
     return EPOCH + timedelta(microseconds=microseconds)

@@ -34,6 +34,7 @@ from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, 
 from pam_retriever.types import Float32
 
 SWEEP_MINUTES = 5.0
+NOTHING: Float32 = np.empty((0, 0), np.float32)
 TTL_SETTINGS = {"refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes"}
 
 
@@ -120,8 +121,8 @@ class PAMStore(BaseStore):
         """
         given = list(ops)
         texts = self._read(given)
-        stored = asked = np.empty((0, 0), np.float32)
-        if self._embedding is not None:
+        stored = asked = NOTHING
+        if self._embedding is not None and (texts.stored or texts.asked):
             model = self._embedding.model
             stored = self._vectors(model.embed_documents(texts.stored) if texts.stored else [], texts.stored)
             asked = self._vectors([model.embed_query(text) for text in texts.asked], texts.asked)
@@ -131,8 +132,8 @@ class PAMStore(BaseStore):
         """As ``batch``, with the async methods of the embedder; the event loop stays free."""
         given = list(ops)
         texts = self._read(given)
-        stored = asked = np.empty((0, 0), np.float32)
-        if self._embedding is not None:
+        stored = asked = NOTHING
+        if self._embedding is not None and (texts.stored or texts.asked):
             model = self._embedding.model
             made = await model.aembed_documents(texts.stored) if texts.stored else []
             stored = self._vectors(made, texts.stored)
@@ -204,8 +205,7 @@ class PAMStore(BaseStore):
         """
         with self._writing:
             rows = self._items.under((name,), None)
-            nothing = np.empty((0, 0), np.float32)
-            self._write([Put(from_path(row.path), row.key, None, None, [], nothing) for row in rows])
+            self._write([Put(from_path(row.path), row.key, None, None, [], NOTHING) for row in rows])
             if self._memories is not None:
                 self._memories.drop(name)
             self._items.scrub((name,), self._applied)
@@ -335,7 +335,7 @@ class PAMStore(BaseStore):
 def _to_put(put: PutOp, value: str | None, texts: Sequence[str], vectors: Mapping[str, Float32]) -> Put:
     """An item with its vectors; a text whose vector is all zeros looks like nothing, and is left out."""
     used = [text for text in texts if vectors[text].any()]
-    matrix = np.stack([vectors[text] for text in used]) if used else np.empty((0, 0), np.float32)
+    matrix = np.stack([vectors[text] for text in used]) if used else NOTHING
     return Put(put.namespace, put.key, value, put.ttl, [storable(text) for text in used], matrix)
 
 
