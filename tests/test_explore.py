@@ -193,7 +193,6 @@ def test_without_an_embedder_and_a_fit_ids_are_answered_and_words_are_refused():
         answer = told(explorer.address, "/api/ask", {"id": "a"})
         assert [hit["id"] for hit in answer["looks"]] == ["b", "c"]
         assert [hit["id"] for hit in answer["happened"]] == ["b", "c"]  # nothing happened: by looks
-        assert answer["problem"] is None
         status, content, _ = send(explorer.address, "/api/ask", {"text": "words"})
         assert status == 400
         assert "embedder" in json.loads(content)["problem"]
@@ -416,6 +415,26 @@ def test_without_its_extra_it_says_so(dialogue, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(MissingExtra, match="explore"):
         dialogue.explore(browser=False, wait=False)
+
+
+def test_a_tenant_is_shown_alone(tmp_path, capsys):
+    """No text of another tenant, nor of the index around them, is in its file."""
+    path, target = tmp_path / "index", tmp_path / "report.html"
+    with PredictiveAssociativeIndex.open(path, DIM) as whole:
+        whole.add(np.eye(DIM)[:2], ["shared", "other"], texts=["of everybody", "other"])
+        for name in ("ann", "bob"):
+            tenant = whole.tenant(name)
+            tenant.add(np.eye(DIM)[:2], ["shared", "next"], texts=[f"text of {name}", f"more of {name}"])
+            tenant.observe(["shared", "next"])
+    assert main(["explore", str(path), "--tenant", "ann", "--id", "shared", "--export", str(target)]) == 0
+    text = target.read_text("utf-8")
+    assert "more of ann" in text
+    assert "of everybody" not in text
+    assert "bob" not in text
+    assert main(["explore", str(path), "--tenant", "carl", "--no-browser"]) == 2
+    assert "no tenant 'carl'" in capsys.readouterr().err
+    with PredictiveAssociativeIndex.open(path, read_only=True) as whole:
+        assert whole.tenants() == ["ann", "bob"]
 
 
 @pytest.mark.slow

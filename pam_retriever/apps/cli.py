@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -19,6 +19,7 @@ from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
 from pam_retriever.apps.events import Storing
 from pam_retriever.apps.mcp import commands as agents
+from pam_retriever.apps.tenant import add_tenant, tenant_of, within
 from pam_retriever.embedding import Embedder
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL
 from pam_retriever.errors import InvalidInput, PAMError
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("index", type=Path, help="folder of the index")
         command.add_argument("query", nargs="?", help="a text, embedded with the model of the index")
         _add_model(command)
-        _add_tenant(command)
+        add_tenant(command)
         command.add_argument("--id", help="a stored memory as the query, in place of a text")
         command.add_argument("-k", type=int, default=10, help="how many hits (10)")
         command.add_argument("--where", type=json.loads, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
@@ -99,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
 
     inspect = commands.add_parser("inspect", help="what an index holds")
     inspect.add_argument("index", type=Path)
-    _add_tenant(inspect)
+    add_tenant(inspect)
     inspect.set_defaults(run=_inspect)
 
     _add_integrity(commands)
@@ -132,7 +133,7 @@ def _add_fit(commands: Commands) -> None:
     )
     fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
     _add_model(fit)
-    _add_tenant(fit)
+    add_tenant(fit)
     for name, default in asdict(Fields()).items():
         nothing = "; '' if there are none" if name == "session" else ""
         fit.add_argument(f"--{name}-field", default=default, help=f"key of {name} in an event ({default}{nothing})")
@@ -149,7 +150,7 @@ def _add_feedback(commands: Commands) -> None:
     command.add_argument("index", type=Path, help="folder of the index")
     command.add_argument("query", help="the question, embedded with the model of the index")
     _add_model(command)
-    _add_tenant(command)
+    add_tenant(command)
     command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served it")
     command.add_argument("--unused", nargs="+", default=[], metavar="ID", help="memories that did not help")
     command.add_argument("--metadata", type=json.loads, help='as JSON, for filters: \'{"user": "ann"}\'')
@@ -167,26 +168,9 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_tenant(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--tenant", metavar="NAME", help="the tenant of the index that is meant, and nothing else")
-
-
-@contextmanager
-def _loaded(parsed: argparse.Namespace) -> Iterator[PredictiveAssociativeIndex]:
+def _loaded(parsed: argparse.Namespace) -> AbstractContextManager[PredictiveAssociativeIndex]:
     """A copy of the index in a folder, or of the tenant that is asked for."""
-    with PredictiveAssociativeIndex.load(parsed.index) as index:
-        yield _tenant_of(index, parsed)
-
-
-def _tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> PredictiveAssociativeIndex:
-    """The tenant that is asked for, which is there; the index itself where none is asked for."""
-    if parsed.tenant is None:
-        return index
-    if check_tenant(parsed.tenant) not in index.tenants():
-        raise InvalidInput(
-            f"There is no tenant {parsed.tenant!r} in {parsed.index}.", "one that is there", "See: inspect."
-        )
-    return index.tenant(parsed.tenant)
+    return within(PredictiveAssociativeIndex.load(parsed.index), parsed)
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> str:
@@ -233,7 +217,7 @@ def _fit(parsed: argparse.Namespace) -> None:
 
 def _feedback(parsed: argparse.Namespace) -> None:
     with PredictiveAssociativeIndex.open(parsed.index) as whole:
-        index = _tenant_of(whole, parsed)
+        index = tenant_of(whole, parsed)
         vector = _query(index, parsed)
         print(index.feedback(vector, parsed.used, unused=parsed.unused, text=parsed.query, metadata=parsed.metadata))
 
@@ -306,7 +290,7 @@ def _print(hits: Sequence[Hit], as_json: bool) -> None:
 
 def _inspect(parsed: argparse.Namespace) -> None:
     with PredictiveAssociativeIndex.load(parsed.index) as whole:
-        index = _tenant_of(whole, parsed)
+        index = tenant_of(whole, parsed)
         print(index)
         for line in describe(index):
             print(line)

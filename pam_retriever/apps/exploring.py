@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.parse import quote
 
+from pam_retriever.apps.tenant import add_tenant, tenant_of, within
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, TextModel, is_local
 from pam_retriever.errors import InvalidInput
 from pam_retriever.explore import Source, explore, report
@@ -22,6 +24,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument("query", nargs="?", help="a question in words to begin with")
     command.add_argument("--id", help="a stored memory to begin with, in place of a question")
     command.add_argument("--model", help="sentence-transformers model, by name or folder; that of the index")
+    add_tenant(command)
     command.add_argument("--port", type=int, default=0, help="a port of this machine; 0 takes a free one (0)")
     command.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
     command.add_argument("--write", action="store_true", help="let the page store feedback")
@@ -42,27 +45,26 @@ def run(parsed: argparse.Namespace) -> None:
         # a reader sees what the writer beside it commits
         return PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=read_only, follow=read_only)
 
-    index = opened(read_only=True)
-    model = _model(parsed, index.embedder_name)
-    if model is not None:
-        index.close()
-        index = opened(read_only=True)
-    if parsed.export is not None:
-        with index:
+    def asked(read_only: bool) -> AbstractContextManager[PredictiveAssociativeIndex]:
+        return within(opened(read_only), parsed)
+
+    with opened(read_only=True) as whole:
+        model = _model(parsed, tenant_of(whole, parsed).embedder_name)
+    with asked(read_only=True) as index:
+        if parsed.export is not None:
             _export(index, parsed)
-        return
-    source = Source(
-        index,
-        refresh=index.refresh,
-        writable=(lambda: opened(read_only=False)) if parsed.write else None,
-        check=lambda: repair.check(parsed.index),
-        texts=model is not None,
-        owned=True,
-    )
-    if model is not None:  # loading takes seconds: the page comes first
-        threading.Thread(target=lambda: model.encode_query(["a question"]), daemon=True).start()
-    begin = f"ask?q={quote(parsed.query)}" if parsed.query else f"ask?id={quote(parsed.id)}" if parsed.id else ""
-    explore(source, parsed.port, not parsed.no_browser, begin).wait()
+            return
+        source = Source(
+            index,
+            refresh=index.refresh,
+            writable=(lambda: asked(read_only=False)) if parsed.write else None,
+            check=lambda: repair.check(parsed.index, parsed.tenant),
+            texts=model is not None,
+        )
+        if model is not None:  # loading takes seconds: the page comes first
+            threading.Thread(target=lambda: model.encode_query(["a question"]), daemon=True).start()
+        begin = f"ask?q={quote(parsed.query)}" if parsed.query else f"ask?id={quote(parsed.id)}" if parsed.id else ""
+        explore(source, parsed.port, not parsed.no_browser, begin).wait()
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:

@@ -34,13 +34,12 @@ def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
     began = time.perf_counter()
     looks = index.search(text=text, k=k, where=where) if text is not None else index.search(id, k=k, where=where)
     searched = time.perf_counter()
-    happened, problem = happened_with(index, text, id, k, where, without)
+    happened = happened_with(index, text, id, k, where, without)
     answered = time.perf_counter()
-    named = {name: None for hit in happened or () for name in hit.sources or {}}
+    named = {name: None for hit in happened for name in hit.sources or {}}
     return {
         "looks": hits_of(looks),
-        "happened": None if happened is None else hits_of(happened),
-        "problem": problem,
+        "happened": hits_of(happened),
         "sources": [*named, *(name for name in without if name not in named)],
         "cue": None if id is None else memory(index.get([id])[0]),
         "seconds": {"search": searched - began, "recall": answered - searched},
@@ -49,14 +48,11 @@ def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
 
 def happened_with(
     index: Explorable, text: str | None, id: str | None, k: int, where: Where, without: Sequence[str]
-) -> tuple[Hits | None, str | None]:
-    """The hits of recall, or why there are none."""
-    try:
-        if text is not None:
-            return index.recall(text=text, k=k, where=where, explain=True, without=without), None
-        return index.recall(id, k=k, where=where, explain=True, without=without), None
-    except NotFitted as error:
-        return None, str(error)
+) -> Hits:
+    """The hits of default recall, which answers before the first fit, too."""
+    if text is not None:
+        return index.recall(text=text, k=k, where=where, explain=True, without=without)
+    return index.recall(id, k=k, where=where, explain=True, without=without)
 
 
 def read_question(

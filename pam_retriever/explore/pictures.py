@@ -44,16 +44,13 @@ def neighbourhood(index: Explorable, question: Mapping[str, Any]) -> Plain:
     centre = id if id is not None else ""
     nodes: dict[str, int] = {centre: 0}
     edges: dict[tuple[str, str], Plain] = {}
-    frontier, problem = [centre], None
+    frontier = [centre]
     for hop in range(1, hops + 1):
         reached: list[str] = []
         for at in frontier:
             asks_words = hop == 1 and text is not None
-            found, wrong = happened_with(
-                index, text if asks_words else None, None if asks_words else at, fan_out, where, without
-            )
-            problem = problem or wrong
-            for hit in found or ():
+            words, cue = (text, None) if asks_words else (None, at)
+            for hit in happened_with(index, words, cue, fan_out, where, without):
                 if hit.id not in nodes:
                     if len(nodes) >= MOST_NODES:
                         continue
@@ -67,7 +64,7 @@ def neighbourhood(index: Explorable, question: Mapping[str, Any]) -> Plain:
     drawn = [{**memory(records[one], 300), "hop": nodes[one], "at": places[one]} for one in kept]
     if text is not None:
         drawn.insert(0, {"id": "", "name": text[:120], "text": text[:300], "hop": 0, "at": [0.0, 0.0], "metadata": {}})
-    return {"nodes": drawn, "edges": list(edges.values()), "problem": problem}
+    return {"nodes": drawn, "edges": list(edges.values())}
 
 
 def _pair(one: str, other: str) -> tuple[str, str]:

@@ -121,8 +121,6 @@ class Explorable(Protocol):
 
     def delete_feedback(self, ids: str) -> int: ...
 
-    def close(self) -> None: ...
-
 
 class Source:
     """Where the explorer has its index from.
@@ -133,7 +131,6 @@ class Source:
         writable: the index to write to, for one call, as a context; None to refuse every change.
         check: reads everything and says what is damaged; None where that cannot be asked.
         texts: whether the index has an embedder, so that questions may be words.
-        owned: whether the index is closed with the explorer.
     """
 
     def __init__(
@@ -143,10 +140,9 @@ class Source:
         writable: Callable[[], AbstractContextManager[Explorable]] | None = None,
         check: Callable[[], list[str]] | None = None,
         texts: bool = False,
-        owned: bool = False,
     ) -> None:
         self.index, self.check, self.texts = index, check, texts
-        self._refresh, self._writable, self._owned = refresh, writable, owned
+        self._refresh, self._writable = refresh, writable
         self.refreshed = 0  # how often: what was computed before may be old
 
     @property
@@ -170,8 +166,3 @@ class Source:
         if self._writable is None:
             raise ReadOnlyIndex("The explorer was asked to write.", "one that may", "Start it with --write.")
         return self._writable()
-
-    def close(self) -> None:
-        """Closes the index, unless it is somebody else's."""
-        if self._owned:
-            self.index.close()

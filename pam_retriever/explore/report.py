@@ -33,12 +33,8 @@ def write(index: Explorable, question: Mapping[str, Any]) -> str:
     style = STYLE.read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     asked = question.get("text") or (answer["cue"] or {}).get("text") or question.get("id") or ""
-    happened = answer["happened"]
-    columns = _column("Looks like it", answer["looks"], []) + (
-        _column("Happened with it", happened, answer["sources"])
-        if happened is not None
-        else f"<section><h2>Happened with it</h2><p>{escape(str(answer['problem']))}</p></section>"
-    )
+    looks = _column("Looks like it", answer["looks"], [])
+    happened = _column("Happened with it", answer["happened"], answer["sources"])
     legend = "".join(
         f'<li><span class="s{at % COLOURS}"></span>{escape(n)}</li>' for at, n in enumerate(answer["sources"])
     )
@@ -48,7 +44,7 @@ def write(index: Explorable, question: Mapping[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(asked[:80])}</title><style>{style}</style></head><body><main>"
         f'<p class="faint">What an index recalls</p><h1 dir="auto">{escape(asked)}</h1>'
-        f'<ul class="legend">{legend}</ul><div class="columns">{columns}</div>'
+        f'<ul class="legend">{legend}</ul><div class="columns">{looks}{happened}</div>'
         f"<h2>Neighbourhood</h2>{_graph(near)}</main></body></html>"
     )
 

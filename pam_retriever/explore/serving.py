@@ -27,9 +27,9 @@ class Explorer:
         address: of the page, with its token.
     """
 
-    def __init__(self, source: Source, server: uvicorn.Server, listening: socket.socket, address: str) -> None:
+    def __init__(self, server: uvicorn.Server, listening: socket.socket, address: str) -> None:
         self.address = address
-        self._source, self._server, self._listening = source, server, listening
+        self._server, self._listening = server, listening
         self._thread = threading.Thread(target=self._run, name="explorer", daemon=True)
         self._thread.start()
 
@@ -49,7 +49,6 @@ class Explorer:
         self._server.should_exit = True
         self._thread.join()
         self._listening.close()
-        self._source.close()
 
     def __enter__(self) -> Explorer:
         return self
@@ -99,7 +98,7 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
     app = make_app(source, token, frozenset({f"{HOST}:{port}", f"localhost:{port}"}))
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
     address = f"http://{HOST}:{port}/?token={token}"
-    explorer = Explorer(source, uvicorn.Server(config), listening, address)
+    explorer = Explorer(uvicorn.Server(config), listening, address)
     print(address, flush=True)  # noqa: T201 - a person needs it, and so does a script
     if browser:
         webbrowser.open(address + (f"#{fragment}" if fragment else ""))

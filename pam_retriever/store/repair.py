@@ -28,11 +28,12 @@ CLOSE = 1e-3  # float32 on another machine moves f(p), of unit length, by 1e-6
 NAMED = 20  # damaged memories that are named one by one
 
 
-def check(path: str | Path) -> list[str]:
+def check(path: str | Path, tenant: str | None = None) -> list[str]:
     """Reads everything in the folder of an index, and changes nothing.
 
     Args:
         path: the folder; it may be open for writing.
+        tenant: only this one of it, which is there.
 
     Returns:
         A line for each thing that is wrong; none for a sound index.
@@ -43,6 +44,8 @@ def check(path: str | Path) -> list[str]:
     """
     folder = Path(path)
     refuse_others(folder)
+    if tenant is not None:
+        return check(dict(_tenants(folder))[tenant])
     snapshot.refuse_companions(folder)
     found = list(_findings(folder))
     for name, path in _tenants(folder):

@@ -98,7 +98,7 @@ async function answerNow() {
     answer.dataset.seconds = JSON.stringify({ ...found.seconds, page: (performance.now() - began) / 1000 });
     switches(sources, found.sources, without);
     show(answer, columns(found, asked, mine.health));
-    say(`${found.looks.length} hits look like it, ${found.happened?.length ?? 0} happened with it.`);
+    say(`${found.looks.length} hits look like it, ${found.happened.length} happened with it.`);
   } catch (error) {
     if (error.name === "AbortError") return;
     show(sources);
@@ -127,13 +127,10 @@ function refocus(name) {
 }
 
 function columns(found, asked, health) {
-  const both = new Set((found.happened ?? []).map((hit) => hit.id).filter((id) => found.looks.some((one) => one.id === id)));
+  const both = new Set(found.happened.map((hit) => hit.id).filter((id) => found.looks.some((one) => one.id === id)));
   const context = { sources: found.sources, asked, health, both, request: crypto.randomUUID(), used: new Set(), unused: new Set() };
   const cue = found.cue && el("div", { class: "card" }, el("p", { class: "small faint" }, "The memory asked with"), words(found.cue.text ?? found.cue.id, "text short"),
     el("p", { class: "meta" }, el("a", { href: link("memory", { id: found.cue.id }) }, isolated(found.cue.id)), el("a", { href: link("map", { id: found.cue.id }) }, "Neighbourhood")));
-  const happened = found.happened === null
-    ? el("p", { class: "card problem" }, found.problem)
-    : list(found.happened, context, true);
   const ms = (seconds) => `${Math.max(1, Math.round(1000 * seconds))} ms`;
   return [
     cue,
@@ -141,7 +138,7 @@ function columns(found, asked, health) {
       el("section", { "aria-labelledby": "looks" }, el("h2", { id: "looks" }, "Looks like it"),
         el("p", { class: "about faint small" }, `By cosine alone · ${ms(found.seconds.search)}`), list(found.looks, context, false)),
       el("section", { "aria-labelledby": "happened" }, el("h2", { id: "happened" }, "Happened with it"),
-        el("p", { class: "about faint small" }, `By all that was learnt · ${ms(found.seconds.recall)}`), happened)),
+        el("p", { class: "about faint small" }, `By all that was learnt · ${ms(found.seconds.recall)}`), list(found.happened, context, true))),
     el("p", { class: "row" },
       el("button", { type: "button", class: "quiet", onclick: () => copy() }, "Copy a link to this question"),
       el("button", { type: "button", class: "quiet", onclick: () => download(asked) }, "Save as a file"),

@@ -21,7 +21,6 @@ export async function graph(place, cue, hops) {
   const buttons = [1, 2, 3].map((count) => el("button", { type: "button", "aria-pressed": String(count === hops), onclick: () => go("map", { ...cue, hops: count }) }, count === 1 ? "1 hop" : `${count} hops`));
   show(place,
     el("div", { class: "row" }, buttons, el("span", { class: "faint small" }, "Enter or a click asks with a memory; drag to move, wheel or + and − to zoom")),
-    found.problem && problem(found.problem),
     el("div", { class: "picture" }, drawing.svg, label),
     el("ul", { class: "legend" }, legend("exact", "experienced together"), legend("predicted", "predicted"), el("li", {}, "Near each other: alike")),
     el("details", {}, el("summary", { class: "faint" }, "As a list"), el("ul", {}, found.edges.map((edge) =>

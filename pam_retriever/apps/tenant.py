@@ -1,0 +1,38 @@
+"""``--tenant NAME``: a command for one tenant of an index, and nothing else of it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.store.tenants import check_tenant
+
+
+def add_tenant(command: argparse.ArgumentParser) -> None:
+    """Adds the option to a command that has ``index``."""
+    command.add_argument("--tenant", metavar="NAME", help="the tenant of the index that is meant, and nothing else")
+
+
+def tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> PredictiveAssociativeIndex:
+    """The tenant that is asked for, which is there; the index itself where none is asked for.
+
+    Raises:
+        InvalidInput: there is no such tenant.
+    """
+    if parsed.tenant is None:
+        return index
+    if check_tenant(parsed.tenant) not in index.tenants():
+        raise InvalidInput(
+            f"There is no tenant {parsed.tenant!r} in {parsed.index}.", "one that is there", "See: inspect."
+        )
+    return index.tenant(parsed.tenant)
+
+
+@contextmanager
+def within(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Iterator[PredictiveAssociativeIndex]:
+    """As ``tenant_of``; the whole index is closed at the end."""
+    with index:
+        yield tenant_of(index, parsed)
