@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pam_retriever.experience.feedback import Feedback
     from pam_retriever.experience.parquet import read_parquet
     from pam_retriever.index import PredictiveAssociativeIndex
-    from pam_retriever.index.inspecting import Overview
+    from pam_retriever.index.inspecting import Overview, TimeCounts
     from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
     from pam_retriever.model.forward import PredictorConfig
     from pam_retriever.model.keys import Channels
@@ -89,6 +89,7 @@ __all__ = [
     "ReadOnlyIndex",
     "Record",
     "StorageError",
+    "TimeCounts",
     "TrainingDiverged",
     "Trajectory",
     "TrajectoryRecord",
@@ -122,6 +123,7 @@ _LATER = {  # public name -> the module that has it
     "PredictorConfig": "pam_retriever.model.forward",
     "Mention": "pam_retriever.types",
     "Record": "pam_retriever.types",
+    "TimeCounts": "pam_retriever.index.inspecting",
     "Trajectory": "pam_retriever.types",
     "TrajectoryRecord": "pam_retriever.types",
     "evaluate": "pam_retriever.evaluation",

@@ -1,10 +1,11 @@
 """What the explorer costs in a browser, beyond the library: first view, answers, the map, frames while dragging.
 
-    python -m benchmarks.performance.explore [--memories 100000] [--rounds 7]
+    python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
+    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4   # explore_1000000.json
 
-Needs the extra explore, playwright and the Chromium of the system. Vectors of 384-d around 200 centres, texts, sessions
+Needs the extra explore, playwright and the Chromium of the system. Vectors around 200 centres, texts, times, sessions
 of 50. An answer is timed in the page, from the click to the hits on the screen; "beyond" is that without the seconds
-that the library says it took for search and recall.
+that the library says it took for search and recall. "processor" is what the server used for a view, of one core.
 """
 
 from __future__ import annotations
@@ -17,99 +18,165 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 from benchmarks import report
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
-DIM, SESSION, CENTRES = 384, 50, 200
+SESSION, CENTRES, STANDARD = 50, 200, 100_000
+START = datetime(2020, 1, 1, tzinfo=timezone.utc)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
-def fitted(folder: Path, memories: int) -> None:
+def fitted(folder: Path, memories: int, dim: int) -> None:
     """An index with texts, metadata and sessions, fitted for one pass: times do not depend on what it learnt."""
     random = np.random.default_rng(0)
-    centres = random.standard_normal((CENTRES, DIM), np.float32)
-    with PredictiveAssociativeIndex.open(folder, dim=DIM) as index:
+    centres = random.standard_normal((CENTRES, dim), np.float32)
+    with PredictiveAssociativeIndex.open(folder, dim=dim) as index:
         for start in range(0, memories, 10_000):
             rows = range(start, min(start + 10_000, memories))
             vectors = centres[random.integers(0, CENTRES, len(rows))]
             vectors = vectors + 0.5 * random.standard_normal(vectors.shape, np.float32)
             metadatas = [{"session": row // SESSION, "kind": f"kind {row % 7}"} for row in rows]
-            index.add(
-                vectors, [str(row) for row in rows], [f"What was said at moment {row}" for row in rows], metadatas
-            )
+            ids, texts = [str(row) for row in rows], [f"What was said at moment {row}" for row in rows]
+            index.add(vectors, ids, texts, metadatas, [START + timedelta(minutes=row) for row in rows])
         index.fit(group_by="session", window=2, config=FitConfig(hidden=32, passes=1), progress=False)
 
 
-def measure(address: str, memories: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each view, a figure a round; the first round, which fills caches, is there under a name of its own."""
+class Noted:
+    """Seconds of each view, a figure a round; the first round, which fills caches, under a name of its own.
+
+    Args:
+        process: the server.
+    """
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self.seconds: dict[str, list[float]] = {}
+        self.processor: dict[str, list[float]] = {}
+        self.first = True
+
+    def note(self, name: str, seconds: float) -> None:
+        """Takes a figure."""
+        self.seconds.setdefault(f"{name}, first of all" if self.first else name, []).append(seconds)
+
+    @contextmanager
+    def view(self, name: str, timed: bool = True) -> Iterator[None]:
+        """Times a view, and the processor of the server meanwhile."""
+        began, used = time.perf_counter(), self._used()
+        yield
+        if timed:
+            self.note(name, time.perf_counter() - began)
+        named = f"{name}, first of all" if self.first else name
+        self.processor.setdefault(named, []).append(self._used() - used)
+
+    def _used(self) -> float:
+        """Seconds of processor, of all threads."""
+        fields = Path(f"/proc/{self._process}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of the server: its own, and with the pages of files that it reads."""
+        lines = Path(f"/proc/{self._process}/status").read_text().splitlines()
+        found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss")}
+        return {"own": found["RssAnon"], "with files": sum(found.values())}
+
+
+def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
+    """Looks at every view in a browser; returns what the page says of the map."""
     from playwright.sync_api import sync_playwright
-
-    taken: dict[str, list[float]] = {}
-
-    def note(name: str, seconds: float) -> None:
-        taken.setdefault(name, []).append(seconds)
 
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        about = ""
         for turn in range(rounds):
+            noted.first = not turn
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             page = context.new_page()
             page.set_default_timeout(120_000)
-            began = time.perf_counter()
-            page.goto(address)
-            page.wait_for_selector("#question")
-            note("first view" if turn else "first view, first of all", time.perf_counter() - began)
-            page.goto(f"{address}#ask?id={(7919 * turn + 11) % memories}")
-            page.wait_for_selector("#answer[data-drawn] .hit")
+            with noted.view("first view"):
+                page.goto(address)
+                page.wait_for_selector("#question")
+            page.wait_for_selector(".when rect")  # the time line comes after it
+            id = (7919 * turn + 11) % memories
+            with noted.view("answer", timed=False):
+                page.goto(f"{address}#ask?id={id}")
+                page.wait_for_selector("#answer[data-drawn] .hit")
             said = json.loads(page.get_attribute("#answer", "data-seconds"))
             drawn = float(page.get_attribute("#answer", "data-drawn"))
-            note("answer" if turn else "answer, first of all", drawn)
-            note("beyond the library" if turn else "beyond, first of all", drawn - said["search"] - said["recall"])
-            began = time.perf_counter()
-            page.goto(f"{address}#map")
-            page.wait_for_selector("canvas[data-drawn]")
-            note("map" if turn else "map, first of all", time.perf_counter() - began)
-            box = page.locator("canvas").bounding_box()
-            page.mouse.move(box["x"] + 300, box["y"] + 300)
-            page.mouse.down()
-            for step in range(1, 11):
-                page.mouse.move(box["x"] + 300 + 9 * step, box["y"] + 300 + 5 * step)
-                page.evaluate("() => new Promise(requestAnimationFrame)")
-                note("frame", float(page.get_attribute("canvas", "data-frame")) / 1000)
-            page.mouse.up()
+            noted.note("answer", drawn)
+            noted.note("beyond the library", drawn - said["search"] - said["recall"])
+            for name, fragment, selector in (
+                ("map", "map", "canvas[data-drawn]"),
+                ("neighbourhood, 3 hops", f"map?id={id}&hops=3", "svg .node"),
+                ("sessions", "sessions", "main .list li"),
+                ("a session", "", ".step[aria-current]"),
+                ("search for a session", f"sessions?q={memories // SESSION - 1}", "main .list li"),
+                ("health", "health", ".facts"),
+            ):
+                if name == "a session":
+                    fragment = page.locator("main .list a").last.get_attribute("href").removeprefix("#")
+                with noted.view(name):
+                    page.goto(f"{address}#{fragment}")
+                    page.wait_for_selector(selector)
+                if name == "map":
+                    about = page.locator(".map .row .small").inner_text()
+                    drag(page, noted)
             context.close()
         browser.close()
-    return taken
+    return about
+
+
+def drag(page: Any, noted: Noted) -> None:
+    """Drags the map, and notes the seconds of each frame."""
+    box = page.locator("canvas").bounding_box()
+    page.mouse.move(box["x"] + 300, box["y"] + 300)
+    page.mouse.down()
+    for step in range(1, 11):
+        page.mouse.move(box["x"] + 300 + 9 * step, box["y"] + 300 + 5 * step)
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        noted.note("frame", float(page.get_attribute("canvas", "data-frame")) / 1000)
+    page.mouse.up()
 
 
 def main() -> None:
     """Measures, prints the table and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--memories", type=int, default=100_000)
+    parser.add_argument("--memories", type=int, default=STANDARD)
+    parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "index"
-        fitted(folder, given.memories)
+        fitted(folder, given.memories, given.dim)
         began = time.perf_counter()
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(folder), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             address = server.stdout.readline().strip() if server.stdout else ""
-            listening = time.perf_counter() - began
+            listening, noted = time.perf_counter() - began, Noted(server.pid)
+            used = {"until it listens": noted.memory()}
             try:
-                taken = measure(address, given.memories, given.rounds)
+                about = measure(address, given.memories, given.rounds, noted)
+                used["after all views"] = noted.memory()
             finally:
                 server.terminate()
-    taken["until it listens"] = [listening]
-    for name, seconds in taken.items():
-        print(f"{name:28}{1000 * median(seconds):10.0f} ms   slowest {1000 * max(seconds):8.0f} ms")
-    report.write("performance/explore", {"memories": given.memories, "seconds": taken})
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    noted.seconds["until it listens"] = [listening]
+    for name, seconds in noted.seconds.items():
+        processor = f"processor {1000 * median(noted.processor[name]):8.0f} ms" if name in noted.processor else ""
+        print(f"{name:36}{1000 * median(seconds):10.0f} ms   slowest {1000 * max(seconds):8.0f} ms   {processor}")
+    print(about, used, f"folder {size:,} bytes")
+    figures = {"seconds": noted.seconds, "processor": noted.processor, "bytes": {**used, "folder": size}, "map": about}
+    name = "explore" if given.memories == STANDARD else f"explore_{given.memories}"
+    report.write(f"performance/{name}", {"memories": given.memories, "dim": given.dim, **figures})
 
 
 if __name__ == "__main__":

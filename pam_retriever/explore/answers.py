@@ -15,6 +15,7 @@ MOST_HITS = 200
 LONGEST = 2_000  # characters of a text that are sent before a person asks for all
 PAGE = 30  # sessions
 STEPS = 60  # of a session
+STRETCHES = 60  # of the time line
 LOOKED_THROUGH = 5_000  # sessions whose names are compared with what is searched for
 NAMES = ("title", "name", "path")  # metadata that say what a memory is called
 Plain = dict[str, Any]
@@ -25,7 +26,8 @@ def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
 
     Args:
         index: which is asked.
-        question: ``text`` or ``id``; ``k``, ``where``, ``without``.
+        question: ``text`` or ``id``; ``k``, ``where``, ``without``; ``during``, the first time and the one behind the
+            last, either None: ISO 8601, or numbers where the times of the index are numbers.
 
     Raises:
         InvalidInput, UnknownId: of the question.
@@ -71,7 +73,18 @@ def read_question(
     if without is not None and not isinstance(without, list):
         raise InvalidInput(f"Got without={without!r}.", "a list of sources", "Leave it out.")
     k = check_count("k", question.get("k", 10), MOST_HITS)
-    return text, id, k, where or None, without or []
+    return text, id, k, _during(where or None, question.get("during")), without or []
+
+
+def _during(where: dict[str, object] | None, during: object) -> dict[str, object] | None:
+    """A filter that also asks for a time."""
+    if during is None:
+        return where
+    if not isinstance(during, list) or len(during) != 2:
+        raise InvalidInput(f"Got during={during!r}.", "a pair of times", "Leave it out for all.")
+    ends = {name: time for name, time in zip(("$gte", "$lt"), during, strict=True) if time is not None}
+    then: dict[str, object] = {"$time": ends or {"$exists": True}}
+    return then if where is None else {"$and": [where, then]}
 
 
 def hits_of(hits: Hits) -> list[Plain]:
@@ -243,6 +256,12 @@ def fields_of(index: Explorable, looked_at: int = 200) -> list[str]:
             (key, None) for key, value in record.metadata.items() if isinstance(value, str | int | float | bool)
         )
     return list(keys)
+
+
+def times(index: Explorable) -> Plain | None:
+    """How many memories there were when; None where none has a time."""
+    counted = index.time_counts(STRETCHES)
+    return None if counted is None else counted.to_dict()
 
 
 # ---- feedback

@@ -25,6 +25,12 @@ class Numbers(Protocol):
     def to_dict(self) -> dict[str, object]: ...
 
 
+class Counts(Protocol):
+    """As ``TimeCounts``."""
+
+    def to_dict(self) -> dict[str, object]: ...
+
+
 class Points(Protocol):
     """As ``Projection``."""
 
@@ -71,6 +77,8 @@ class Explorable(Protocol):
     def overview(self) -> Numbers: ...
 
     def last_fit(self) -> FitReport | None: ...
+
+    def time_counts(self, bins: int = ...) -> Counts | None: ...
 
     def project(self, limit: int = ..., method: Method = ..., *, by: str | None = ...) -> Points: ...
 

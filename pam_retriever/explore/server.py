@@ -105,6 +105,7 @@ def make_app(source: Source, token: str, hosts: frozenset[str]) -> ASGIApp:
     gets = {
         "health": api.health,
         "memory": api.memory,
+        "times": api.times,
         "sessions": api.sessions,
         "session": api.session,
         "map": api.map,
@@ -185,6 +186,10 @@ class Api:
         able = {"writes": source.writes, "texts": source.texts, "checks": source.check is not None}
         able["umap"] = find_spec("umap") is not None
         return JSONResponse({**answers.health(source.index), **able, "version": __version__})
+
+    def times(self, _: Asked) -> Response:
+        """How many memories there were when."""
+        return JSONResponse({"times": answers.times(self._source.index)})
 
     def memory(self, asked: Asked) -> Response:
         """A memory."""

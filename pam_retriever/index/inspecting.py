@@ -6,7 +6,7 @@ import sys
 from bisect import bisect_right
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import Literal, cast
 
 from pam_retriever.display import ShownIndex
 from pam_retriever.explore import Explorable, Explorer, Source, explore
@@ -15,6 +15,8 @@ from pam_retriever.retrieval.projection import Method, Projection, project
 from pam_retriever.store import last_fit, repair
 from pam_retriever.types import FitReport
 from pam_retriever.validation import check_count
+
+MOST_BINS = 10_000
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,26 @@ class Overview:
     backend: str
     location: str
     embedder: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        """The attributes by name; JSON can hold them."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class TimeCounts:
+    """How many memories there were when.
+
+    Attributes:
+        kind: "dates", or "numbers" of a unit of the caller's.
+        start, end: the first and the last time; of dates in seconds since 1970.
+        counts: in each of as many equal stretches from ``start`` to ``end``.
+    """
+
+    kind: Literal["dates", "numbers"]
+    start: float
+    end: float
+    counts: tuple[int, ...]
 
     def to_dict(self) -> dict[str, object]:
         """The attributes by name; JSON can hold them."""
@@ -85,6 +107,21 @@ class Inspecting(ShownIndex, IndexBase):
         """
         with self._lock.shared():
             return last_fit.read(self._bank)
+
+    def time_counts(self, bins: int = 60) -> TimeCounts | None:
+        """How many memories there were when, in equal stretches of time; None where none has a time.
+
+        Args:
+            bins: how many stretches, at most 10,000.
+
+        Raises:
+            InvalidInput: of the argument.
+        """
+        bins = check_count("bins", bins, MOST_BINS)
+        with self._lock.shared():
+            times = self._bank.documents.times
+            found, kind = (None, None) if times is None else (times.counts(bins), times.kind())
+            return None if found is None or kind is None else TimeCounts(kind, found[0], found[1], tuple(found[2]))
 
     def project(self, limit: int = 100_000, method: Method = "pca", *, by: str | None = None) -> Projection:
         """The memories as points of a plane, to be drawn.

@@ -244,6 +244,9 @@ class TimesTable(Protocol):
     def between(self, start: float, end: float) -> tuple[Int64, Times]:
         """The memories from ``start`` on and before ``end``, the newest first, and when they were."""
 
+    def counts(self, bins: int) -> tuple[float, float, list[int]] | None:
+        """The first and the last time, and how many memories are in each of equal stretches; None for none."""
+
     # ---- writing, inside a transaction
 
     def put(self, rows: Int64, new: NewTimes) -> None:

@@ -156,6 +156,20 @@ class SQLiteTimes:
         )
         return np.array([row for row, _ in found], np.int64), np.array([time for _, time in found], np.float64)
 
+    def counts(self, bins: int) -> tuple[float, float, list[int]] | None:
+        """The first and the last time, and how many memories are in each of ``bins`` equal stretches; None for none."""
+        time = "coalesce(given, handed)"
+        joined = "FROM times JOIN memories USING (row)"
+        ((first, last),) = self._connection.fetch(f"SELECT min({time}), max({time}) {joined}")
+        if first is None:
+            return None
+        found = self._connection.fetch(
+            f"SELECT min(CAST(({time} - ?) * ? AS INTEGER), ?), count(*) {joined} GROUP BY 1",
+            [first, bins / ((last - first) or 1.0), bins - 1],
+        )
+        counted = dict(found)
+        return first, last, [counted.get(at, 0) for at in range(bins)]
+
     # ---- writing, inside a transaction
 
     def put(self, rows: Int64, new: NewTimes) -> None:

@@ -3,6 +3,7 @@
 import { file, post } from "./api.js";
 import { count, el, isolated, number, percent, problem, say, show, words } from "./dom.js";
 import { go, link } from "./main.js";
+import { timeline } from "./when.js";
 import { why } from "./why.js";
 
 const COLOURS = 10;
@@ -15,18 +16,21 @@ export async function draw(place, parameters, health) {
   const k = el("input", { type: "number", min: 1, max: 200, value: 10 });
   const where = el("input", { type: "text", placeholder: '{"session": 3}', spellcheck: "false", autocomplete: "off" });
   const without = new Set();
+  const when = el("div", { class: "when", hidden: true, role: "group", "aria-label": "When" });
   const sources = el("div", { class: "sources", role: "group", "aria-label": "Sources that count" });
   const answer = el("div", { id: "answer", "aria-busy": "false" });
   const options = el("details", {}, el("summary", {}, "Filter and number of hits"),
     el("div", { class: "row" }, el("label", { class: "k" }, "Hits", k), el("label", { class: "where" }, "Metadata filter, as JSON", where)));
   const form = el("form", { class: "question", role: "search", onsubmit: (event) => { event.preventDefault(); ask(); } },
-    el("div", { class: "line" }, kind, field, el("button", { class: "main", type: "submit" }, "Ask")), options);
-  page = { health, kind, field, k, where, without, sources, answer, options, asked: 0, cancel: null };
+    el("div", { class: "line" }, kind, field, el("button", { class: "main", type: "submit" }, "Ask")), options, when);
+  page = { health, kind, field, k, where, without, sources, answer, options, line: null, during: null, cancel: null };
+  const mine = page;
   kind.addEventListener("change", () => hint(page));
   for (const one of [k, where]) one.addEventListener("change", ask);
   show(place, el("h1", { class: "hidden" }, "Ask"), form, sources, answer);
   change(parameters);
   if (!field.value) field.focus({ preventScroll: true });
+  timeline(when, (during) => { mine.during = during; ask(); }).then((line) => { mine.line = line; line?.set(mine.during); });
   return () => { page?.cancel?.abort(); page = null; };
 }
 
@@ -46,6 +50,8 @@ export function change(parameters) {
     k.value = parameters.get("k") ?? 10;
     where.value = parameters.get("where") ?? "";
     if (where.value) options.open = true;
+    page.during = read(parameters, "during", null);
+    page.line?.set(page.during);
     without.clear();
     for (const name of names(parameters)) without.add(name);
     hint(page);
@@ -54,13 +60,15 @@ export function change(parameters) {
   else show(page.answer, welcome(health));
 }
 
-function names(parameters) {
+function read(parameters, name, otherwise) {
   try {
-    return JSON.parse(parameters.get("without") ?? "[]");
+    return JSON.parse(parameters.get(name) ?? "null") ?? otherwise;
   } catch {
-    return []; // somebody wrote the address by hand
+    return otherwise; // somebody wrote the address by hand
   }
 }
+
+const names = (parameters) => read(parameters, "without", []);
 
 function welcome(health) {
   if (!health.memories) return el("p", { class: "faint" }, "The index holds no memories yet.");
@@ -70,9 +78,9 @@ function welcome(health) {
 
 // what is asked goes to the address, and from there to the answer
 function ask() {
-  const { kind, field, k, where, without } = page;
+  const { kind, field, k, where, without, during } = page;
   if (!field.value.trim()) return;
-  const said = { [kind.value]: field.value, k: k.value === "10" ? "" : k.value, where: where.value.trim(), without: without.size ? JSON.stringify([...without]) : "" };
+  const said = { [kind.value]: field.value, k: k.value === "10" ? "" : k.value, where: where.value.trim(), without: without.size ? JSON.stringify([...without]) : "", during: during ? JSON.stringify(during) : "" };
   const before = location.hash;
   go("ask", said);
   page.own = location.hash;
@@ -82,7 +90,7 @@ function ask() {
 function question(parameters) {
   const asked = parameters.has("id") ? { id: parameters.get("id") } : { text: parameters.get("q") };
   const filter = parameters.get("where");
-  return { ...asked, k: Number(parameters.get("k") ?? 10), where: filter ? JSON.parse(filter) : null, without: names(parameters) };
+  return { ...asked, k: Number(parameters.get("k") ?? 10), where: filter ? JSON.parse(filter) : null, without: names(parameters), during: read(parameters, "during", null) };
 }
 
 async function answerNow() {

@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { el, problem, say, show } from "./dom.js";
 import { go } from "./main.js";
 
-const WIDE = 1000, HIGH = 560;
+const LONGEST = 24; // characters of a name beside its node
 
 export async function graph(place, cue, hops) {
   const asked = cue.id !== undefined ? { id: cue.id } : { text: cue.q };
@@ -25,8 +25,11 @@ export async function graph(place, cue, hops) {
     el("ul", { class: "legend" }, legend("exact", "experienced together"), legend("predicted", "predicted"), el("li", {}, "Near each other: alike")),
     el("details", {}, el("summary", { class: "faint" }, "As a list"), el("ul", {}, found.edges.map((edge) =>
       el("li", { dir: "auto" }, `${drawing.name(edge.from)} – ${drawing.name(edge.to)}: ${edge.score.toFixed(3)}, ${edge.exact ? "experienced" : "predicted"}`)))));
+  drawing.lay();
   say(`${found.nodes.length} memories, ${found.edges.length} edges.`);
-  return null;
+  const watch = new ResizeObserver(() => drawing.lay());
+  watch.observe(drawing.svg);
+  return () => watch.disconnect();
 }
 
 const legend = (kind, text) => el("li", {}, el("svg", { class: "graph sample", viewBox: "0 0 28 8", width: 28, height: 8, "aria-hidden": "true" }, el("line", { class: kind, x1: 0, x2: 28, y1: 4, y2: 4 })), text);
@@ -34,16 +37,13 @@ const legend = (kind, text) => el("li", {}, el("svg", { class: "graph sample", v
 class Drawing {
   constructor({ nodes, edges }, label) {
     this.label = label;
-    this.nodes = nodes.map((node) => ({ ...node, x: WIDE / 2 + node.at[0] * WIDE * 0.4, y: HIGH / 2 + node.at[1] * HIGH * 0.4 }));
+    this.nodes = nodes;
     this.byId = new Map(this.nodes.map((node) => [node.id, node]));
     this.edges = edges.filter((edge) => this.byId.has(edge.from) && this.byId.has(edge.to));
-    this.spread();
     this.view = { x: 0, y: 0, scale: 1 };
     this.lines = this.edges.map((edge) => el("line", { class: edge.exact ? "exact" : "predicted" }, el("title", {}, edge.exact ? "experienced together" : "predicted")));
     this.dots = this.nodes.map((node) => this.dot(node));
-    this.inside = el("g", {}, this.lines, this.dots);
-    this.svg = el("svg", { class: "graph", viewBox: `0 0 ${WIDE} ${HIGH}`, tabindex: 0, role: "group", "aria-label": `Neighbourhood: ${this.nodes.length} memories` }, this.inside);
-    this.move();
+    this.svg = el("svg", { class: "graph", tabindex: 0, role: "group", "aria-label": `Neighbourhood: ${this.nodes.length} memories` }, el("g", {}, this.lines, this.dots));
     this.listen();
   }
 
@@ -51,14 +51,29 @@ class Drawing {
     return this.byId.get(id)?.name ?? id;
   }
 
+  // a pixel of the picture is one of the screen, so that names have one size in any window
+  lay() {
+    const box = this.svg.getBoundingClientRect(), wide = Math.round(box.width), high = Math.round(box.height);
+    if (!wide || !high || (this.wide === wide && this.high === high)) return;
+    [this.wide, this.high] = [wide, high];
+    this.svg.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+    for (const node of this.nodes) {
+      node.x = wide / 2 + node.at[0] * wide * 0.4;
+      node.y = high / 2 + node.at[1] * high * 0.4;
+    }
+    this.widths = this.dots.map((dot) => dot.querySelector("text").getComputedTextLength());
+    this.spread();
+    this.move();
+  }
+
   // where names would lie on each other, nodes give way; who is alike stays near
   spread() {
-    const home = this.nodes.map(({ x, y }) => [x, y]);
+    const home = this.nodes.map(({ x, y }) => [x, y]), room = Math.min(165, this.wide / 3);
     for (let turn = 0; turn < 200; turn++) {
       for (let a = 0; a < this.nodes.length; a++) {
         for (let b = a + 1; b < this.nodes.length; b++) {
           const one = this.nodes[a], other = this.nodes[b];
-          const dx = (other.x - one.x) / 165, dy = (other.y - one.y) / 36, far = Math.hypot(dx, dy);
+          const dx = (other.x - one.x) / room, dy = (other.y - one.y) / 36, far = Math.hypot(dx, dy);
           if (far >= 1) continue;
           const push = (1 - far) / 2, nx = far > 1e-6 ? dx / far : Math.cos(a + b), ny = far > 1e-6 ? dy / far : Math.sin(a + b);
           one.x -= nx * push * 60; one.y -= ny * push * 20; other.x += nx * push * 60; other.y += ny * push * 20;
@@ -70,7 +85,7 @@ class Drawing {
         node.y += (home[at][1] - node.y) * pull;
       });
     }
-    for (const [axis, size, edge] of [["x", WIDE, 90], ["y", HIGH, 40]]) {
+    for (const [axis, size, edge] of [["x", this.wide, Math.min(90, this.wide / 8)], ["y", this.high, 40]]) {
       const values = this.nodes.map((node) => node[axis]), low = Math.min(...values), span = Math.max(...values) - low;
       const scale = span > 1e-6 ? (size - 2 * edge) / span : 0;
       for (const node of this.nodes) node[axis] = scale ? edge + (node[axis] - low) * scale : size / 2;
@@ -78,7 +93,7 @@ class Drawing {
   }
 
   dot(node) {
-    const name = node.name.length > 24 ? `${node.name.slice(0, 23)}…` : node.name;
+    const name = node.name.length > LONGEST ? `${node.name.slice(0, LONGEST - 1)}…` : node.name;
     return el("g", { class: `node h${node.hop}`, tabindex: 0, role: "button", "aria-description": node.text || node.name, "data-id": node.id,
       onclick: () => this.moved || this.open(node), onkeydown: (event) => { if (event.key === "Enter") this.open(node); },
       onfocus: () => this.tell(node), onblur: () => this.tell(null), onpointerenter: () => this.tell(node), onpointerleave: () => this.tell(null) },
@@ -93,22 +108,44 @@ class Drawing {
     this.label.hidden = node === null;
     if (node === null) return;
     this.label.textContent = (node.text || node.name).slice(0, 200);
-    const box = this.svg.getBoundingClientRect(), scale = box.width / WIDE;
-    this.label.style.setProperty("--x", `${Math.min(box.width - 300, Math.max(8, (node.x * this.view.scale + this.view.x) * scale + 12))}px`);
-    this.label.style.setProperty("--y", `${Math.max(8, (node.y * this.view.scale + this.view.y) * (box.height / HIGH) + 14)}px`);
+    const { x, y } = this.at(node);
+    this.label.style.setProperty("--x", `${Math.min(this.wide - 300, Math.max(8, x + 12))}px`);
+    this.label.style.setProperty("--y", `${Math.max(8, y + 14)}px`);
+  }
+
+  // where a node is in the picture
+  at(node) {
+    const { x, y, scale } = this.view;
+    return { x: node.x * scale + x, y: node.y * scale + y };
   }
 
   move() {
-    const { x, y, scale } = this.view;
-    this.inside.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
-    this.dots.forEach((dot, at) => dot.setAttribute("transform", `translate(${this.nodes[at].x} ${this.nodes[at].y})`));
+    const places = this.nodes.map((node) => this.at(node)), byId = new Map(this.nodes.map((node, at) => [node.id, places[at]]));
+    this.dots.forEach((dot, at) => dot.setAttribute("transform", `translate(${places[at].x} ${places[at].y})`));
     this.lines.forEach((line, at) => {
-      const one = this.byId.get(this.edges[at].from), other = this.byId.get(this.edges[at].to);
+      const one = byId.get(this.edges[at].from), other = byId.get(this.edges[at].to);
       for (const [name, value] of [["x1", one.x], ["y1", one.y], ["x2", other.x], ["y2", other.y]]) line.setAttribute(name, value);
     });
+    this.names(places);
   }
 
-  zoom(by, x = WIDE / 2, y = HIGH / 2) {
+  // names that would cover another are left out, those farther from the cue first; zooming in makes room for them
+  names(places) {
+    const taken = [], free = (box) => !taken.some((one) => box.left < one.right && one.left < box.right && box.top < one.bottom && one.top < box.bottom);
+    const order = this.nodes.map((_, at) => at).sort((a, b) => this.nodes[a].hop - this.nodes[b].hop || a - b);
+    for (const at of order) {
+      const { x, y } = places[at], half = this.widths[at] / 2 + 2, text = this.dots[at].querySelector("text");
+      const middle = Math.max(half, Math.min(this.wide - half, x));
+      const place = [-13, 24].map((down) => ({ down, left: middle - half, right: middle + half, top: y + down - 12, bottom: y + down + 3 })).find(free);
+      text.setAttribute("visibility", place ? "visible" : "hidden");
+      if (!place) continue;
+      taken.push(place);
+      text.setAttribute("x", middle - x);
+      text.setAttribute("y", place.down);
+    }
+  }
+
+  zoom(by, x = this.wide / 2, y = this.high / 2) {
     const scale = Math.min(8, Math.max(0.4, this.view.scale * by)), real = scale / this.view.scale;
     this.view = { x: x - (x - this.view.x) * real, y: y - (y - this.view.y) * real, scale };
     this.move();
@@ -116,7 +153,6 @@ class Drawing {
 
   listen() {
     let held = null;
-    const ratio = () => WIDE / this.svg.getBoundingClientRect().width;
     this.svg.addEventListener("pointerdown", (event) => {
       const id = event.target.closest(".node")?.dataset.id;
       held = { node: id === undefined ? null : this.byId.get(id), x: event.clientX, y: event.clientY };
@@ -124,7 +160,7 @@ class Drawing {
     });
     this.svg.addEventListener("pointermove", (event) => {
       if (!held) return;
-      const dx = (event.clientX - held.x) * ratio(), dy = (event.clientY - held.y) * ratio();
+      const dx = event.clientX - held.x, dy = event.clientY - held.y;
       if (Math.hypot(dx, dy) > 3) this.moved = true;
       if (!this.moved) return;
       if (held.node) { held.node.x += dx / this.view.scale; held.node.y += dy / this.view.scale; }
@@ -136,7 +172,7 @@ class Drawing {
     this.svg.addEventListener("wheel", (event) => {
       event.preventDefault();
       const box = this.svg.getBoundingClientRect();
-      this.zoom(Math.exp(-event.deltaY / 400), (event.clientX - box.left) * ratio(), (event.clientY - box.top) * ratio());
+      this.zoom(Math.exp(-event.deltaY / 400), event.clientX - box.left, event.clientY - box.top);
     }, { passive: false });
     this.svg.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] }[event.key];
