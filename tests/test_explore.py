@@ -154,6 +154,24 @@ def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
     assert "words" in answer["sources"]
 
 
+def test_a_stretch_of_time_limits_both_columns(address, dialogue):
+    times = told(address, "/api/times")["times"]
+    assert sum(times["counts"]) == 72  # turns; the odd memories have no time
+    assert (times["kind"], len(times["counts"])) == ("dates", 60)
+    during = ["2026-03-05T00:00:00+00:00", "2026-03-14"]
+    then = {"$time": {"$gte": during[0], "$lt": during[1]}}
+    answer = told(address, "/api/ask", {"text": QUESTION, "during": during})
+    assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, where=then, explain=True))
+    assert strip(answer["looks"]) == as_json(dialogue.search(text=QUESTION, where=then))
+    both = {"$and": [{"speaker": "Ann"}, {"$time": {"$gte": during[0]}}]}
+    answer = told(
+        address, "/api/ask", {"text": QUESTION, "where": {"speaker": "Ann"}, "during": [during[0], None], "k": 5}
+    )
+    assert [hit["id"] for hit in answer["looks"]] == dialogue.search(text=QUESTION, where=both, k=5).ids
+    near = told(address, "/api/neighbourhood", {"text": QUESTION, "during": during})
+    assert {node["id"] for node in near["nodes"]} - {""} <= set(dialogue.search(text=QUESTION, k=76, where=then).ids)
+
+
 @pytest.mark.parametrize(
     ("question", "words"),
     [
@@ -167,6 +185,8 @@ def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
         ({"text": "a", "where": {"$no": 1}}, "$no"),
         ({"text": "a", "without": ["magic"]}, "magic"),
         ({"text": "a", "without": "words"}, "list"),
+        ({"text": "a", "during": "March"}, "pair"),
+        ({"text": "a", "during": ["in March", None]}, "in March"),
         ({"id": "nobody"}, "nobody"),
     ],
 )

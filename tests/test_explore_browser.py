@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import quote
 
@@ -299,6 +300,64 @@ def test_a_point_of_the_map_leads_to_its_memory(page, address, dialogue):
     canvas.click(position={"x": x, "y": y})
     page.wait_for_selector("svg .node.h0")
     assert page.locator("svg .node.h0").get_attribute("data-id") in dialogue
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_names_of_a_neighbourhood_can_be_read(browser, address, width):
+    """Whatever is shown of them: whole, in the picture, of the size of small print, and none over another."""
+    for page in opened(browser, address, viewport={"width": width, "height": 800}):
+        page.goto(f"{address}#map?id={SINK}&hops=3")
+        page.wait_for_selector("svg .node text[visibility=visible]")
+        read = """() => { const picture = document.querySelector("svg.graph").getBoundingClientRect();
+            return [[picture.left, picture.top, picture.right, picture.bottom],
+            [...document.querySelectorAll("svg .node text")].filter(one => one.getAttribute("visibility") === "visible")
+            .map(one => one.getBoundingClientRect()).map(one => [one.left, one.top, one.right, one.bottom])]; }"""
+        picture, names = page.evaluate(read)
+        assert len(names) >= 8
+        for at, one in enumerate(names):
+            assert one[3] - one[1] >= 11
+            assert one[0] >= picture[0] - 1
+            assert one[2] <= picture[2] + 1
+            for other in names[:at]:
+                beside = one[2] <= other[0] + 1 or other[2] <= one[0] + 1
+                assert beside or one[3] <= other[1] + 4 or other[3] <= one[1] + 4, "names lie on each other"
+        node = page.locator("svg .node:has(text[visibility=hidden])").first
+        if node.count():  # the others are told where the focus or the pointer is
+            node.focus()
+            page.locator(".picture .label").wait_for()
+            assert page.inner_text(".picture .label")[:20] == node.get_attribute("aria-description")[:20]
+
+
+def test_a_stretch_of_time_is_dragged_and_kept_by_the_link(page, address, dialogue):
+    show(page, address, "ask")
+    line = page.locator(".when svg")
+    line.wait_for()
+    box = line.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 9, steps=3)
+    with page.expect_response("**/api/ask"):
+        page.mouse.up()
+    page.wait_for_function("() => location.hash.includes('during')")
+    counted = dialogue.time_counts(60)
+    middle = datetime.fromtimestamp(counted.start + (counted.end - counted.start) / 2, timezone.utc)
+    expected = dialogue.recall(text=QUESTION, where={"$time": {"$gte": middle}})
+    assert 0 < len(expected)
+    page.wait_for_function(
+        "id => document.querySelector('[aria-labelledby=happened] .hit')?.dataset.id === id", arg=expected[0].id
+    )
+    assert hits(page, "happened") == [(hit.id, hit.score) for hit in expected]
+    assert f"{sum(counted.counts[30:])} memories" in page.inner_text(".when")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector(".when rect.out")
+    page.wait_for_selector("#answer[data-drawn] .hit")
+    assert hits(page, "happened") == [(hit.id, hit.score) for hit in expected]
+    page.get_by_label("Not before").focus()  # by keyboard alone
+    with page.expect_response("**/api/ask"):
+        page.keyboard.press("Home")
+    page.wait_for_function("() => !location.hash.includes('during')")
 
 
 def test_a_node_can_be_dragged(page, address):

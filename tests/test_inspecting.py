@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import numpy as np
 import pytest
 from conftest import DIM, QUICK, TINY, new_index
 from dialogue_samples import core, embed, questions
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pam_retriever import IndexFormatError, InvalidInput, MissingExtra, PredictiveAssociativeIndex, UnknownId
 from pam_retriever.evaluation import Interval, ReliabilityBin, Validation, Worth
@@ -148,6 +151,23 @@ def test_what_cannot_be_drawn_is_said(fitted):
         fitted.project(limit=0)
 
 
+@pytest.mark.slow
+def test_umap_keeps_what_is_alike_together():
+    pytest.importorskip("umap", reason="umap-learn is not here: pip install 'pam-retriever[umap]'")
+    random = np.random.default_rng(0)
+    centres = 10 * np.eye(8)[:3]
+    vectors = (centres[:, None] + random.standard_normal((3, 40, 8))).reshape(120, 8)
+    index = PredictiveAssociativeIndex(dim=8)
+    index.add(vectors, [str(row) for row in range(120)])
+    drawn = index.project(method="umap")
+    assert (drawn.points.shape, drawn.explained, len(drawn.ids)) == ((120, 2), (0.0, 0.0), 120)
+    groups = drawn.points.reshape(3, 40, 2)
+    middle = groups.mean(axis=1)
+    wide = max(np.linalg.norm(groups - middle[:, None], axis=2).max(axis=1))
+    assert min(np.linalg.norm(middle[a] - middle[b]) for a, b in ((0, 1), (0, 2), (1, 2))) > wide
+    np.testing.assert_array_equal(index.project(method="umap").points, drawn.points)  # the same picture every time
+
+
 def test_umap_names_its_extra_where_it_is_missing(fitted, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "umap", None)
     with pytest.raises(MissingExtra, match="umap"):
@@ -181,3 +201,29 @@ def test_a_report_of_the_full_recipe_is_kept(planted):
     index = new_index(planted)
     report = index.fit(planted.outings, window=2, config=TINY, progress=False)
     assert index.last_fit().config == json.loads(json.dumps(report.config))
+
+
+@settings(max_examples=25)
+@given(times=st.lists(st.one_of(st.none(), st.integers(-50, 50)), min_size=1, max_size=30), bins=st.integers(1, 20))
+def test_times_are_counted_in_equal_stretches(times, bins):
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(np.ones((len(times), 2)), [str(at) for at in range(len(times))], timestamps=times)
+    counted, known = index.time_counts(bins), [time for time in times if time is not None]
+    if not known:
+        assert counted is None
+        return
+    first, last = min(known), max(known)
+    expected = [0] * bins
+    for time in known:
+        expected[min(int((time - first) * (bins / ((last - first) or 1))), bins - 1)] += 1
+    assert (counted.kind, counted.start, counted.end, list(counted.counts)) == ("numbers", first, last, expected)
+
+
+def test_times_of_deleted_memories_do_not_count():
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(np.eye(2), ["a", "b"], timestamps=[datetime(2026, 1, 1), datetime(2026, 1, 2)])
+    index.delete(["b"])
+    counted = index.time_counts()
+    assert (counted.kind, sum(counted.counts), counted.end - counted.start) == ("dates", 1, 0)
+    with pytest.raises(InvalidInput, match="bins"):
+        index.time_counts(0)

@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { el, problem, say, show } from "./dom.js";
 import { go } from "./main.js";
 
-const LONGEST = 24; // characters of a name beside its node
+const longest = () => (innerWidth < 600 ? 14 : 24); // characters of a name beside its node
 
 export async function graph(place, cue, hops) {
   const asked = cue.id !== undefined ? { id: cue.id } : { text: cue.q };
@@ -93,8 +93,8 @@ class Drawing {
   }
 
   dot(node) {
-    const name = node.name.length > LONGEST ? `${node.name.slice(0, LONGEST - 1)}…` : node.name;
-    return el("g", { class: `node h${node.hop}`, tabindex: 0, role: "button", "aria-description": node.text || node.name, "data-id": node.id,
+    const name = node.name.length > longest() ? `${node.name.slice(0, longest() - 1).trimEnd()}…` : node.name;
+    return el("g", { class: `node h${node.hop}`, tabindex: 0, role: "button", "aria-label": name, "aria-description": node.text || null, "data-id": node.id,
       onclick: () => this.moved || this.open(node), onkeydown: (event) => { if (event.key === "Enter") this.open(node); },
       onfocus: () => this.tell(node), onblur: () => this.tell(null), onpointerenter: () => this.tell(node), onpointerleave: () => this.tell(null) },
       el("circle", { r: node.hop ? 7 : 10 }), el("text", { y: -13 }, name));
@@ -131,12 +131,14 @@ class Drawing {
 
   // names that would cover another are left out, those farther from the cue first; zooming in makes room for them
   names(places) {
-    const taken = [], free = (box) => !taken.some((one) => box.left < one.right && one.left < box.right && box.top < one.bottom && one.top < box.bottom);
+    const taken = places.map(({ x, y }) => ({ left: x - 4, right: x + 4, top: y - 4, bottom: y + 4 })); // the nodes themselves
+    const free = (box) => !taken.some((one) => box.left < one.right && one.left < box.right && box.top < one.bottom && one.top < box.bottom);
     const order = this.nodes.map((_, at) => at).sort((a, b) => this.nodes[a].hop - this.nodes[b].hop || a - b);
     for (const at of order) {
       const { x, y } = places[at], half = this.widths[at] / 2 + 2, text = this.dots[at].querySelector("text");
       const middle = Math.max(half, Math.min(this.wide - half, x));
-      const place = [-13, 24].map((down) => ({ down, left: middle - half, right: middle + half, top: y + down - 12, bottom: y + down + 3 })).find(free);
+      const seen = x >= 0 && y >= 0 && x <= this.wide && y <= this.high;
+      const place = seen && [-13, 24].map((down) => ({ down, left: middle - half, right: middle + half, top: y + down - 12, bottom: y + down + 3 })).find(free);
       text.setAttribute("visibility", place ? "visible" : "hidden");
       if (!place) continue;
       taken.push(place);
