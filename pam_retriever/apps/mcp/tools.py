@@ -27,9 +27,9 @@ from pam_retriever.apps.mcp.answers import (
     shortened,
 )
 from pam_retriever.apps.mcp.folder import SharedFolder
-from pam_retriever.errors import InvalidInput, NotFitted
+from pam_retriever.errors import InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.types import Direction, Hit, Record
+from pam_retriever.types import Direction, Record
 
 EXAMPLES = 5  # memories that ``forget`` shows
 AROUND = 5  # steps of a session before and after a memory
@@ -85,10 +85,7 @@ class Tools:
         _check_known(index, [id])
         (record,) = index.get([id])
         before, after = self._around(index, record)
-        try:
-            hits: Sequence[Hit] = index.recall(id, k=k, where=_memories(index, None), explain=True, direction=direction)
-        except NotFitted:
-            hits = ()  # nothing is learnt yet but the sessions themselves
+        hits = index.recall(id, k=k, where=_memories(index, None), explain=True, direction=direction)
         near = {one.id for one in (*before, *after)}
         associated = tuple(memory(hit, hit.score, reasons(hit)) for hit in hits if hit.id not in near)
         return Happened(NOTICE, memory(record), before, after, associated)
