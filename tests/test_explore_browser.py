@@ -342,7 +342,7 @@ def test_a_stretch_of_time_is_dragged_and_kept_by_the_link(page, address, dialog
     counted = dialogue.time_counts(60)
     middle = datetime.fromtimestamp(counted.start + (counted.end - counted.start) / 2, timezone.utc)
     expected = dialogue.recall(text=QUESTION, where={"$time": {"$gte": middle}})
-    assert 0 < len(expected)
+    assert len(expected) > 0
     page.wait_for_function(
         "id => document.querySelector('[aria-labelledby=happened] .hit')?.dataset.id === id", arg=expected[0].id
     )
