@@ -470,3 +470,18 @@ def test_shipped_priors_name_the_features_that_the_library_has():
     knowledge = index._knowledge(index._bank.view(), None)
     for named in Priors.read().weights.values():
         assert set(named) == set(knowledge.evidence.features)
+
+
+def test_no_questions_have_no_pairs():
+    ones = np.ones(5, np.float32)
+    none = Choices(np.ones((5, 2), np.float32), np.array([0, 3]), ones, ones[:2], ones).take(np.empty(0, np.int64))
+    assert (len(none.starts), len(none.features), len(none.question)) == (0, 0, 0)
+
+
+def test_requests_that_used_what_nothing_used_before_can_be_learnt_from():
+    """What a part of them used counts nothing, so that the part asks nothing."""
+    index = PredictiveAssociativeIndex(4)
+    random = np.random.default_rng(0)
+    ids = index.add(random.standard_normal((90, 4)), [str(at) for at in range(90)])
+    index.feedback(random.standard_normal((90, 4)), [[ids[at % 5]] if at < 72 else [ids[at]] for at in range(90)])
+    assert index.fit(progress=False).requests == 90

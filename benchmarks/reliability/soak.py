@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -137,7 +138,7 @@ def write(folder: Path, seed: int, life: int) -> None:
                     make(tenants[call["tenant"]], call)
                     note("done", thread)
             except BaseException as error:  # noqa: BLE001 - the parent reads it
-                note(f"error {error!r}", thread)
+                note("error " + "".join(traceback.format_exception(error)), thread)
                 os._exit(1)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]

@@ -44,7 +44,7 @@ class Choices:
     def take(self, questions: Int64) -> Choices:
         """The chosen questions."""
         lengths = np.diff(np.append(self.starts, len(self.features)))[questions]
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+        starts = (np.cumsum(lengths) - lengths).astype(np.int64)
         pairs = np.repeat(self.starts[questions] - starts, lengths) + np.arange(lengths.sum())
         return Choices(self.features[pairs], starts, self.target[pairs], self.weight[questions], self.offset[pairs])
 

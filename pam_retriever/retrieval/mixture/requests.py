@@ -43,7 +43,7 @@ class Uses:
         """Position in ``lists``, member and weight, for every member of the chosen lists."""
         begin, length = self.starts[lists], self.starts[lists + 1] - self.starts[lists]
         position = np.repeat(np.arange(len(lists)), length)
-        first = np.repeat(begin - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
+        first = np.repeat(begin - (np.cumsum(length) - length), length)
         at = first + np.arange(len(position))
         return position, self.rows[at], self.weights[at]
 
