@@ -256,3 +256,14 @@ def test_fit_by_the_same_key_counts_a_source_once():
     store = PAMVectorStore(TableEmbedder())
     store.add_documents([chunk(id, "s", at) for at, id in enumerate("abc")])
     assert store.fit(group_by="source", order_by="start_index", config=TINY, progress=False).trajectories == 1
+
+
+def test_many_sources_are_linked_in_one_transaction(monkeypatch):
+    store, observed = PAMVectorStore(EMBEDDER), []
+    store.add_documents(documents()[:1])
+    observe = store.index._bank.observe
+    monkeypatch.setattr(
+        store.index._bank, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
+    )
+    store.add_documents(documents())
+    assert observed == [len({turn.session for turn in dialogue.turns()})]

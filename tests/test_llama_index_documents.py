@@ -308,3 +308,14 @@ def test_many_documents_cost_few_questions(monkeypatch):
         )
     store.add([each for at in range(50) for each in chain([f"{at}a", f"{at}b"], f"d{at}")])
     assert len(asked) <= 4
+
+
+def test_many_documents_are_linked_in_one_transaction(monkeypatch):
+    store, observed = PAMVectorStore(), []
+    store.add(chain("ab", "first"))
+    observe = store.index._bank.observe
+    monkeypatch.setattr(
+        store.index._bank, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
+    )
+    store.add([*chain("cd", "second"), *chain("ef", "third")])
+    assert observed == [2]

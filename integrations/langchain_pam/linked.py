@@ -232,13 +232,15 @@ class LinkedIndex:
         standing: dict[str, dict[str, Place]] = {group: {} for group in groups}
         for id, place in self._places((record.id, record.metadata) for record in members).items():
             standing.setdefault(place[0], {})[id] = place
+        anew = []
         for group in groups:
             name, ids, times = f"{self.group_by}={group}", *in_order(standing[group])
             moved = [id for id in changed if id in after and id in before and before[id][0] == group]
             if len(ids) > 1:
-                index.observe(Trajectory(ids=ids, timestamps=times, id=name))
+                anew.append(Trajectory(ids=ids, timestamps=times, id=name))
             elif len({*ids, *moved}) > 1:  # nothing stands together any more: a trajectory that says nothing
-                index.observe(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
+                anew.append(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
+        index.observe_many(anew)
 
 
 def _ask_accepted(

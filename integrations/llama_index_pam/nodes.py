@@ -120,13 +120,12 @@ def link(index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: 
         after: the same nodes, those that came, and where they stand; without those that went.
     """
     stood, standing = read_chains(before), read_chains(after)
-    for name, ids in standing.items():
-        if stood.get(name) != ids:
-            index.observe(Trajectory(ids=ids, id=name))
-    for name in stood.keys() - standing.keys():
+    anew = [Trajectory(ids=ids, id=name) for name, ids in standing.items() if stood.get(name) != ids]
+    for name in sorted(stood.keys() - standing.keys()):
         left = [id for id in stood[name] if id in after]
         if left:  # nothing of it stands together any more: a trajectory that says nothing takes its place
-            index.observe(Trajectory(ids=[left[0]] * 2, salience=[0, 0], id=name))
+            anew.append(Trajectory(ids=[left[0]] * 2, salience=[0, 0], id=name))
+    index.observe_many(anew)
 
 
 def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:
