@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.performance import core
+from benchmarks.performance.peer_data import KINDS
 from benchmarks.worlds import paper
 
 pytestmark = pytest.mark.slow
@@ -44,6 +45,18 @@ def test_recall_beside_bare_faiss(ran, monkeypatch):
     monkeypatch.setattr(core.paper, "build", lambda _: small)
     found = ran("benchmarks.performance.core", "--repeats=1", "--singles=5")
     assert found.keys() == {"performance/core"}
+
+
+def test_peers_that_are_there(ran, tmp_path):
+    small = ("--count=300", "--batch=150", "--singles=3", "--questions=4", "--queries=10", "--dim=16")
+    found = ran("benchmarks.performance.peers", "--stores", "FAISS", f"--folder={tmp_path}", *small)
+    stores = found["performance/peers"]["stores"]
+    assert stores.keys() == {"this library", "FAISS"}
+    for measured in stores.values():  # all three kinds of question, of stores that compare with everything
+        recalls = [measured[f"search, {kind}"]["recall@10"] for kind in KINDS]
+        assert recalls == [1.0, 1.0, 1.0]
+        assert measured["disk"] > 4 * 16 * 303
+    assert found["performance/peers"]["this library takes, in times of"].keys() == {"FAISS"}
 
 
 def test_growth(ran):

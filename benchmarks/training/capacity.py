@@ -72,10 +72,12 @@ def main() -> None:
     print(f"written to {path} and {draw(runs, of)}")
 
 
-def measure(world: paper.World, config: FitConfig, seed: int, device: str) -> dict[str, Any]:
+def measure(
+    world: paper.World, config: FitConfig, seed: int, device: str, trainer: type[Trainer] = Trainer
+) -> dict[str, Any]:
     """One fit of one world: what the codes alone and the network alone recall of stored cues."""
     shards = InMemory(world.states, experience_of(world), seed)
-    trained = Trainer(shards, WINDOW, config, TrainingRequest(device, seed)).run()
+    trained = trainer(shards, WINDOW, config, TrainingRequest(device, seed)).run()
     fitted, predicted = trained.report, trained.predictor.weights()(world.states)
     keys, queries = make_keys(world.states, with_codes(predicted, trained.embeddings)), choose_queries(world)
     halfway = fitted.losses[len(fitted.losses) // 2]

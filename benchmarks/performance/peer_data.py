@@ -1,0 +1,107 @@
+"""What ``peers`` stores and asks: the same rows and questions in every process, from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+Float32 = npt.NDArray[np.float32]
+GROUPS, PARTS = 50, 100  # a group is 2 % of the rows, half of the parts are half of them
+KINDS = ("no filter", "a filter of 2 %", "a filter of 50 %")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to store, n of each.
+
+    Attributes:
+        vectors: (n, dim).
+        ids: distinct.
+        texts: of some words.
+        metadatas: two numbers each.
+    """
+
+    vectors: Float32
+    ids: list[str]
+    texts: list[str]
+    metadatas: list[dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A filter: ``first <= metadata[key] < end``, and who satisfies it.
+
+    Attributes:
+        places: positions of the rows, in the order of adding.
+        count: of all rows.
+        few: they are so few that a list of them is the best that FAISS can be given.
+    """
+
+    key: str
+    first: int
+    end: int
+    places: npt.NDArray[np.int64]
+    count: int
+
+    @property
+    def few(self) -> bool:
+        return len(self.places) < self.count / 10
+
+    @cached_property
+    def bits(self) -> npt.NDArray[np.uint8]:
+        """The places as a bitmap."""
+        there = np.zeros(self.count, bool)
+        there[self.places] = True
+        return np.packbits(there, bitorder="little")
+
+
+class World:
+    """Rows of random vectors with a text of nine words, and questions.
+
+    Args:
+        count: rows.
+        dim: of the vectors.
+        seed: of everything.
+    """
+
+    def __init__(self, count: int, dim: int, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        self.vectors = random.standard_normal((count, dim), np.float32)
+        self.groups, self.parts = random.integers(0, GROUPS, count), random.integers(0, PARTS, count)
+        self._random, self._lengths = random, np.linalg.norm(self.vectors, axis=1)
+
+    def rows(self, start: int, end: int) -> Rows:
+        """Those from ``start`` to before ``end``."""
+        at = range(start, min(end, len(self.vectors)))
+        return Rows(
+            self.vectors[start:end],
+            [f"memory-{n}" for n in at],
+            [f"room {n % 20}, moment {n}: what was seen and heard there" for n in at],
+            [{"group": int(self.groups[n]), "part": int(self.parts[n])} for n in at],
+        )
+
+    def queries(self, count: int) -> Float32:
+        """(count, dim) noisy views of rows."""
+        chosen = self._random.integers(0, len(self.vectors), count)
+        noise = self._random.standard_normal((count, self.vectors.shape[1]), np.float32)
+        return self.vectors[chosen] + noise
+
+    def asked(self, kind: str) -> Asked | None:
+        """A filter of a kind, with values drawn anew."""
+        if kind == KINDS[0]:
+            return None
+        if kind == KINDS[1]:
+            key, first, size, values = "group", int(self._random.integers(0, GROUPS)), 1, self.groups
+        else:
+            key, first, size, values = "part", int(self._random.integers(0, PARTS // 2)), PARTS // 2, self.parts
+        places = np.flatnonzero((values >= first) & (values < first + size))
+        return Asked(key, first, first + size, places, len(values))
+
+    def exact(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
+        """The ids of the nearest by cosine."""
+        scores = (self.vectors @ query) / self._lengths
+        places = np.arange(len(scores)) if asked is None else asked.places
+        return [f"memory-{at}" for at in places[np.argsort(-scores[places], kind="stable")[:k]].tolist()]

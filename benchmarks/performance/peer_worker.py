@@ -1,0 +1,108 @@
+"""One store in a process of its own, for ``peers``: it reads a line, does it by its own clock, and answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.performance.peer_data import KINDS, World
+from benchmarks.performance.peer_stores import STORES
+
+Answer = dict[str, Any]
+
+
+class Worker:
+    """Does what it is told, and says what that took.
+
+    Args:
+        name: of the store.
+        folder: of it.
+        count: rows to come, and as many again as are added one by one.
+        dim: of the vectors.
+        seed: of the rows and questions.
+    """
+
+    def __init__(self, name: str, folder: Path, count: int, dim: int, seed: int) -> None:
+        self._world, self._store = World(count, dim, seed), STORES[name]()
+        self._folder, self._dim, self._k = folder, dim, 10
+        self._queries = self._world.queries(4_096)
+        self._filters = {kind: [self._world.asked(kind) for _ in range(256)] for kind in KINDS}
+
+    def open(self, first: int) -> Answer:
+        """Opens the store; asks question ``first`` at once if that is not below 0, and is done when it is answered."""
+
+        def run() -> None:
+            self._store.open(self._folder, self._dim)
+            if first >= 0:
+                self._store.search(self._queries[first], self._k, None)
+
+        return clocked(run)
+
+    def add(self, start: int, end: int) -> Answer:
+        """Stores some rows."""
+        rows = self._world.rows(start, end)
+        return clocked(lambda: self._store.add(rows))
+
+    def settle(self) -> Answer:
+        """Once after adding."""
+        return clocked(self._store.settle)
+
+    def search(self, kind: str, at: int) -> Answer:
+        """One question, by its number; and what share of the exact answer it found."""
+        query, asked = self._queries[at], self._filters[kind][at % 256]
+        if asked is not None:
+            _ = asked.bits  # FAISS has it in hand
+        found: list[str] = []
+        taken = clocked(lambda: found.extend(self._store.search(query, self._k, asked)))
+        exact = self._world.exact(query, self._k, asked)
+        return {**taken, "recall": len(set(found) & set(exact)) / len(exact)}
+
+    def batch(self, size: int) -> Answer:
+        """Many questions in one call."""
+        return clocked(lambda: self._store.batch(self._queries[:size], self._k))
+
+    def close(self) -> Answer:
+        """Closes it; says how much memory it took at most, and how much disk it takes."""
+        taken = clocked(self._store.close)
+        disk = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
+        return {**taken, "disk": disk, "peak_memory": status("VmHWM")}
+
+
+def clocked(run: Callable[[], object]) -> Answer:
+    """Seconds of the clock, and of all processors."""
+    began, processor = time.perf_counter(), time.process_time()
+    run()
+    return {"clock": time.perf_counter() - began, "processor": time.process_time() - processor}
+
+
+def status(what: str) -> int:
+    """Bytes, as Linux counts them for this process; 0 elsewhere."""
+    file = Path("/proc/self/status")
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{what}:")), 0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=list(STORES))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("count", type=int, help="rows to come")
+    parser.add_argument("dim", type=int)
+    parser.add_argument("seed", type=int)
+    worker = Worker(**vars(parser.parse_args()))
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # what a store prints is no answer
+    print(json.dumps({"memory_before": status("VmRSS")}), file=answers, flush=True)
+    for line in sys.stdin:
+        told = json.loads(line)
+        call: Callable[..., Answer] = getattr(worker, told.pop("do"))
+        print(json.dumps(call(**told)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

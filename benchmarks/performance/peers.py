@@ -1,0 +1,196 @@
+"""``python -m benchmarks.performance.peers``: this library beside other stores, in one run, in turns.
+
+Every store has a process of its own, and one after the other does the same piece of work: a batch of rows, a row, a
+question. Other stores need packages that are no part of this project: install ``benchmarks/peers.txt`` in an
+environment of its own, and name its interpreter with ``--python``. FAISS and FAISS through LangChain are in memory and
+write a file at the end; the others are on the disk, each as it says of itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import Any
+
+from benchmarks import report
+from benchmarks.performance.peer_data import KINDS
+from benchmarks.performance.peer_stores import STORES
+
+ROOT = Path(__file__).parents[2]
+OURS = next(iter(STORES))
+SINGLE_THREAD = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "LANCE_CPU_THREADS", "OPENBLAS_NUM_THREADS")
+Taken = dict[str, Any]
+
+
+class Process:
+    """A store in another process.
+
+    Args:
+        name: of the store.
+        python: the interpreter that has it.
+        folder: of the store.
+        about: rows, length of the vectors, seed.
+        threads: how many each library may use that can be told.
+    """
+
+    def __init__(self, name: str, python: str, folder: Path, about: tuple[int, int, int], threads: int) -> None:
+        folder.mkdir(exist_ok=True)
+        module = "benchmarks.performance.peer_worker"
+        self._name, paths = name, [str(ROOT), os.environ.get("PYTHONPATH", "")]
+        self._process = subprocess.Popen(
+            [python, "-m", module, name, str(folder), *map(str, about)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": ":".join(paths), **dict.fromkeys(SINGLE_THREAD, str(threads))},
+        )
+        self.about = self._answer()
+
+    def __call__(self, do: str, **told: object) -> Taken:
+        """Has it do something, and waits."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **told}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Taken:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"{self._name} ended with {self._process.wait()}; see above.")
+        answer: Taken = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def in_turns(processes: dict[str, Process], jobs: list[dict[str, Any]]) -> dict[str, list[Taken]]:
+    """Has every store do each job, who comes first changing from job to job."""
+    taken: dict[str, list[Taken]] = {name: [] for name in processes}
+    names = list(processes)
+    for number, job in enumerate(jobs):
+        for at in range(len(names)):
+            name = names[(at + number) % len(names)]
+            taken[name].append(processes[name](**job))
+    return taken
+
+
+def measure(processes: dict[str, Process], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Every figure of every store, but that of opening it again."""
+    count, singles, size = arguments.count, arguments.singles, arguments.batch
+    found: dict[str, dict[str, Any]] = {name: dict(one.about) for name, one in processes.items()}
+    in_turns(processes, [{"do": "open", "first": -1}])
+    batches = [{"do": "add", "start": at, "end": min(at + size, count)} for at in range(0, count, size)]
+    for name, taken in in_turns(processes, batches).items():
+        for clock in ("clock", "processor"):
+            found[name][f"add, rows a second of the {clock}"] = count / sum(one[clock] for one in taken)
+    ones = [{"do": "add", "start": count + at, "end": count + at + 1} for at in range(singles)]
+    note(found, "add one", in_turns(processes, ones))
+    note(found, "settle", in_turns(processes, [{"do": "settle"}]))
+    for kind in KINDS:
+        in_turns(processes, [{"do": "search", "kind": kind, "at": 4_000}])  # to warm up
+        questions = [{"do": "search", "kind": kind, "at": at} for at in range(arguments.questions)]
+        note(found, f"search, {kind}", in_turns(processes, questions))
+    note(found, "batch", in_turns(processes, [{"do": "batch", "size": arguments.queries}] * 3))
+    for name, taken in in_turns(processes, [{"do": "close"}]).items():
+        found[name]["disk"] = taken[0]["disk"]
+        found[name]["memory at most, beyond the rows"] = taken[0]["peak_memory"] - found[name]["memory_before"]
+    return found
+
+
+def note(found: dict[str, dict[str, Any]], what: str, taken: dict[str, list[Taken]]) -> None:
+    """Medians in milliseconds, and the mean recall where there is one."""
+    for name, runs in taken.items():
+        found[name][what] = {clock: 1e3 * median(one[clock] for one in runs) for clock in ("clock", "processor")}
+        if "recall" in runs[0]:
+            found[name][what]["recall@10"] = sum(one["recall"] for one in runs) / len(runs)
+
+
+def ratios(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """What this library takes, in times of what another takes; below 1 it is the better."""
+    ours, others = found[OURS], {name: one for name, one in found.items() if name != OURS}
+    rows: dict[str, dict[str, float]] = {}
+    for name, theirs in others.items():
+        row = {}
+        for what, value in ours.items():
+            if what in ("settle", "memory_before"):
+                continue
+            if isinstance(value, dict):
+                row[what] = value["clock"] / max(theirs[what]["clock"], 1e-6)
+            elif "a second" in what:
+                row[what] = theirs[what] / value
+            else:
+                row[what] = value / max(theirs[what], 1)
+        rows[name] = row
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has the other stores")
+    parser.add_argument("--stores", nargs="+", choices=[*STORES][1:], default=[*STORES][1:], help="beside this library")
+    parser.add_argument("--count", type=int, default=50_000, help="rows, for example 1000000")
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--batch", type=int, default=5_000, help="rows in a call")
+    parser.add_argument("--singles", type=int, default=50, help="rows that are added one by one")
+    parser.add_argument("--questions", type=int, default=100, help="of each kind")
+    parser.add_argument("--queries", type=int, default=1_000, help="in one call")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="on the disk to measure; a temporary one if it is not given")
+    parser.add_argument("--name", default="performance/peers")
+    arguments = parser.parse_args()
+    about = arguments.count + arguments.singles, arguments.dim, arguments.seed
+    names = [OURS, *arguments.stores]
+    pythons = {name: sys.executable if name == OURS else arguments.python for name in names}
+
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as root:
+        folders = {name: Path(root) / str(at) for at, name in enumerate(names)}
+
+        def start(name: str) -> Process:
+            return Process(name, pythons[name], folders[name], about, arguments.threads)
+
+        processes = {name: start(name) for name in names}
+        found = measure(processes, arguments)
+        for one in processes.values():
+            one.__exit__(None, None, None)
+        for name in names:
+            started, opened = [], []
+            for at in range(3):
+                with start(name) as process:
+                    started.append(process("open", first=at))
+                    process("close")
+                    opened.append(process("open", first=at))
+            note(found, "start, with imports, and a first question", {name: started})
+            note(found, "reopen, and a first question", {name: opened})
+    result = {
+        "count": arguments.count,
+        "dim": arguments.dim,
+        "threads": arguments.threads,
+        "stores": {name: {**found[name], "durable": STORES[name].durable} for name in names},
+        "this library takes, in times of": ratios(found),
+    }
+    for name, row in result["this library takes, in times of"].items():
+        for what, ratio in row.items():
+            print(f"{name:25} {what:40} {ratio:8.2f} x")
+    print(f"written to {report.write(arguments.name, result)}")
+
+
+if __name__ == "__main__":
+    main()
