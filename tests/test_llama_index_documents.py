@@ -313,9 +313,9 @@ def test_many_documents_cost_few_questions(monkeypatch):
 def test_many_documents_are_linked_in_one_transaction(monkeypatch):
     store, observed = PAMVectorStore(), []
     store.add(chain("ab", "first"))
-    observe = store.index._bank.observe
+    observe = store.client._bank.observe
     monkeypatch.setattr(
-        store.index._bank, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
+        store.client._bank, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
     )
     store.add([*chain("cd", "second"), *chain("ef", "third")])
     assert observed == [2]
