@@ -15,12 +15,13 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
-from pam_retriever.retrieval.mixture.fitting import fit_mixture, sample
-from pam_retriever.retrieval.mixture.holdout import History, Newcomers, ask_held_out, parts
+from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
+from pam_retriever.retrieval.mixture.holdout import Asked, History, Newcomers, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import KINDS, Evidence, Mixture, Priors, kinds, rank, rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.popularity import Popularity
+from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.shares import log_share
 from pam_retriever.retrieval.mixture.sources import Similarity, Words, largest
@@ -414,6 +415,74 @@ def test_uses_of_newcomers_count_as_often_as_they_are_to_be_expected():
     share = 4 / 6  # of the held-out uses are of newcomers
     assert found.factor == pytest.approx((1 / 10) / (9 / 10) * (1 - share) / share)
     assert not found.absent[:4].any()
+
+
+def test_doubtful_candidates_compete_and_can_be_left_out():
+    history = world(requests=300, things=60)  # half of the things were never used
+    asked = ask_held_out(history, maker(history), seed=0)[0]
+    never = asked.row >= 30
+    assert never.any()
+    assert asked.doubtful[never].all()  # each was used often: no use of a new one is to be expected
+    assert not asked.doubtful[~never].any()
+    settled = asked.settled()
+    assert len(settled) == len(asked)
+    assert sorted(settled.row.tolist()) == sorted(asked.row[~never].tolist())
+    np.testing.assert_allclose(np.add.reduceat(settled.choices.target, settled.choices.starts), 1, rtol=1e-5)
+    some = np.array([5, 2])
+    np.testing.assert_array_equal(asked.take(some).settled().row, settled.take(some).row)
+
+
+def test_what_validation_says_is_what_is_then_found():
+    """Things that nothing ever used look as the requests do, and stand in the way, held out or not."""
+    asked = world(requests=500, things=90)
+    stored = asked.stored.vectors.copy()
+    stored[30:] = asked.vectors[:60]
+    few = np.arange(300)
+    known = History(
+        asked.vectors[few],
+        asked.words[:300],
+        asked.uses.take(few),
+        Cues(stored, [[] for _ in range(90)], np.arange(90)),
+    )
+    blind = Priors({kind: {"similarity": (8.0, 0.0), "dense_50": (0.5, 0.0)} for kind in KINDS})
+    fitted = fit_mixture(known, maker(known), blind)
+    evidence, pools = maker(known)(known.log()), Pools.full(200, 90)
+    cues = asked.cues(np.arange(300, 500))
+    best = rank(fitted.mixture.score(evidence.score(cues, pools), pools, np.zeros(200, np.int64)), pools, 10)
+    wanted = [set(asked.uses.expand(np.array([at]))[1].tolist()) for at in range(300, 500)]
+    found = np.mean([len(set(row.tolist()) & some) / len(some) for row, some in zip(best, wanted, strict=True)])
+    worth = fitted.validation.mixture()
+    assert worth.recall.low - 0.03 <= found <= worth.recall.high + 0.03
+    assert worth.questions == 180  # of all parts
+
+
+def test_by_time_no_part_is_judged_by_what_came_later():
+    """The first part wants the opposite of the others: judged by what came before, the weight is not to be trusted."""
+    sizes = (15, 200, 200)
+    each = [planted(questions=n, weights=(w, 0.0, 0.0), seed=n) for n, w in zip(sizes, (-3.0, 3.0, 3.0), strict=True)]
+    joined = Choices(
+        np.concatenate([one.features for one in each]),
+        np.arange(415) * 6,
+        *(np.concatenate([getattr(one, name) for one in each]) for name in ("target", "weight", "offset")),
+    )
+    asked = Asked(
+        joined,
+        np.tile(np.arange(6), 415),
+        np.ones(2490, bool),
+        np.ones(415),
+        np.repeat(np.arange(3), sizes),
+        np.ones(415, bool),
+    )
+    weights = [fit_kind(asked, np.zeros(3), timed=timed).weights[0] for timed in (True, False)]
+    assert abs(weights[0]) < 0.5
+    assert weights[1] > 1
+
+
+def test_the_interval_of_questions_of_one_time_is_wider():
+    values = np.repeat(np.random.default_rng(0).random(20), 20)  # what is asked together is alike
+    apart, together = (mean_interval(values, ordered=ordered) for ordered in (False, True))
+    assert apart.mean == together.mean == pytest.approx(values.mean())
+    assert together.high - together.low > 2 * (apart.high - apart.low)
 
 
 def test_memories_that_were_never_used_are_found_where_they_are_alike():

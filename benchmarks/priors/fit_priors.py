@@ -127,7 +127,7 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
         for at, asked in enumerate(ask_held_out(past, make, seed=0)):
             if asked is not None:
                 few = np.sort(random.permutation(len(asked))[:QUESTIONS])
-                choices = asked.take(few).choices
+                choices = asked.take(few).settled().choices
                 choices = replace(choices, features=choices.features[:, others])
                 found[at].append(Sample(name, n, features, sample(choices, start)))
     return found

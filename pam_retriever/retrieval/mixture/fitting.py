@@ -13,9 +13,9 @@ from pam_retriever.retrieval.mixture.calibration import Calibration, expected_ca
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import Asked, EvidenceOf, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, Mixture, Priors
+from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors
 from pam_retriever.retrieval.mixture.report import mean_interval
-from pam_retriever.types import Float32, Int64
+from pam_retriever.types import Bools, Float32, Int64
 
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # times the variance of a feature
 HARDEST, OTHERS = 32, 32  # candidates of a question that the fit sees besides those used
@@ -43,13 +43,16 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
     """
     evidence = evidence_of(history.log())
     start = priors.at(evidence.features, len(history))
+    never = np.array([name.startswith(NEVER_USED) for name in evidence.features])
     weights, calibrations, worths = [], [], []
     for kind, asked, prior in zip(KINDS, ask_held_out(history, evidence_of, seed), start, strict=True):
         if asked is None or int(asked.natural.sum()) < FEWEST or len(np.unique(asked.part)) < 2:
             weights.append(prior.astype(float))
             calibrations.append(Calibration())
             continue
-        fitted = fit_kind(asked, prior.astype(float))
+        # only questions of their own are asked with used memories hidden: only they tell what a new one is worth
+        of_new = never if kind == KINDS[0] else None
+        fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=of_new)
         weights.append(fitted.weights)
         calibrations.append(fitted.calibration)
         sources = [(source.name, source.features) for source in evidence.sources]
@@ -64,56 +67,94 @@ class FittedKind:
 
     weights: Float64
     calibration: Calibration
-    ridge: float
     scores: Float32  # (P,) by weights that were fitted on the other parts
     choices: Choices  # the hardest candidates of every question
     part: Int64
 
 
-def fit_kind(asked: Asked, prior: Float64, nested: bool = True) -> FittedKind:
+@dataclass(frozen=True)
+class _View:
+    """The candidates that some of the weights are fitted on."""
+
+    choices: Choices
+    part: Int64
+    mine: Bools  # (F,) these weights
+    scale: Float64  # (F,) of the ridge
+    timed: bool
+
+    @classmethod
+    def of(cls, asked: Asked, prior: Float64, mine: Bools, timed: bool) -> _View:
+        choices = sample(asked.choices, prior)
+        return cls(choices, asked.part, mine, choices.features.var(axis=0).astype(float) + 1e-3, timed)
+
+    def fit(self, questions: Int64, prior: Float64, ridge: float | None = None) -> Float64:
+        """(F,) all weights; of the best ridge for None."""
+        within = self.choices.take(questions)
+        if ridge is None:
+            ridge = _best_ridge(within, self.part[questions], prior, self.scale, self.timed)
+        return logit.fit(within, prior, ridge * self.scale)
+
+
+def fit_kind(
+    asked: Asked, prior: Float64, nested: bool = True, timed: bool = False, never: Bools | None = None
+) -> FittedKind:
     """Fits the weights for one kind of question, as near to the prior as what was held out asks for.
+
+    All memories compete, as they do when somebody asks. The weights of memories that were never used are those of a
+    fit without doubtful candidates: these say that what nobody ever used is never wanted.
 
     Args:
         asked: the questions.
         prior: (F,) weights from other data.
         nested: how near, each part is judged by what the others say alone; else by what all parts say, in half the
             time: one number, of thousands of questions.
+        timed: whether parts follow each other in time.
+        never: (F,) the weights of memories that were never used; None for none.
     """
-    choices = sample(asked.choices, prior)
-    scale = choices.features.var(axis=0).astype(float) + 1e-3
-    ids = np.unique(asked.part)
+    views = [_View.of(asked, prior, np.ones(len(prior), bool) if never is None else ~never, timed)]
+    if never is not None:
+        views.append(_View.of(asked.settled(), prior, never, timed))
+    every, part = np.arange(len(asked)), asked.part
+    common = None if nested else _best_ridge(views[0].choices, part, prior, views[0].scale, timed)
+
+    def fit(questions: Int64) -> Float64:
+        weights = prior.copy()
+        for view in views:
+            weights[view.mine] = view.fit(questions, prior, common)[view.mine]
+        return weights
+
     scores = np.zeros(len(asked.row), np.float32)
-    pair_part = asked.part[asked.choices.question]
-    common = _best_ridge(choices, asked.part, prior, scale)
-    for part in ids.tolist():
-        others = np.flatnonzero(asked.part != part)
-        within = choices.take(others)
-        ridge = _best_ridge(within, asked.part[others], prior, scale) if nested else common
-        held = pair_part == part
-        scores[held] = asked.choices.features[held] @ logit.fit(within, prior, ridge * scale).astype(np.float32)
-    weights = logit.fit(choices, prior, common * scale)
+    pair_part = part[asked.choices.question]
+    for one in np.unique(part).tolist():
+        held = pair_part == one
+        scores[held] = asked.choices.features[held] @ fit(np.flatnonzero(part != one)).astype(np.float32)
     calibration = Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
-    return FittedKind(weights, calibration, common, scores, choices, asked.part)
+    return FittedKind(fit(every), calibration, scores, views[0].choices, part)
 
 
-def _best_ridge(choices: Choices, part: Int64, prior: Float64, scale: Float64) -> float:
+def _best_ridge(choices: Choices, part: Int64, prior: Float64, scale: Float64, timed: bool) -> float:
     """The strongest ridge that is no worse than the best, as far as parts tell that no weight was fitted on.
 
     "No worse" allows one standard error of the difference (Breiman et al. 1984): where there is little to learn from,
-    the prior stays.
+    the prior stays. By time, each part is judged by those before it alone: what was right once need not be later.
     """
     ids = np.unique(part)
     if len(ids) < 2:
         ids, part = np.arange(2), np.arange(len(part)) * 2 // len(part)
     losses = np.zeros((len(RIDGES), len(part)))
-    for one in ids.tolist():
+    judged = np.zeros(len(part), bool)
+    for one in ids[1:].tolist() if timed else ids.tolist():
         held = part == one
-        within, judged = choices.take(np.flatnonzero(~held)), choices.take(np.flatnonzero(held))
+        judged |= held
+        within, others = (
+            choices.take(np.flatnonzero(part < one if timed else ~held)),
+            choices.take(np.flatnonzero(held)),
+        )
         weights = prior
         for at in reversed(range(len(RIDGES))):  # from near the prior outwards: each fit starts where the last ended
             weights = logit.fit(within, prior, RIDGES[at] * scale, weights)
-            losses[at, held] = logit.log_loss(weights, judged)
-    share = choices.weight / choices.weight.sum()
+            losses[at, held] = logit.log_loss(weights, others)
+    share = np.where(judged, choices.weight, 0) / choices.weight[judged].sum()
     best = int(np.argmin(losses @ share))
     for at in reversed(range(len(RIDGES))):
         worse = losses[at] - losses[best]
@@ -180,18 +221,18 @@ def worths_of(
 ) -> list[Worth]:
     """What each source alone and the mixture find, where their weights were not fitted.
 
-    By time, that is the last part only: the others were held out of less experience than there is.
+    All parts count. The last one alone knows most of what is known now, but it is one stretch of time, and what is
+    asked differs more from one to another than it gains by that.
 
     Args:
         kind: of the questions.
         asked: them.
         fitted: the weights.
         sources: the name of each, and of its features, in the order of the columns.
-        timed: whether the last part was held out by time.
+        timed: whether questions are in the order of time.
         seed: of intervals.
     """
-    last = asked.part == asked.part.max() if timed else np.ones(len(asked), bool)
-    judged = np.flatnonzero(last & asked.natural)
+    judged = np.flatnonzero(asked.natural)
     mine = asked.take(judged)
     pairs = np.isin(asked.choices.question, judged)
     rows = []
@@ -209,7 +250,7 @@ def worths_of(
             kind,
             name,
             len(judged),
-            mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight),
+            mean_interval(recall_at(scores, mine, 10), seed, mine.choices.weight, timed),
             *(sureness if name == "mixture" else ()),
         )
         for name, scores in rows

@@ -85,6 +85,7 @@ class Asked:
         uses: (Q,) how many memories each question used, newcomers counted as ``Newcomers`` says.
         part: (Q,) the part of experience that it was held out with.
         natural: (Q,) False for a copy in which memories are hidden.
+        doubtful: (P,) memories of which nobody can say that they were not wanted; see ``Newcomers``. None for none.
     """
 
     choices: Choices
@@ -93,9 +94,19 @@ class Asked:
     uses: Float64
     part: Int64
     natural: Bools
+    doubtful: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.part)
+
+    def settled(self) -> Asked:
+        """The same questions without doubtful candidates."""
+        if self.doubtful is None:
+            return self
+        kept, choices = ~self.doubtful, self.choices
+        starts = _starts(choices.question[kept], len(self))
+        few = Choices(choices.features[kept], starts, choices.target[kept], choices.weight, choices.offset[kept])
+        return Asked(few, self.row[kept], self.reached[kept], self.uses, self.part, self.natural)
 
     def take(self, questions: Int64) -> Asked:
         """The chosen questions."""
@@ -109,6 +120,7 @@ class Asked:
             self.uses[questions],
             self.part[questions],
             self.natural[questions],
+            None if self.doubtful is None else self.doubtful[pairs],
         )
 
 
@@ -120,13 +132,14 @@ class Newcomers:
     but where they were used, and count less there: as often as a use of a memory never used before is to be
     expected, by the share of memories that were used once (Good 1953).
 
-    Memories that nothing ever used are candidates as far as such uses are to be expected: that they were not used
-    says little where they came last, as new tools and new files do.
+    Memories that nothing ever used compete with all others. But that they were not used says little where they came
+    last, as new tools and new files do: how much is expected of a memory that was never used is told by those of them
+    alone that are as many as such uses are to be expected; the others are doubtful.
 
     Attributes:
         rows: (N,) which memories they are.
         factor: what a use of one counts.
-        absent: (N,) memories that nothing used, and that are no candidates.
+        absent: (N,) memories that nothing used, and that are doubtful.
     """
 
     rows: Bools
@@ -203,7 +216,7 @@ def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> 
     """One memory of each of some held-out requests that used several, and the others."""
     several = held[np.diff(history.uses.starts)[held] > 1]
     cues, company = [], []
-    for at in random.permutation(several)[:STORED_CUES].tolist():
+    for at in np.sort(random.permutation(several)[:STORED_CUES]).tolist():
         rows = history.uses.rows[history.uses.starts[at] : history.uses.starts[at + 1]]
         cue = int(random.choice(rows))
         others = sorted(set(rows.tolist()) - {cue})
@@ -241,17 +254,15 @@ def _ask_batch(
     whole = np.bincount(question, weight, len(cues))
     target = pools.add_up(question, row, (weight * counts / whole[question]).astype(np.float32))
     features = evidence.score(cues, pools)
-    gone = newcomers.rows | newcomers.absent
-    kept = (pools.row != cues.rows[pools.cue]) & ~(gone[pools.row] & (target == 0))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(pools.cue[kept], minlength=len(cues)))[:-1]])
+    kept = (pools.row != cues.rows[pools.cue]) & ~(newcomers.rows[pools.row] & (target == 0))
+    doubtful = newcomers.absent[pools.row] & (target == 0)
+    starts = _starts(pools.cue[kept], len(cues))
     share = np.bincount(pools.cue, target, len(cues)).astype(np.float32)
     target = (target / np.maximum(share, np.float32(1e-9))[pools.cue]).astype(np.float32)
-    choices = Choices(
-        features[kept], starts.astype(np.int64), target[kept], share, np.zeros(int(kept.sum()), np.float32)
-    )
+    choices = Choices(features[kept], starts, target[kept], share, np.zeros(int(kept.sum()), np.float32))
     uses = np.bincount(question, counts, len(cues))
     natural = np.full(len(cues), hidden is None)
-    asked = Asked(choices, pools.row[kept], reached[kept], uses, np.full(len(cues), part), natural)
+    asked = Asked(choices, pools.row[kept], reached[kept], uses, np.full(len(cues), part), natural, doubtful[kept])
     return asked.take(np.flatnonzero(share > 0))
 
 
@@ -267,4 +278,17 @@ def join(found: Sequence[Asked]) -> Asked:
     )
     row, reached = np.concatenate([one.row for one in found]), np.concatenate([one.reached for one in found])
     uses, part = np.concatenate([one.uses for one in found]), np.concatenate([one.part for one in found])
-    return Asked(choices, row, reached, uses, part, np.concatenate([one.natural for one in found]))
+    doubtful = None
+    if any(one.doubtful is not None for one in found):
+        doubtful = np.concatenate([_none(one) if one.doubtful is None else one.doubtful for one in found])
+    return Asked(choices, row, reached, uses, part, np.concatenate([one.natural for one in found]), doubtful)
+
+
+def _none(asked: Asked) -> Bools:
+    return np.zeros(len(asked.row), bool)
+
+
+def _starts(question: Int64, n: int) -> Int64:
+    """(n,) the first pair of each question, of the questions (P,) of all pairs."""
+    ends = np.cumsum(np.bincount(question, minlength=n))
+    return np.concatenate([[0], ends[:-1]]).astype(np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pam_retriever.evaluation import Interval
@@ -9,11 +11,23 @@ from pam_retriever.evaluation import Interval
 DRAWS = 1000
 
 
-def mean_interval(values: np.ndarray, seed: int = 0, weights: np.ndarray | None = None) -> Interval:
-    """The (weighted) mean over questions and its 95 % bootstrap interval."""
-    random = np.random.default_rng(seed)
-    weights = np.ones(len(values)) if weights is None else weights
-    drawn = random.integers(0, len(values), (DRAWS, len(values)))
+def mean_interval(
+    values: np.ndarray, seed: int = 0, weights: np.ndarray | None = None, ordered: bool = False
+) -> Interval:
+    """The (weighted) mean over questions and its 95 % bootstrap interval.
+
+    Args:
+        values: (Q,) of each question.
+        seed: of what is drawn.
+        weights: (Q,) how much each counts.
+        ordered: whether the questions are in the order of time. Those of one time are alike, so runs of them are drawn
+            (the circular block bootstrap of Politis and Romano 1992).
+    """
+    random, n = np.random.default_rng(seed), len(values)
+    weights = np.ones(n) if weights is None else weights
+    run = math.isqrt(n) if ordered else 1
+    first = random.integers(0, n, (DRAWS, -(-n // run)))
+    drawn = ((first[:, :, None] + np.arange(run)) % n).reshape(DRAWS, -1)[:, :n]
     means = (values * weights)[drawn].sum(axis=1) / np.maximum(weights[drawn].sum(axis=1), 1e-9)
     low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(np.average(values, weights=weights)), float(low), float(high))
