@@ -478,6 +478,22 @@ def test_by_time_no_part_is_judged_by_what_came_later():
     assert weights[1] > 1
 
 
+def test_where_the_prior_is_wrong_recall_without_feedback_is_not_lost():
+    """Other data say that the second column counts; here the first does, and few questions are there to tell."""
+    choices = planted(questions=45, candidates=20, weights=(3.0, 0.0, 0.0, 0.0, 0.0))
+    part, pairs = np.repeat(np.arange(3), 15), 45 * 20
+    row = np.tile(np.arange(20), 45)
+    asked = Asked(choices, row, np.ones(pairs, bool), np.ones(45), part, np.ones(45, bool))
+    prior = np.array([0.5, 2.0, -2.0, 2.0, -2.0])
+    test = planted(questions=400, candidates=20, weights=(3.0, 0.0, 0.0, 0.0, 0.0), seed=1)
+    alone = logit.log_loss(np.array([3.0, 0, 0, 0, 0]), test).mean()
+    stacked, without = (
+        logit.log_loss(fit_kind(asked, prior, timed=True, plain=plain).weights, test).mean() for plain in (0, None)
+    )
+    assert stacked < alone + 0.05
+    assert stacked < without
+
+
 def test_the_interval_of_questions_of_one_time_is_wider():
     values = np.repeat(np.random.default_rng(0).random(20), 20)  # what is asked together is alike
     apart, together = (mean_interval(values, ordered=ordered) for ordered in (False, True))

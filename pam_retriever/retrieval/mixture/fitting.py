@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # times the variance of a feature
 HARDEST, OTHERS = 32, 32  # candidates of a question that the fit sees besides those used
 FEWEST = 20  # questions of a kind; with fewer the priors stay
 CALIBRATED = 20  # hits of a question
+STACKED = 1e-2  # ridge of the two numbers that stack the prior and recall without feedback
 Float64 = np.ndarray
 
 
@@ -50,9 +51,11 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
             weights.append(prior.astype(float))
             calibrations.append(Calibration())
             continue
-        # only questions of their own are asked with used memories hidden: only they tell what a new one is worth
-        of_new = never if kind == KINDS[0] else None
-        fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=of_new)
+        if kind == KINDS[0]:
+            plain = evidence.features.index("plain") if "plain" in evidence.features else None
+            fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=never, plain=plain)
+        else:  # no used memory was hidden from these questions: nothing tells what a new one is worth
+            fitted = fit_kind(asked, prior.astype(float), timed=history.timed)
         weights.append(fitted.weights)
         calibrations.append(fitted.calibration)
         sources = [(source.name, source.features) for source in evidence.sources]
@@ -73,30 +76,111 @@ class FittedKind:
 
 
 @dataclass(frozen=True)
+class _Way:
+    """How to fit: from which weights, and how near to them."""
+
+    stacked: bool
+    ridge: float
+
+
+@dataclass(frozen=True)
 class _View:
-    """The candidates that some of the weights are fitted on."""
+    """The candidates that some of the weights are fitted on.
+
+    Attributes:
+        choices: of every question.
+        part: (Q,) of experience.
+        mine: (F,) the weights.
+        prior: (F,) weights from other data.
+        scale: (F,) of the ridge.
+        timed: whether parts follow each other in time.
+        plain: the column of recall without feedback; None where nothing is stacked.
+    """
 
     choices: Choices
     part: Int64
-    mine: Bools  # (F,) these weights
-    scale: Float64  # (F,) of the ridge
+    mine: Bools
+    prior: Float64
+    scale: Float64
     timed: bool
+    plain: int | None
 
     @classmethod
-    def of(cls, asked: Asked, prior: Float64, mine: Bools, timed: bool) -> _View:
+    def of(cls, asked: Asked, prior: Float64, mine: Bools, timed: bool, plain: int | None) -> _View:
         choices = sample(asked.choices, prior)
-        return cls(choices, asked.part, mine, choices.features.var(axis=0).astype(float) + 1e-3, timed)
+        scale = choices.features.var(axis=0).astype(float) + 1e-3
+        return cls(choices, asked.part, mine, prior, scale, timed, plain)
 
-    def fit(self, questions: Int64, prior: Float64, ridge: float | None = None) -> Float64:
-        """(F,) all weights; of the best ridge for None."""
+    def fit(self, questions: Int64, way: _Way) -> Float64:
+        """(F,) all weights, of some questions."""
         within = self.choices.take(questions)
-        if ridge is None:
-            ridge = _best_ridge(within, self.part[questions], prior, self.scale, self.timed)
-        return logit.fit(within, prior, ridge * self.scale)
+        return logit.fit(within, self._start(within, way.stacked), way.ridge * self.scale)
+
+    def _start(self, choices: Choices, stacked: bool) -> Float64:
+        """The prior; stacked with recall without feedback, as far as the questions say (Breiman 1996).
+
+        Two numbers can be told from a few dozen questions: what other data say of past requests need not hold here.
+        """
+        if not stacked or self.plain is None:
+            return self.prior
+        both = [choices.features @ self.prior.astype(np.float32), choices.features[:, self.plain]]
+        few = replace(choices, features=np.stack(both, axis=1).astype(np.float32))
+        scale = few.features.var(axis=0).astype(float) + 1e-3
+        share, more = logit.fit(few, np.array([1.0, 0.0]), STACKED * scale).tolist()
+        start: Float64 = share * self.prior
+        start[self.plain] += more
+        return start
+
+    def best_way(self, questions: Int64, stacked: bool | None = None) -> _Way:
+        """The way nearest to the prior that is no worse than the best, as far as parts tell that nothing was fitted on.
+
+        "No worse" allows one standard error of the difference (Breiman et al. 1984): where there is little to learn
+        from, the prior stays. By time, each part is judged by those before it alone: what was right once need not be
+        later.
+
+        Args:
+            questions: that may be seen.
+            stacked: from which weights; None chooses, too.
+        """
+        choices, part = self.choices.take(questions), self.part[questions]
+        starts = ([False] if self.plain is None else [False, True]) if stacked is None else [stacked]
+        ways = [_Way(start, ridge) for ridge in reversed(RIDGES) for start in starts]
+        losses, judged = np.zeros((len(ways), len(part))), np.zeros(len(part), bool)
+        for within, held in _judged(part, self.timed):
+            judged[held] = True
+            known, others = choices.take(within), choices.take(held)
+            for start in starts:
+                prior = weights = self._start(known, start)
+                for at, way in enumerate(ways):  # from near the prior outwards: each begins where the last ended
+                    if way.stacked == start:
+                        weights = logit.fit(known, prior, way.ridge * self.scale, weights)
+                        losses[at, held] = logit.log_loss(weights, others)
+        share = np.where(judged, choices.weight, 0) / choices.weight[judged].sum()
+        best = int(np.argmin(losses @ share))
+        for at in range(len(ways)):
+            worse = losses[at] - losses[best]
+            mean = float(share @ worse)
+            if mean <= float(np.sqrt((share**2) @ (worse - mean) ** 2)):
+                return ways[at]
+        return ways[best]
+
+
+def _judged(part: Int64, timed: bool) -> Iterator[tuple[Int64, Int64]]:
+    """For each part that is judged the questions that its weights are fitted on, and its own."""
+    ids = np.unique(part)
+    if len(ids) < 2:
+        ids, part = np.arange(2), np.arange(len(part)) * 2 // len(part)
+    for one in ids[1:].tolist() if timed else ids.tolist():
+        yield np.flatnonzero(part < one if timed else part != one), np.flatnonzero(part == one)
 
 
 def fit_kind(
-    asked: Asked, prior: Float64, nested: bool = True, timed: bool = False, never: Bools | None = None
+    asked: Asked,
+    prior: Float64,
+    nested: bool = True,
+    timed: bool = False,
+    never: Bools | None = None,
+    plain: int | None = None,
 ) -> FittedKind:
     """Fits the weights for one kind of question, as near to the prior as what was held out asks for.
 
@@ -110,58 +194,33 @@ def fit_kind(
             time: one number, of thousands of questions.
         timed: whether parts follow each other in time.
         never: (F,) the weights of memories that were never used; None for none.
+        plain: the column of recall without feedback, to which the weights may be nearer than to the prior; None for
+            none.
     """
-    views = [_View.of(asked, prior, np.ones(len(prior), bool) if never is None else ~never, timed)]
+    views = [_View.of(asked, prior, np.ones(len(prior), bool) if never is None else ~never, timed, plain)]
     if never is not None:
-        views.append(_View.of(asked.settled(), prior, never, timed))
+        views.append(_View.of(asked.settled(), prior, never, timed, plain))
     every, part = np.arange(len(asked)), asked.part
-    common = None if nested else _best_ridge(views[0].choices, part, prior, views[0].scale, timed)
 
-    def fit(questions: Int64) -> Float64:
+    def ways(questions: Int64) -> list[_Way]:
+        first = views[0].best_way(questions)
+        return [first, *(view.best_way(questions, first.stacked) for view in views[1:])]
+
+    def fit(questions: Int64, chosen: Sequence[_Way]) -> Float64:
         weights = prior.copy()
-        for view in views:
-            weights[view.mine] = view.fit(questions, prior, common)[view.mine]
+        for view, way in zip(views, chosen, strict=True):
+            weights[view.mine] = view.fit(questions, way)[view.mine]
         return weights
 
+    common = ways(every)
     scores = np.zeros(len(asked.row), np.float32)
     pair_part = part[asked.choices.question]
     for one in np.unique(part).tolist():
-        held = pair_part == one
-        scores[held] = asked.choices.features[held] @ fit(np.flatnonzero(part != one)).astype(np.float32)
+        within, held = np.flatnonzero(part != one), pair_part == one
+        weights = fit(within, ways(within) if nested else common)
+        scores[held] = asked.choices.features[held] @ weights.astype(np.float32)
     calibration = Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
-    return FittedKind(fit(every), calibration, scores, views[0].choices, part)
-
-
-def _best_ridge(choices: Choices, part: Int64, prior: Float64, scale: Float64, timed: bool) -> float:
-    """The strongest ridge that is no worse than the best, as far as parts tell that no weight was fitted on.
-
-    "No worse" allows one standard error of the difference (Breiman et al. 1984): where there is little to learn from,
-    the prior stays. By time, each part is judged by those before it alone: what was right once need not be later.
-    """
-    ids = np.unique(part)
-    if len(ids) < 2:
-        ids, part = np.arange(2), np.arange(len(part)) * 2 // len(part)
-    losses = np.zeros((len(RIDGES), len(part)))
-    judged = np.zeros(len(part), bool)
-    for one in ids[1:].tolist() if timed else ids.tolist():
-        held = part == one
-        judged |= held
-        within, others = (
-            choices.take(np.flatnonzero(part < one if timed else ~held)),
-            choices.take(np.flatnonzero(held)),
-        )
-        weights = prior
-        for at in reversed(range(len(RIDGES))):  # from near the prior outwards: each fit starts where the last ended
-            weights = logit.fit(within, prior, RIDGES[at] * scale, weights)
-            losses[at, held] = logit.log_loss(weights, others)
-    share = np.where(judged, choices.weight, 0) / choices.weight[judged].sum()
-    best = int(np.argmin(losses @ share))
-    for at in reversed(range(len(RIDGES))):
-        worse = losses[at] - losses[best]
-        mean = float(share @ worse)
-        if mean <= float(np.sqrt((share**2) @ (worse - mean) ** 2)):
-            return RIDGES[at]
-    return RIDGES[best]
+    return FittedKind(fit(every, common), calibration, scores, views[0].choices, part)
 
 
 def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
