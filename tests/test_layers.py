@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "explore": set(),
     "index": {"ann", "experience", "model", "store", "training", "retrieval", "explore"},
     "plots": {"explore"},
-    "apps": {"index", "experience", "explore"},
+    "apps": {"index", "experience", "explore", "mentions"},
 }
 SHARED = {
     "__about__",

@@ -124,12 +124,12 @@ def _add_integrity(commands: Commands) -> None:
 
 
 def _add_fit(commands: Commands) -> None:
-    fit = commands.add_parser("fit", help="read events from a JSONL file into an index, and learn from them")
+    fit = commands.add_parser("fit", help="read events from a JSONL file, or a folder of documents, into an index")
     fit.add_argument(
         "events",
         type=Path,
         help="JSONL, - for standard input: one event a line, with a text or a vector, and a session; "
-        'or a request, with "used": ids of events',
+        'or a request, with "used": ids of events. A folder: its Markdown, text, reStructuredText and HTML',
     )
     fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
     _add_model(fit)
@@ -142,6 +142,7 @@ def _add_fit(commands: Commands) -> None:
     fit.add_argument("--device", default="auto")
     fit.add_argument("--seed", type=int, default=0)
     fit.add_argument("--time-budget", type=float, help="seconds that training may take")
+    fit.add_argument("--name", help="what a folder of documents is called in the index; that of the folder without it")
     fit.set_defaults(run=_fit)
 
 
@@ -193,6 +194,11 @@ def _opened(parsed: argparse.Namespace, dim: int | None) -> PredictiveAssociativ
 
 
 def _fit(parsed: argparse.Namespace) -> None:
+    if parsed.events.is_dir():
+        _fit_folder(parsed)
+        return
+    if parsed.name is not None:
+        raise InvalidInput(f"Got --name with the file {parsed.events}.", "a folder of documents", "Leave it out.")
     fields = Fields(**{name: getattr(parsed, f"{name}_field") for name in asdict(Fields())})
     with EventLog(parsed.events, fields) as log:
         contents = log.check()  # before anything is stored
@@ -213,6 +219,15 @@ def _fit(parsed: argparse.Namespace) -> None:
                     time_budget=parsed.time_budget,
                 )
                 print(f"{storing}\n{report}\n{index}")
+
+
+def _fit_folder(parsed: argparse.Namespace) -> None:
+    from pam_retriever.apps import documents
+
+    documents.check_options(parsed)
+    with _opened(parsed, None) as whole:
+        index = whole if parsed.tenant is None else whole.tenant(parsed.tenant)
+        print(f"{documents.store_folder(index, parsed.events, parsed.name)}\n{index}")
 
 
 def _feedback(parsed: argparse.Namespace) -> None:

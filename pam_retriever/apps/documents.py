@@ -1,0 +1,136 @@
+"""``pam-retriever fit FOLDER INDEX``: the documents of a folder become memories, a passage each, heading by heading."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.json_lines import Fields
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.mentions.folder import FolderFile, Passage, read_folder, removed_files
+from pam_retriever.types import Trajectory
+
+AT_ONCE = 256  # passages, at least, that are embedded and stored in one call
+FOLDER, DIGEST = "folder", "digest"  # keys of the metadata; the first passage of a file has its digest
+TRAINING = {"window": 5, "config": "fast", "device": "auto", "seed": 0, "time_budget": None}
+
+
+@dataclass
+class Counts:
+    """What became of the files of a folder."""
+
+    new: int = 0
+    changed: int = 0
+    same: int = 0
+    removed: int = 0
+    passages: int = 0
+
+    def __str__(self) -> str:
+        files = self.new + self.changed + self.same
+        return (
+            f"{files:,} files: {self.new:,} new, {self.changed:,} changed, {self.same:,} as they were, "
+            f"{self.removed:,} gone; {self.passages:,} passages stored"
+        )
+
+
+def check_options(parsed: argparse.Namespace) -> None:
+    """Refuses options that say something about events or training, of which there is none here.
+
+    Raises:
+        InvalidInput: one was given.
+    """
+    usual = {f"{name}_field": default for name, default in asdict(Fields()).items()} | TRAINING
+    given = [name for name, default in usual.items() if getattr(parsed, name) != default]
+    if given:
+        raise InvalidInput(
+            f"Got --{given[0].replace('_', '-')} with the folder {parsed.events}.",
+            "a file of events, which it is about",
+            "Leave it out: documents are stored, and need no training.",
+        )
+
+
+def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | None = None) -> Counts:
+    """Stores what is new or has changed in a folder, and deletes what is gone from it.
+
+    The passages of a file are a trajectory in their order. What was stored stays if it is interrupted; the next call
+    goes on from there.
+
+    Args:
+        index: where to; it has an embedder.
+        folder: of Markdown, plain text, reStructuredText and HTML.
+        name: what the folder is called in the index; that of the folder for None.
+
+    Raises:
+        InvalidInput: a file is no UTF-8; or most of the files that the index has under this name are not there, so
+            that it is another folder. Nothing was stored.
+        MissingExtra: a parser is not installed.
+        StorageError: a file cannot be read, or the disk does not take it.
+    """
+    name = name or folder.resolve().name
+    stored = _stored(index, name)
+    known = {source: str(digest) for source, (digest, _) in stored.items()}
+    gone = removed_files(folder, known)
+    if 2 * len(gone) > len(known):
+        raise InvalidInput(
+            f"{len(gone)} of the {len(known)} files that the index has of the folder {name!r} are not in {folder}.",
+            "the folder that was read before",
+            f"Pass --name for another folder, or delete(where={{{FOLDER!r}: {name!r}}}) first.",
+        )
+    index.delete([id for source in gone for id in stored[source][1]])
+    counts = Counts(removed=len(gone))
+    for files in _batches(read_folder(folder, known)):
+        _store(index, name, files, {id for file in files for id in stored.get(file.source, ("", []))[1]})
+        for file in files:
+            counts.new += file.source not in stored
+            counts.changed += file.source in stored
+            counts.passages += len(file.passages)
+    counts.same = len(known) - len(gone) - counts.changed
+    return counts
+
+
+def _stored(index: PredictiveAssociativeIndex, name: str) -> dict[str, tuple[object, list[str]]]:
+    """Digest and passages of each file that the index has; no digest of a file that was not stored to its end."""
+    found: dict[str, tuple[object, list[str]]] = {}
+    for record in index.find({FOLDER: name}):
+        digest, ids = found.get(record.metadata["source"], (None, []))
+        found[record.metadata["source"]] = record.metadata.get(DIGEST) or digest, [*ids, record.id]
+    return found
+
+
+def _batches(files: Iterable[FolderFile]) -> Iterator[list[FolderFile]]:
+    from tqdm.auto import tqdm
+
+    batch: list[FolderFile] = []
+    for file in tqdm(files, desc="files", unit="file", disable=None):
+        batch.append(file)
+        if sum(len(one.passages) for one in batch) >= AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _store(index: PredictiveAssociativeIndex, name: str, files: list[FolderFile], before: set[str]) -> None:
+    """Stores files. Their digests come last: a call that is killed before reads them again."""
+    passages = [(_id(name, one), one) for file in files for one in file.passages]
+    index.delete(sorted(before - {id for id, _ in passages}))
+    if not passages:
+        return
+    metadatas = {id: {**one.metadata, FOLDER: name} for id, one in passages}
+    index.add(ids=list(metadatas), texts=[one.text for _, one in passages], metadatas=list(metadatas.values()))
+    orders = [(file, [_id(name, one) for one in file.passages]) for file in files if file.passages]
+    index.observe_many([Trajectory(ids=ids, id=f"{name}/{file.source}") for file, ids in orders if len(ids) > 1])
+    firsts = index.get([ids[0] for _, ids in orders])
+    index.add(
+        [first.vector for first in firsts],
+        [first.id for first in firsts],
+        [first.text for first in firsts],
+        [{**first.metadata, DIGEST: file.digest} for first, (file, _) in zip(firsts, orders, strict=True)],
+    )
+
+
+def _id(name: str, passage: Passage) -> str:
+    return f"{name}/{passage.id}"

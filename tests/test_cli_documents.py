@@ -1,0 +1,117 @@
+"""``pam-retriever fit FOLDER INDEX``: documents of a folder, again and again as it changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.apps import documents
+from pam_retriever.apps.cli import main
+
+NOTES = {
+    "canteen.md": "# Canteen\n\nThe canteen on the second floor is run by Mara Holt.\n\n## Hours\n\nFrom noon to two.",
+    "people/mara-holt.md": "# Mara Holt\n\nShe trained as a cook in Lyon.",
+    "garden.txt": "The garden opens at nine. Dogs stay outside.",
+    "page.html": "<h1>Parking</h1><p>Visitors park behind the gate.</p>",
+    "rules.rst": "Rules\n=====\n\nNo smoking.\n",
+}
+
+
+def write(folder: Path, notes: dict[str, str]) -> Path:
+    for name, text in notes.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def texts(index: Path) -> dict[str, str | None]:
+    with PredictiveAssociativeIndex.load(index) as loaded:
+        return {record.id: record.text for record in loaded.find()}
+
+
+def orders(index: Path) -> dict[str, list[str | None]]:
+    with PredictiveAssociativeIndex.load(index) as loaded:
+        return {one.id: [id for id in one.ids if id] for one in loaded.trajectories()}
+
+
+def test_a_folder_is_asked_and_follows_its_files(tmp_path, capsys):
+    notes, index = write(tmp_path / "notes", NOTES), tmp_path / "index"
+    assert main(["fit", str(notes), str(index)]) == 0
+    assert "5 files: 5 new, 0 changed, 0 as they were, 0 gone; 6 passages" in capsys.readouterr().out
+    assert set(texts(index)) == {
+        "notes/canteen.md#canteen",
+        "notes/canteen.md#hours",
+        "notes/people/mara-holt.md#mara-holt",
+        "notes/garden.txt",
+        "notes/page.html#parking",
+        "notes/rules.rst#rules",
+    }
+    assert orders(index) == {"notes/canteen.md": ["notes/canteen.md#canteen", "notes/canteen.md#hours"]}
+    assert main(["recall", str(index), "Who runs the canteen, and where did that person train?", "-k", "2"]) == 0
+    assert "mara-holt" in capsys.readouterr().out
+
+    assert main(["fit", str(notes), str(index)]) == 0
+    assert "0 new, 0 changed, 5 as they were, 0 gone; 0 passages" in capsys.readouterr().out
+
+    write(notes, {"canteen.md": "# Canteen\n\nIt is closed.\n\n## Summer\n\nBack in May.\n\n## Hours\n\nNone."})
+    (notes / "rules.rst").unlink()
+    moved = notes.rename(tmp_path / "elsewhere")
+    assert main(["fit", str(moved), str(index), "--name", "notes"]) == 0
+    assert "4 files: 0 new, 1 changed, 3 as they were, 1 gone; 3 passages" in capsys.readouterr().out
+    canteen = [f"notes/canteen.md#{heading}" for heading in ("canteen", "summer", "hours")]
+    assert orders(index) == {"notes/canteen.md": canteen}
+    assert texts(index)["notes/canteen.md#canteen"] == "# Canteen\n\nIt is closed."
+    assert "notes/rules.rst#rules" not in texts(index)
+
+
+def test_another_folder_of_the_same_name_replaces_nothing(tmp_path, capsys):
+    first, second = write(tmp_path / "a" / "notes", NOTES), write(tmp_path / "b" / "notes", {"canteen.md": "# Other"})
+    index = tmp_path / "index"
+    assert main(["fit", str(first), str(index)]) == 0
+    before = texts(index)
+    assert main(["fit", str(second), str(index)]) == 2
+    assert "Pass --name for another folder" in capsys.readouterr().err
+    assert texts(index) == before
+    assert main(["fit", str(second), str(index), "--name", "others"]) == 0
+    assert texts(index) == {**before, "others/canteen.md#other": "# Other"}
+
+
+def test_what_would_be_ignored_is_refused(tmp_path, capsys):
+    notes, index = write(tmp_path / "notes", NOTES), tmp_path / "index"
+    for options in (["--window", "3"], ["--text-field", "body"], ["--time-budget", "5"]):
+        assert main(["fit", str(notes), str(index), *options]) == 2
+        assert f"Got {options[0]} with the folder" in capsys.readouterr().err
+    (tmp_path / "events.jsonl").write_text('{"vector": [1, 2], "session": "a", "time": 1}\n')
+    assert main(["fit", str(tmp_path / "events.jsonl"), str(index), "--name", "x"]) == 2
+    assert "Got --name with the file" in capsys.readouterr().err
+    assert not index.exists()
+
+
+def test_one_that_is_interrupted_goes_on_where_it_was(tmp_path, monkeypatch):
+    notes = write(tmp_path / "notes", NOTES)
+    monkeypatch.setattr(documents, "AT_ONCE", 1)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", embedder="default") as index:
+        observe_many = index.observe_many
+
+        def interrupted(trajectories):
+            if trajectories:
+                raise KeyboardInterrupt
+            return observe_many(trajectories)
+
+        monkeypatch.setattr(index, "observe_many", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            documents.store_folder(index, notes)
+        monkeypatch.setattr(index, "observe_many", observe_many)
+        counts = documents.store_folder(index, notes)
+        assert (counts.new, counts.changed, counts.same) == (4, 1, 0)  # canteen.md was begun
+        assert [one.id for one in index.trajectories()] == ["notes/canteen.md"]
+        assert documents.store_folder(index, notes).same == 5
+
+
+def test_a_tenant_has_a_folder_of_its_own(tmp_path):
+    notes, index = write(tmp_path / "notes", {"a.txt": "one"}), tmp_path / "index"
+    assert main(["fit", str(notes), str(index), "--tenant", "ann"]) == 0
+    with PredictiveAssociativeIndex.load(index) as loaded:
+        assert (len(loaded), len(loaded.tenant("ann"))) == (0, 1)
