@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pam_retriever import InvalidInput
 from pam_retriever.ann import ExactBackend, make_backend
 from pam_retriever.ann import factory as choice
+from pam_retriever.ann import scan as scanning
 from pam_retriever.ann.scan import scan
 from pam_retriever.model.keys import unit
 
@@ -117,12 +118,14 @@ def test_an_unknown_backend_is_refused(name):
 
 
 @settings(max_examples=60)
-@given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 40))
-def test_the_scan_is_exact_for_any_size(count, k, queries):
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 40), st.sampled_from([0, scanning.IN_CACHE]))
+def test_the_scan_is_exact_for_any_size(count, k, queries, in_cache):
     stored, asked = keys(count), keys(queries)
     backend = ExactBackend(WIDTH)
     backend.rebuild(np.arange(count), stored)
-    assert_same(scan(asked, stored, np.arange(count), min(k, count)), backend.search(asked, k))
+    with pytest.MonkeyPatch.context() as patch:  # as if the keys were too many for the cache
+        patch.setattr(scanning, "IN_CACHE", in_cache)
+        assert_same(scan(asked, stored, np.arange(count), min(k, count)), backend.search(asked, k))
 
 
 def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):

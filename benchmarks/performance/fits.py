@@ -97,7 +97,7 @@ def medians(runs: list[dict[str, float]]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--few", type=int, default=400)
+    parser.add_argument("--few", type=int, nargs="+", default=[400, 600])
     parser.add_argument("--many", type=int, default=2_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -109,7 +109,11 @@ def main() -> None:
         return index.fit(group_by="session", order_by="time", progress=False)
 
     whole(SESSION)  # imports
-    few = medians([clocked(lambda: whole(arguments.few)) for _ in range(arguments.rounds)])
+    firsts: dict[int, list[dict[str, float]]] = {count: [] for count in arguments.few}
+    for _ in range(arguments.rounds):
+        for count, taken in firsts.items():
+            taken.append(clocked(lambda count=count: whole(count)))
+    few = {f"first fit of {count}": medians(taken) for count, taken in firsts.items()}
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in WAYS}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "index"
@@ -122,11 +126,11 @@ def main() -> None:
                 runs[name].append(clocked(lambda fit=fit, index=index: fit(index, vectors[-NEW:])))
     result: dict[str, Any] = {
         "rounds": arguments.rounds,
-        f"first fit of {arguments.few}": few,
+        **few,
         f"first fit of {arguments.many}": many,
         f"{NEW} more on {arguments.many}": {name: medians(found) for name, found in runs.items()},
     }
-    for name, found in {**result[f"{NEW} more on {arguments.many}"], f"first {arguments.few}": few}.items():
+    for name, found in {**result[f"{NEW} more on {arguments.many}"], **few}.items():
         print(f"{name:28} {found['clock']:6.2f} s of the clock, {found['processor']:6.2f} of the processor")
     print(f"written to {report.write('performance/fits', result)}")
 

@@ -14,6 +14,8 @@ BLOCK = 64
 SCORES_AT_ONCE = 8_000_000  # 32 MB
 GATHERED = 100_000  # numbers of keys: 400 kB
 MOST = 0.6  # of the keys
+FEW = 4  # queries
+IN_CACHE = 16_000_000  # bytes of keys, about what the caches of a processor hold
 
 
 def scan(queries: Float32, keys: Float32, rows: Int64, k: int, places: Int64 | None = None) -> tuple[Float32, Int64]:
@@ -45,10 +47,9 @@ def _products(queries: Float32, keys: Float32, places: Int64 | None) -> Float32:
     the products with all are had sooner.
     """
     if places is None:
-        return queries @ keys.T
+        return _with_all(queries, keys)
     if len(places) > MOST * len(keys):
-        some: Float32 = (queries @ keys.T)[:, places]
-        return some
+        return _with_all(queries, keys)[:, places]
     products = np.empty((len(queries), len(places)), np.float32)
     gathered = np.empty((max(1, GATHERED // keys.shape[1]), keys.shape[1]), np.float32)
     for start in range(0, len(places), len(gathered)):
@@ -56,6 +57,17 @@ def _products(queries: Float32, keys: Float32, places: Int64 | None) -> Float32:
         block = np.take(keys, at, axis=0, out=gathered[: len(at)], mode="clip")
         np.matmul(queries, block.T, out=products[:, start : start + len(at)])
     return products
+
+
+def _with_all(queries: Float32, keys: Float32) -> Float32:
+    """(Q, n) inner products.
+
+    Of a few queries with keys that come from memory a dot product for each key takes half the time that OpenBLAS's
+    product of a matrix and a vector takes.
+    """
+    if len(queries) <= FEW and keys.nbytes > IN_CACHE and hasattr(np, "vecdot"):
+        return np.stack([np.vecdot(keys, query) for query in queries])
+    return queries @ keys.T
 
 
 def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
