@@ -141,6 +141,26 @@ def ratios(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
     return rows
 
 
+def table(stores: dict[str, dict[str, Any]]) -> str:
+    """The table of the page: processor time, memory and disk of the others, in times of this library's."""
+    ours, others = stores[OURS], {name: one for name, one in stores.items() if name != OURS}
+    lines = [f"| | {' | '.join(others)} |", "|---" * (len(others) + 1) + "|"]
+    for what, value in ours.items():
+        if what in ("settle", "memory_before", "durable") or what.endswith("of the clock"):
+            continue
+        cells = []
+        for theirs in others.values():
+            if isinstance(value, dict):
+                times = theirs[what]["processor"] / value["processor"]
+                recall = theirs[what].get("recall@10", 1.0)
+            else:
+                times = value / theirs[what] if "a second" in what else theirs[what] / value
+                recall = 1.0
+            cells.append(f"{times:.2g}" + (f" (finds {recall:.2f})" if recall < 0.995 else ""))
+        lines.append(f"| {what.removesuffix(', rows a second of the processor')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the other stores")
@@ -179,16 +199,14 @@ def main() -> None:
                     opened.append(process("open", first=at))
             note(found, "start, with imports, and a first question", {name: started})
             note(found, "reopen, and a first question", {name: opened})
-    result = {
+    result: dict[str, Any] = {
         "count": arguments.count,
         "dim": arguments.dim,
         "threads": arguments.threads,
         "stores": {name: {**found[name], "durable": STORES[name].durable} for name in names},
         "this library takes, in times of": ratios(found),
     }
-    for name, row in result["this library takes, in times of"].items():
-        for what, ratio in row.items():
-            print(f"{name:25} {what:40} {ratio:8.2f} x")
+    print(table(result["stores"]))
     print(f"written to {report.write(arguments.name, result)}")
 
 
