@@ -264,20 +264,22 @@ def test_it_holds_after_a_restart(planted, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ENGINES)
-def test_an_engine_knows_the_direction(kind, planted, one_way):
+def test_an_engine_knows_the_direction(kind, planted):
     with PredictiveAssociativeIndex(DIM, backend=fresh_engine(kind)) as index:
         index.add(planted.vectors, planted.ids)
         for outing in planted.outings:
             index.observe(outing)
         assert ahead(index.recall("m014", k=2, direction="after"), "m014") == [1, 2]
         index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
-        for mode in ("association", "hybrid", "specific"):
-            for way, sign in (("after", 1), ("before", -1)):
-                hits = index.recall("m015", k=2, mode=mode, direction=way, explain=True)
-                assert [step * sign for step in ahead(hits, "m015")] == [1, 2]
-                assert all(one.offset * sign > 0 for hit in hits for one in hit.evidence)
+        for way, sign in (("after", 1), ("before", -1)):
+            assert [step * sign for step in ahead(index.recall("m015", k=2, direction=way), "m015")] == [1, 2]
+            for mode in ("association", "hybrid", "specific"):
+                hits = index.recall("m015", k=50, mode=mode, direction=way, explain=True)
+                offsets = [one.offset * sign for hit in hits for one in hit.evidence]
+                assert offsets and min(offsets) > 0
         hops = index.recall("m015", k=4, hops=2, direction="before")
-        assert ahead(hops, "m015") == [-1, -2, -3, -4]
+        steps = ahead(hops, "m015")
+        assert (set(steps[:2]), set(steps[2:])) == ({-1, -2}, {-3, -4})
 
 
 # ---- what is refused

@@ -2,6 +2,7 @@
 
 vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
 retriever    ``PAMRetriever`` also finds what happened with the query; ``as_retriever`` gives LangChain's own
+history      ``PAMHistoryRetriever`` takes the chat for the trajectory so far, and finds what comes next
 feedback     which documents served a question
 tools        ``recall_tool`` and ``feedback_tool`` for agents
 citations    ``CitationFeedback``: what an answer cites served its question
@@ -16,12 +17,14 @@ if find_spec("langchain_core") is None:
     raise MissingExtra("langchain-core", "langchain", "langchain_pam")
 
 from langchain_pam.citations import CitationFeedback
+from langchain_pam.history import PAMHistoryRetriever
 from langchain_pam.retriever import PAMRetriever, PAMVectorStoreRetriever
 from langchain_pam.tools import feedback_tool, recall_tool
 from langchain_pam.vectorstore import PAMVectorStore
 
 __all__ = [
     "CitationFeedback",
+    "PAMHistoryRetriever",
     "PAMRetriever",
     "PAMVectorStore",
     "PAMVectorStoreRetriever",

@@ -217,6 +217,17 @@ class CooccurrenceGraph:
             weight *= above_chance(meetings, often, others, float(self._times.sum()), window, familiarity)
         return pair, other, weight
 
+    def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Float32, Float32]:
+        """As ``of``, in both directions: what the pair's meetings weigh in the direction of this graph, and in all."""
+        whole = self.towards(None)
+        owner, linked, offset, salience = whole._meetings(*whole._occurrences(rows), window)
+        weight = LinkWeights.inverse(window).of(offset, *salience)
+        size = int(linked.max(initial=0)) + 1
+        pairs, place = np.unique(owner * size + linked, return_inverse=True)
+        this = weight * (offset > 0 if self.direction == "after" else offset < 0)
+        sums = (np.bincount(place, values, len(pairs)).astype(np.float32) for values in (this, weight))
+        return pairs // size, pairs % size, *sums
+
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
         """What was experienced next to each of ``rows``, on the latest occasions of each.
 

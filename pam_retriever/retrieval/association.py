@@ -123,7 +123,7 @@ class AssociationScorer:
         outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
         pool = min(max(BEST, POOLED * (k or len(index))), len(index))
         odds, named = _share_out(index, queries, cues.own, outside, pool, allowed)
-        towards = Towards.of(view, cues, t, calibration.familiarity)
+        towards = Towards.of(view, cues, t)
         named = named[0], named[1], towards.of_pairs(*named)
         parts = [
             named,

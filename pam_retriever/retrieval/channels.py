@@ -14,6 +14,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
 SPECIFIC_POOL = 100  # how many candidates "specific" looks through, and at least ten a hit
+POOLED, DIRECTED_POOL = 4, 64  # the same of a direction, which leaves out some
 FIRST_RANGE = 64  # how many hits an epsilon-ball search starts with
 
 
@@ -87,8 +88,8 @@ class DirectedChannelScorer:
         if k is None and not self._intersect:
             near = _search_ball(index, queries, self._min_score or 0.0, allowed)[1]  # a direction only takes away
         else:
-            pool = len(index) if k is None else max(10 * k, SPECIFIC_POOL)
-            near = index.search(queries, pool, allowed)[1]
+            pool = max(10 * (k or 1), SPECIFIC_POOL) if self._intersect else max(POOLED * (k or 1), DIRECTED_POOL)
+            near = index.search(queries, pool if k else len(index), allowed)[1]
         towards = Towards.of(view, cues, recognised(cues, view.links))
         found = []
         for at, own in enumerate(cues.own.tolist()):

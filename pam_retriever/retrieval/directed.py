@@ -3,6 +3,7 @@
 The predictor is trained on what met, whichever came first. What of its share came after is told apart by the links of
 what a cue is, or looks like: p(memory, after | cue) = p(memory | cue) p(after | cue, memory). The second factor is the
 part of their meetings that lies in the direction, smoothed; without a meeting nothing is known, and the share stays.
+Heads that learn the direction of any pair tell less: benchmarks/notes/direction.md.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ import numpy as np
 
 from pam_retriever.arrays import concatenated
 from pam_retriever.experience.cooccurrence import Links
-from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.scoring import LOOK_ALIKES
 from pam_retriever.retrieval.cues import Cues, look_alikes
 from pam_retriever.store.view import View
-from pam_retriever.types import Familiarity, Float32, Int64
+from pam_retriever.types import Float32, Int64
 
-UNDECIDED = 0.02  # meetings that count as half of each direction, in units of one at the distance of one
+UNDECIDED = 0.001  # meetings that count as half of each direction, in units of one at the distance of one
 
 
 @dataclass(frozen=True)
@@ -39,31 +39,28 @@ class Towards:
     met: Float32
 
     @classmethod
-    def of(cls, view: View, cues: Cues, sure: Float32, familiarity: Familiarity = "none") -> Towards:
+    def of(cls, view: View, cues: Cues, sure: Float32) -> Towards:
         """Of the direction of a view.
 
         Args:
             view: of the index.
             cues: Q queries.
             sure: (Q,) how surely each is a memory that was experienced; else its look-alikes speak for it.
-            familiarity: as links are weighed.
         """
         if view.links.direction is None:
             nothing = np.empty(0, np.float32)
             return cls(None, 0, nothing, nothing)
-        seeds = _seeds(view, cues, sure)
-        pairs, values = [], []
-        for links, towards in ((view.links, 0), (view.links.reversed(), 1)):
-            pair, linked, strength = _linked(links, seeds, view.window, familiarity)
-            pairs.append((pair, linked))
-            values.append((np.full(len(pair), towards), strength))
-        owner, linked = (np.concatenate(column) for column in zip(*pairs, strict=True))
-        way, strength = (np.concatenate(column) for column in zip(*values, strict=True))
+        query, row, mass = _seeds(view, cues, sure)
+        distinct, seed = np.unique(row, return_inverse=True)
+        owner, linked, this, whole = view.links.sides(distinct, view.window)
+        start = np.searchsorted(owner, np.arange(len(distinct) + 1))
+        count = np.diff(start)[seed]
+        entry, times = concatenated(start[seed], count), np.repeat(mass, count)
         width = int(linked.max(initial=0)) + 1
-        keys, place = np.unique(owner * width + linked, return_inverse=True)
-        this, other = np.bincount(2 * place + way, strength, 2 * len(keys)).reshape(-1, 2).T
-        part = (this + UNDECIDED / 2) / (this + other + UNDECIDED)
-        return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this.astype(np.float32))
+        keys, place = np.unique(np.repeat(query, count) * width + linked[entry], return_inverse=True)
+        this, whole = (np.bincount(place, times * met[entry], len(keys)).astype(np.float32) for met in (this, whole))
+        part = (this + UNDECIDED / 2) / (whole + UNDECIDED)
+        return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this)
 
     def of_pairs(self, query: Int64, row: Int64, value: Float32) -> Float32:
         """(n,) what is left of a value of each pair; all of it without a direction, or if it is negative."""
@@ -102,14 +99,3 @@ def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
     query, row, mass = (np.concatenate(column) for column in zip(*seeds, strict=True))
     there = mass > 0
     return query[there], row[there], mass[there].astype(np.float32)
-
-
-def _linked(links: CooccurrenceGraph, seeds: Links, window: int, familiarity: Familiarity) -> Links:
-    """Query, row and mass of what the seeds are linked to."""
-    query, row, mass = seeds
-    distinct, seed = np.unique(row, return_inverse=True)
-    owner, linked, strength = links.of(distinct, window, familiarity)
-    start = np.searchsorted(owner, np.arange(len(distinct) + 1))
-    count = np.diff(start)[seed]
-    entry = concatenated(start[seed], count)
-    return np.repeat(query, count), linked[entry], np.repeat(mass, count) * strength[entry]

@@ -1,0 +1,127 @@
+"""A retriever that takes a chat history for the trajectory so far, and finds what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
+from langchain_core.prompt_values import PromptValue
+from langchain_core.runnables import RunnableConfig, RunnableSerializable
+from langchain_core.runnables.config import run_in_executor
+from pydantic import ConfigDict, Field
+
+from langchain_pam.documents import refuse, to_document
+from langchain_pam.vectorstore import PAMVectorStore
+from pam_retriever import Hits, InvalidInput
+
+LONGEST = 10  # steps that ``recall_next`` looks at
+History: TypeAlias = Sequence[MessageLikeRepresentation] | PromptValue
+
+
+class PAMHistoryRetriever(RunnableSerializable[History, list[Document]]):
+    """Retrieves what came next in sessions that went like this chat: see ``PredictiveAssociativeIndex.recall_next``.
+
+    Each message with a text is a step, the newest last. One whose id is that of a stored document is this document, any
+    other is embedded as a document is. A history without such messages finds nothing, and so does an empty store.
+
+    Attributes:
+        vectorstore: the store to ask.
+        k: how many documents.
+        types: the messages that are steps: of people and of the model, not of the system and of tools.
+        where: metadata filter of the documents, and of all evidence: a dict.
+        cue_where: filter of the documents that a message may be taken for, in place of ``where``; {} for all.
+        min_score: leave out documents that score less.
+        tenant: keep to this tenant of the store.
+        score_key: where in the metadata of a retrieved document to put its score; None for nowhere.
+
+    Example:
+        >>> next_steps = PAMHistoryRetriever(vectorstore=store, k=3)      # doctest: +SKIP
+        >>> next_steps.invoke([HumanMessage("The disk is full.")])        # doctest: +SKIP
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    vectorstore: PAMVectorStore
+    k: int = Field(default=4, ge=1)
+    types: tuple[str, ...] = ("human", "ai")
+    where: dict[str, Any] | None = None
+    cue_where: dict[str, Any] | None = None
+    min_score: float | None = None
+    tenant: str | None = None
+    score_key: str | None = None
+
+    if not TYPE_CHECKING:  # for which the fields say what may be given
+
+        def __init__(self, **given: Any) -> None:
+            refuse(given.keys() - type(self).model_fields.keys(), ", ".join(type(self).model_fields))
+            super().__init__(**given)
+
+    def invoke(self, input: History, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """The documents that come next, best first.
+
+        Args:
+            input: messages, in any form that LangChain takes for one, or the value of a prompt; the newest last.
+            config: LangChain's.
+            kwargs: none are known.
+
+        Raises:
+            InvalidInput: of the messages, or of a filter.
+        """
+        refuse(kwargs, "messages alone; settings are fields")
+        return self._call_with_config(self._answer, input, config)
+
+    async def ainvoke(self, input: History, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """``invoke``, asynchronously: the embedder's own method is awaited."""
+        refuse(kwargs, "messages alone; settings are fields")
+        return await self._acall_with_config(self._aanswer, input, config)
+
+    def _answer(self, input: History) -> list[Document]:
+        store, steps = self._store(), self._steps(input)
+        known, texts = _split(store, steps)
+        return self._documents(store, known, store.embedding.embed_documents(texts) if texts else [])
+
+    async def _aanswer(self, input: History) -> list[Document]:
+        store, steps = self._store(), self._steps(input)
+        known, texts = await run_in_executor(None, _split, store, steps)
+        vectors = await store.embedding.aembed_documents(texts) if texts else []
+        return await run_in_executor(None, self._documents, store, known, vectors)
+
+    def _store(self) -> PAMVectorStore:
+        return self.vectorstore if self.tenant is None else self.vectorstore.tenant(self.tenant)
+
+    def _steps(self, input: History) -> list[BaseMessage]:
+        """The last messages that are steps."""
+        if isinstance(input, str | BaseMessage | dict):
+            raise InvalidInput(f"Got a {type(input).__name__} as history.", "a list of messages", "Wrap it in [ ].")
+        try:
+            messages = input.to_messages() if isinstance(input, PromptValue) else convert_to_messages(input)
+        except (ValueError, NotImplementedError, TypeError) as error:
+            raise InvalidInput(
+                f"Got a history that is none: {error}", "a list of messages", "See LangChain."
+            ) from error
+        return [one for one in messages if one.type in self.types and one.text.strip()][-LONGEST:]
+
+    def _documents(self, store: PAMVectorStore, known: list[str | None], vectors: list[list[float]]) -> list[Document]:
+        index, embedded = store.index, iter(vectors)
+        if index is None or not known:
+            return []
+        steps = [next(embedded) if id is None else id for id in known]
+        hits: Hits = index.recall_next(
+            steps, self.k, where=self.where, cue_where=self.cue_where, min_score=self.min_score
+        )
+        documents = [to_document(hit) for hit in hits]
+        if self.score_key is not None:
+            for document, hit in zip(documents, hits, strict=True):
+                document.metadata[self.score_key] = hit.score
+        return documents
+
+
+def _split(store: PAMVectorStore, steps: list[BaseMessage]) -> tuple[list[str | None], list[str]]:
+    """For each step the id of the document that it is, or None; and the texts of those that are none."""
+    index = store.index
+    if index is None:
+        return [], []
+    known = [one.id if one.id is not None and one.id in index else None for one in steps]
+    return known, [str(one.text) for one, id in zip(steps, known, strict=True) if id is None]
