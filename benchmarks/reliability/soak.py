@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,8 +64,12 @@ def main() -> None:
     elif parsed.work == "read":
         read(parsed.folder, parsed.seed)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            result = run(Path(folder), parsed.minutes, parsed.seed, tuple(parsed.between))
+        folder = tempfile.mkdtemp(prefix="pam-soak-")
+        result = run(Path(folder), parsed.minutes, parsed.seed, tuple(parsed.between))
+        if result["failures"]:
+            print(f"What was found lies in {folder}.")
+        else:
+            shutil.rmtree(folder)
         print(json.dumps({**result, "level": result["level"][-3:]}, indent=1))
         print(report.write("reliability/soak", {"seed": parsed.seed, "minutes": parsed.minutes, **result}))
         sys.exit(bool(result["failures"]))
@@ -83,7 +88,7 @@ def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -
     level: list[dict[str, float]] = []
     until, life = time.monotonic() + 60 * minutes, 0
     reader = _start("read", folder, seed, 0)
-    while time.monotonic() < until and len(failures) < 20:
+    while time.monotonic() < until and not failures:
         writer = _start("write", folder, seed, life)
         time.sleep(float(random.uniform(*between)))
         if writer.poll() is None:
@@ -93,7 +98,8 @@ def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -
             memory = 0
             failures.append(f"life {life}: the writer ended by itself ({writer.returncode})")
         writer.wait()
-        in_flight = _follow(folder / f"log{life}", held, counts)
+        in_flight, raised = _follow(folder / f"log{life}", held, counts)
+        failures += [f"life {life}: {one}" for one in raised]
         failures += [f"life {life}: {one}" for one in _compare(index, held, in_flight)]
         files = [path for path in index.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files)
@@ -229,9 +235,10 @@ def vector_of(text: str) -> np.ndarray:
 # ---- what the folder must hold
 
 
-def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> list[tuple[Owner, Call]]:
-    """Applies what was acknowledged; returns the calls in flight."""
+def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> tuple[list[tuple[Owner, Call]], list[str]]:
+    """Applies what was acknowledged; returns the calls in flight, and what was raised."""
     begun: dict[int, Call] = {}
+    raised = []
     for line in log.read_text().splitlines() if log.exists() else ():
         if not line.endswith("}"):  # the kill cut it
             continue
@@ -243,8 +250,8 @@ def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> list[t
             counts[call["kind"]] += 1
             apply(held[call["tenant"], one["thread"]], call)
         else:
-            raise SystemExit(f"{log.name}: {one['event']} in {begun.get(one['thread'])}")
-    return [((call["tenant"], thread), call) for thread, call in begun.items()]
+            raised.append(f"{one['event']} in {begun.get(one['thread'])}")
+    return [((call["tenant"], thread), call) for thread, call in begun.items()], raised
 
 
 def apply(turns: Turns, call: Call) -> None:
