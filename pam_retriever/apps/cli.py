@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from pam_retriever.__about__ import __version__
+from pam_retriever.apps import drawn as drawing
 from pam_retriever.apps import exploring, table, terminal
 from pam_retriever.apps.code import commands as code
 from pam_retriever.apps.contents import describe
@@ -307,7 +308,10 @@ def _inspect(parsed: argparse.Namespace) -> None:
     with PredictiveAssociativeIndex.load(parsed.index) as whole:
         index = tenant_of(whole, parsed)
         print(index)
-        for line in describe(index):
+        drawn = sys.stdout.isatty()
+        if drawn:
+            drawing.draw(index)
+        for line in describe(index, sessions=not drawn):
             print(line)
         if parsed.tenant is None and whole.tenants():
             print(f"tenants: {len(whole.tenants()):,}, {', '.join(map(repr, whole.tenants()[:SHOWN]))}")

@@ -16,27 +16,28 @@ LONGEST = 60  # characters of a value
 KINDS = {bool: "true or false", int: "number", float: "number", str: "text", list: "list", dict: "object"}
 
 
-def describe(index: PredictiveAssociativeIndex) -> Iterator[str]:
-    """Lines that say which sessions there are, which fields memories have, and what was learnt."""
+def describe(index: PredictiveAssociativeIndex, sessions: bool = True) -> Iterator[str]:
+    """Lines that say what was learnt, which fields memories have, and, unless they are drawn, which sessions."""
     yield from _learnt(index)
-    yield from _sessions(index)
+    if sessions:
+        yield from _sessions(index)
     yield from _fields(index)
 
 
 def _learnt(index: PredictiveAssociativeIndex) -> Iterator[str]:
     yield f"embedder: {index.embedder_name or 'none: it was given vectors'}"
-    requests = len(index.feedbacks())
+    requests = index.overview().requests or 0
     associations = "associations of its sessions" if index.is_fitted else "nothing yet: no fit"
     yield f"learnt: {associations}; {requests:,} past requests"
 
 
 def _sessions(index: PredictiveAssociativeIndex) -> Iterator[str]:
-    found = index.trajectories()
-    yield f"sessions: {len(found):,}"
-    for one in found[:SHOWN]:
+    count = index.overview().trajectories
+    yield f"sessions: {count:,}"
+    for one in index.trajectories(limit=SHOWN):
         yield f"  {safe(one.id)}: {one.length:,} steps, {len(set(one.ids)):,} memories"
-    if len(found) > SHOWN:
-        yield f"  ... and {len(found) - SHOWN:,} more"
+    if count > SHOWN:
+        yield f"  ... and {count - SHOWN:,} more"
 
 
 def _fields(index: PredictiveAssociativeIndex) -> Iterator[str]:

@@ -1,0 +1,122 @@
+"""``pam-retriever inspect`` for a person: the sizes and the sessions of an index as bars."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from pam_retriever.apps.terminal import safe
+from pam_retriever.index import PredictiveAssociativeIndex
+from pam_retriever.types import TrajectoryRecord
+
+SHOWN = 10  # sessions that have a bar of their own
+MEASURED = 10_000  # sessions whose lengths are counted
+NAME, NUMBER, NOTE = 28, 12, 36  # characters of columns
+DATES = 1e8  # numbers below are of a unit of somebody's own
+
+
+class Bar(NamedTuple):
+    """A line: a name, a number, what it is a part of, and more about it."""
+
+    name: str
+    value: int
+    whole: int
+    note: str = ""
+
+
+def draw(index: PredictiveAssociativeIndex) -> None:
+    """Prints bars to standard output: with colours where rich is installed, else in plain characters."""
+    held = index.trajectories(limit=MEASURED)
+    groups = [("sizes", sizes(index)), ("the first sessions", sessions(held[:SHOWN]))]
+    of = "sessions" if len(held) < MEASURED else f"the first {MEASURED:,} sessions"
+    groups.append((f"how long {of} are", lengths(held)))
+    drawn = [(title, bars) for title, bars in groups if bars]
+    if find_spec("rich") is None:
+        print("\n".join(plain(drawn, shutil.get_terminal_size().columns)))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for title, bars in drawn:
+        table = Table(
+            box=None, show_header=False, padding=(0, 1), title=title, title_justify="left", title_style="bold"
+        )
+        table.add_column(max_width=NAME, no_wrap=True)
+        table.add_column(justify="right")
+        table.add_column(style="cyan", no_wrap=True)
+        table.add_column(style="dim", no_wrap=True, max_width=NOTE)
+        room = max(10, console.width - NAME - NUMBER - NOTE - 8)
+        for bar in bars:
+            table.add_row(Text(bar.name), f"{bar.value:,}", Text("█" * _filled(bar, room)), Text(bar.note))
+        console.print(table)
+
+
+def plain(groups: Sequence[tuple[str, Sequence[Bar]]], wide: int) -> Iterator[str]:
+    """The lines of groups of bars, in ASCII."""
+    room = max(10, wide - NAME - NUMBER - NOTE - 6)
+    for title, bars in groups:
+        yield f"{title}:"
+        for name, value, whole, note in bars:
+            short = name if len(name) <= NAME else f"{name[: NAME - 3]}..."
+            filled = "#" * _filled(Bar(name, value, whole), room)
+            yield f"  {short:{NAME}}{value:>{NUMBER},}  {filled:{room}}  {note}".rstrip()
+
+
+def sizes(index: PredictiveAssociativeIndex) -> list[Bar]:
+    """How much there is of what, and how much of it was learnt."""
+    held = index.overview()
+    bars = [
+        Bar("memories", held.memories, held.memories, f"{held.dim} numbers each"),
+        Bar("of them experienced", held.experienced, held.memories),
+        Bar("sessions", held.trajectories, held.trajectories),
+        Bar("of them not learnt yet", held.new_trajectories, held.trajectories),
+    ]
+    learnt = index.last_fit()
+    if held.requests is not None:
+        new = max(0, held.requests - (0 if learnt is None else learnt.requests))
+        bars += [
+            Bar("past requests", held.requests, held.requests),
+            Bar("of them not learnt yet", new, held.requests),
+        ]
+    return bars
+
+
+def sessions(held: Sequence[TrajectoryRecord]) -> list[Bar]:
+    """A bar for each session, as long as its steps are many, with its first and last time."""
+    longest = max((one.length for one in held), default=0)
+    return [Bar(safe(one.id), one.length, longest, _span(one)) for one in held]
+
+
+def lengths(held: Sequence[TrajectoryRecord]) -> list[Bar]:
+    """How many sessions have so many steps, each group twice as long as the one before; none for a few sessions."""
+    if len(held) <= SHOWN:
+        return []
+    counted: dict[int, int] = {}
+    for one in held:
+        power = max(one.length, 1).bit_length() - 1
+        counted[power] = counted.get(power, 0) + 1
+    return [
+        Bar("1 step" if power == 0 else f"{2**power} to {2 ** (power + 1) - 1} steps", counted.get(power, 0), len(held))
+        for power in range(min(counted), max(counted) + 1)
+    ]
+
+
+def _span(one: TrajectoryRecord) -> str:
+    known = [time for time in one.timestamps or () if time is not None]
+    return f"{_said(known[0])} to {_said(known[-1])}" if known else ""
+
+
+def _said(time: float) -> str:
+    if abs(time) < DATES:
+        return f"{time:g}"
+    return datetime.fromtimestamp(time, timezone.utc).isoformat(sep=" ", timespec="minutes")[:16]
+
+
+def _filled(bar: Bar, room: int) -> int:
+    """How many characters of a bar are full: one at least of what is there."""
+    return min(room, max(round(room * bar.value / max(bar.whole, 1)), int(bar.value > 0)))
