@@ -1,7 +1,10 @@
 """What the explorer costs in a browser, beyond the library: first view, answers, the map, frames while dragging.
 
     python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
-    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4   # explore_1000000.json
+    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --backend faiss:ivf,sq8 --rounds 4
+
+The second one writes explore_1000000.json. Its backend is what "faiss" becomes beyond a million memories: it stays in
+the folder, while a graph of as many keys would be built by every opening, which takes minutes.
 
 Needs the extra explore, playwright and the Chromium of the system. Vectors around 200 centres, texts, times, sessions
 of 50. An answer is timed in the page, from the click to the hits on the screen; "beyond" is that without the seconds
@@ -35,11 +38,11 @@ START = datetime(2020, 1, 1, tzinfo=timezone.utc)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
-def fitted(folder: Path, memories: int, dim: int) -> None:
+def fitted(folder: Path, memories: int, dim: int, backend: str) -> None:
     """An index with texts, metadata and sessions, fitted for one pass: times do not depend on what it learnt."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((CENTRES, dim), np.float32)
-    with PredictiveAssociativeIndex.open(folder, dim=dim) as index:
+    with PredictiveAssociativeIndex.open(folder, dim, backend) as index:
         for start in range(0, memories, 10_000):
             rows = range(start, min(start + 10_000, memories))
             vectors = centres[random.integers(0, CENTRES, len(rows))]
@@ -152,11 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memories", type=int, default=STANDARD)
     parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--backend", default="faiss")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "index"
-        fitted(folder, given.memories, given.dim)
+        fitted(folder, given.memories, given.dim, given.backend)
         began = time.perf_counter()
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(folder), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -176,7 +180,9 @@ def main() -> None:
     print(about, used, f"folder {size:,} bytes")
     figures = {"seconds": noted.seconds, "processor": noted.processor, "bytes": {**used, "folder": size}, "map": about}
     name = "explore" if given.memories == STANDARD else f"explore_{given.memories}"
-    report.write(f"performance/{name}", {"memories": given.memories, "dim": given.dim, **figures})
+    report.write(
+        f"performance/{name}", {"memories": given.memories, "dim": given.dim, "backend": given.backend, **figures}
+    )
 
 
 if __name__ == "__main__":
