@@ -1,7 +1,7 @@
 """What the explorer costs in a browser, beyond the library: first view, answers, the map, frames while dragging.
 
     python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
-    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --backend faiss:ivf,sq8 --rounds 4
+    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --backend faiss:ivf,sq8 --unfitted
 
 The second one writes explore_1000000.json. Its backend is what "faiss" becomes beyond a million memories: it stays in
 the folder, while a graph of as many keys would be built by every opening, which takes minutes.
@@ -38,7 +38,7 @@ START = datetime(2020, 1, 1, tzinfo=timezone.utc)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
-def fitted(folder: Path, memories: int, dim: int, backend: str) -> None:
+def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool) -> None:
     """An index with texts, metadata and sessions, fitted for one pass: times do not depend on what it learnt."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((CENTRES, dim), np.float32)
@@ -50,7 +50,10 @@ def fitted(folder: Path, memories: int, dim: int, backend: str) -> None:
             metadatas = [{"session": row // SESSION, "kind": f"kind {row % 7}"} for row in rows]
             ids, texts = [str(row) for row in rows], [f"What was said at moment {row}" for row in rows]
             index.add(vectors, ids, texts, metadatas, [START + timedelta(minutes=row) for row in rows])
-        index.fit(group_by="session", window=2, config=FitConfig(hidden=32, passes=1), progress=False)
+            if not fit:
+                index.observe_many([ids[at : at + SESSION] for at in range(0, len(ids), SESSION)])
+        if fit:
+            index.fit(group_by="session", window=2, config=FitConfig(hidden=32, passes=1), progress=False)
 
 
 class Noted:
@@ -156,11 +159,12 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=STANDARD)
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--backend", default="faiss")
+    parser.add_argument("--unfitted", action="store_true", help="sessions are stored, and nothing is trained")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "index"
-        fitted(folder, given.memories, given.dim, given.backend)
+        filled(folder, given.memories, given.dim, given.backend, not given.unfitted)
         began = time.perf_counter()
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(folder), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -180,9 +184,8 @@ def main() -> None:
     print(about, used, f"folder {size:,} bytes")
     figures = {"seconds": noted.seconds, "processor": noted.processor, "bytes": {**used, "folder": size}, "map": about}
     name = "explore" if given.memories == STANDARD else f"explore_{given.memories}"
-    report.write(
-        f"performance/{name}", {"memories": given.memories, "dim": given.dim, "backend": given.backend, **figures}
-    )
+    setting = {name: getattr(given, name) for name in ("memories", "dim", "backend", "unfitted")}
+    report.write(f"performance/{name}", {**setting, **figures})
 
 
 if __name__ == "__main__":
