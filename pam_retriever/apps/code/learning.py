@@ -198,7 +198,7 @@ def _learn(
         there = {one.id for one in index.feedbacks({"kind": COMMIT})}
     lessons = [one for one in _lessons(commits, files.ids, settings, report) if one.id not in there][::-1]
     for batch in progress([lessons[at : at + BATCH] for at in range(0, len(lessons), BATCH)]):
-        _store(index, batch, vectors)
+        store(index, batch, vectors)
         report.commits += len(batch)
     index.update(STATE, metadata={**record, "head": tip, "files_at": tip})
 
@@ -307,8 +307,14 @@ def _lessons(commits: list[Commit], ids: dict[str, str], settings: Settings, rep
             yield Lesson(commit.id, when, message, used)
 
 
-def _store(index: PredictiveAssociativeIndex, lessons: list[Lesson], vectors: dict[str, Float32]) -> None:
-    """Experience first: a commit whose feedback is stored is stored."""
+def store(index: PredictiveAssociativeIndex, lessons: list[Lesson], vectors: dict[str, Float32]) -> None:
+    """Stores commits, experience first: one whose feedback is stored is stored.
+
+    Args:
+        index: with an embedder.
+        lessons: in order of time.
+        vectors: of messages that need no embedding any more.
+    """
     index.observe_many([Trajectory(ids=lesson.used, id=lesson.id) for lesson in lessons if len(lesson.used) > 1])
     for known in (True, False):
         some = [lesson for lesson in lessons if (lesson.message in vectors) == known]

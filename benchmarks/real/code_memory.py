@@ -1,0 +1,270 @@
+"""``python -m benchmarks.real.code_memory``: code memory beside simple methods, each commit asked before it is learnt.
+
+Folders as ``benchmarks.real.use`` describes them (``code-*``): files, and commits with the files that they touched. The
+index is filled as ``pam-retriever git`` fills it, and asked as ``pam-retriever recall`` asks it (``CodeMemory``): files
+by text and path, a commit as feedback and, where it changed several, as experience; nothing is fitted. Commits are
+asked in order of time, and each is learnt by every method before the next is asked.
+
+``files``: R@5 and R@10 of the files of a commit, by its message. Rows: counts (how often a file was changed, recent
+commits counted more, half-life tuned), path words (BM25), dense + BM25 kNN over messages, all three summed, cosine.
+``new``: of commits with a file that never changed with another before, that file is given and the others are asked
+for: ``CodeMemory.changed_with`` beside the cosine of paths plus that of contents.
+
+``--tune`` never opens the tests: it learns from the first 80 % of experience and asks the rest. ``--most`` asks so
+many, evenly spaced in time; the others are learnt without being asked. The BM25 of messages knows the frequency of
+words in later ones, too, which is to its own good.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import report
+from benchmarks.real.data import find
+from benchmarks.real.documents import cached_encoder
+from benchmarks.real.use import TASKS, Requests, Scores, Task, judge, read
+from benchmarks.real.use_baselines import matrix, nearest, scaled
+from benchmarks.real.use_words import splitter
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.apps.code import CodeMemory, learning
+from pam_retriever.apps.code.texts import path_words
+from pam_retriever.embedding import Embedder
+from pam_retriever.retrieval.mixture.words import BM25, WordIndex
+
+HALF_LIVES = (50, 200, 1000, 10**9)
+K = 10
+TIME = datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()
+
+
+@dataclass(frozen=True)
+class History:
+    """A repository, and its commits in order of time.
+
+    Attributes:
+        task: its files.
+        commits: all that are learnt.
+        asked: the places among them that are asked before they are learnt.
+    """
+
+    task: Task
+    commits: Requests
+    asked: np.ndarray
+
+
+class Kept:
+    """An embedder whose vectors are looked up: they were made once for all methods."""
+
+    model_name = "kept"
+
+    def __init__(self, known: dict[str, Scores]) -> None:
+        self._known = known
+
+    def __call__(self, texts: list[str]) -> Scores:
+        return np.stack([self._known[text] for text in texts])
+
+
+def history(task: Task, tune: bool, most: int | None) -> History:
+    """The commits of a task, and which are asked: the tests, or the last fifth of experience."""
+    past, tests = task.experience, task.tests
+    if tune:
+        commits, first = past, round(0.8 * len(past))
+    else:
+        commits = Requests(past.texts + tests.texts, np.vstack([past.vectors, tests.vectors]), past.used + tests.used)
+        first = len(past)
+    asked = np.arange(first, len(commits))
+    if most is not None and most < len(asked):
+        asked = asked[np.linspace(0, len(asked) - 1, most).astype(np.int64)]
+    return History(task, commits, asked)
+
+
+# ---- by message
+
+
+def simple(found: History, life: float) -> dict[str, Scores]:
+    """(Q, N) of each simple method, every question with the commits before it."""
+    task, commits, split = found.task, found.commits, splitter()
+    used = matrix(commits, len(task.texts)).tocsr()
+    words = [split(text) for text in commits.texts]
+    paths = BM25([(WordIndex.of([split(path_words(name)) for name in task.names]), 1.0)])
+    rows: dict[str, list[Scores]] = {name: [] for name in ("counts", "path words", "dense + BM25 kNN", "cosine")}
+    messages = BM25([(WordIndex.of(words), 1.0)])
+    for at in found.asked.tolist():
+        past = used[:at]
+        rows["counts"].append((past.T @ (0.5 ** (np.arange(at)[::-1] / life))).astype(np.float32))
+        rows["path words"].append(paths.scores(words[at]))
+        dense = nearest((commits.vectors[at] @ commits.vectors[:at].T)[None], past, _sharply)
+        lexical = nearest(messages.scores(words[at])[None, :at], past, lambda value: value)
+        rows["dense + BM25 kNN"].append((scaled(dense) + scaled(lexical))[0])
+        rows["cosine"].append(task.vectors @ commits.vectors[at])
+    scores = {name: np.stack(some).astype(np.float32) for name, some in rows.items()}
+    scores["all three summed"] = sum(scaled(scores[name]) for name in ("counts", "path words", "dense + BM25 kNN"))
+    return scores
+
+
+def _sharply(value: Scores) -> Scores:
+    return np.exp(10 * (value - value.max(axis=1, keepdims=True)))
+
+
+class Ours:
+    """The index that ``pam-retriever git`` builds, with one commit more at a time.
+
+    Args:
+        found: files and commits.
+    """
+
+    def __init__(self, found: History) -> None:
+        task = found.task
+        self._found, self._place = found, {str(at): at for at in range(len(task.texts))}
+        # equal texts have equal vectors: messages of commits and texts of files alike
+        known = dict(zip([*found.commits.texts, *task.texts], [*found.commits.vectors, *task.vectors], strict=True))
+        state = f"The git repository, {len(task.texts):,} files"
+        known[state] = np.full(task.vectors.shape[1], task.vectors.shape[1] ** -0.5, np.float32)
+        kept = Kept(known)
+        self._embedder = Embedder(kept)
+        self.index = PredictiveAssociativeIndex(task.vectors.shape[1], embedder=kept)
+        names = task.names
+        metadatas: list[dict[str, object]] = [{"kind": learning.FILE, "path": name, "name": name} for name in names]
+        self.index.add(
+            ids=[learning.STATE, *self._place],
+            texts=[state, *task.texts],
+            metadatas=[{"kind": learning.REPOSITORY}, *metadatas],
+        )
+
+    def learn(self, start: int, end: int) -> None:
+        """Learns the commits from one place to another, as a run of ``pam-retriever git`` does."""
+        commits = self._found.commits
+        lessons = [
+            learning.Lesson(
+                f"commit {at}",
+                datetime.fromtimestamp(TIME + 3600 * at, timezone.utc),
+                commits.texts[at],
+                [str(one) for one in dict.fromkeys(commits.used[at])],
+            )
+            for at in range(start, end)
+        ]
+        for at in range(0, len(lessons), learning.BATCH):
+            learning.store(self.index, lessons[at : at + learning.BATCH], {})
+
+    def memory(self) -> CodeMemory:
+        """Asks the index as it is now."""
+        return CodeMemory(self.index, self._embedder)
+
+    def row(self, ranked: list[str]) -> Scores:
+        """(N,) scores that have files in the order in which they were named."""
+        scores = np.full(len(self._place), -np.inf, np.float32)
+        places = {name: at for at, name in enumerate(self._found.task.names)}
+        for rank, path in enumerate(ranked):
+            scores[places[path]] = -rank
+        return scores
+
+
+def ours(found: History) -> tuple[Scores, list[tuple[int, Scores]]]:
+    """(Q, N) by message, and (place of the commit, (N,)) of what changes with a file that was alone before."""
+    rows, alone = [], []
+    own, done = Ours(found), 0
+    for at in found.asked.tolist():
+        own.learn(done, at)
+        done = at
+        # as CodeMemory.recall, without looking for the commits that say why
+        vector, text = found.commits.vectors[at], found.commits.texts[at]
+        hits = own.index.recall(vector, k=K, text=text, where={"kind": learning.FILE})
+        rows.append(own.row([str(hit.metadata["path"]) for hit in hits]))
+        given = lonely(found, at)
+        if given is not None:
+            changed = own.memory().changed_with([found.task.names[given]], K)
+            alone.append((at, own.row([hit.path for hit in changed])))
+    return np.stack(rows), alone
+
+
+# ---- by a file that was alone before
+
+
+def lonely(found: History, at: int) -> int | None:
+    """A file of a commit of several that changed with no other before; None without one."""
+    mine = set(found.commits.used[at])
+    if len(mine) < 2:
+        return None
+    met = {one for used in found.commits.used[:at] if len(set(used)) > 1 for one in used}
+    return min(mine - met, default=None)
+
+
+def new_files(found: History, alone: list[tuple[int, Scores]], paths: Scores) -> dict[str, Any]:
+    """R@5 and R@10 of the other files, ours and by cosine."""
+    cues = np.array([lonely(found, at) for at, _ in alone], np.int64)
+    others = [sorted(set(found.commits.used[at]) - {cue}) for (at, _), cue in zip(alone, cues.tolist(), strict=True)]
+    vectors = found.task.vectors
+    asked = Requests(["" for _ in others], vectors[cues], others)
+    task = Task(found.task.name, found.task.texts, vectors, found.commits, asked, cues, np.ones(len(vectors), bool))
+    cosine = vectors[cues] @ vectors.T
+    scores = {
+        "content cosine": cosine,
+        "path + content cosine": cosine + paths[cues] @ paths.T,
+        "ours": np.stack([row for _, row in alone]),
+    }
+    return {name: judge(task, some) for name, some in scores.items()}
+
+
+def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
+    """Every row of both tables."""
+    asked = found.commits.take(found.asked)
+    none = np.full(len(asked), -1)
+    task = Task(
+        found.task.name, found.task.texts, found.task.vectors, found.commits, asked, none, found.task.candidates
+    )
+    scores = simple(found, life)
+    scores["ours"], alone = ours(found)
+    result: dict[str, Any] = {
+        "asked": len(asked),
+        "half-life": life,
+        "files": {n: judge(task, s) for n, s in scores.items()},
+    }
+    return result | ({"alone": len(alone), "new": new_files(found, alone, paths)} if alone else {})
+
+
+def tuned(task: Task) -> float:
+    """The half-life of counts that is best on the last fifth of experience, 200 commits of it."""
+    found = history(task, True, 200)
+    asked = found.commits.take(found.asked)
+    inner = Task(task.name, task.texts, task.vectors, found.commits, asked, np.full(len(asked), -1), task.candidates)
+    worth = {life: judge(inner, simple(found, life)["all three summed"])["R@5"]["mean"] for life in HALF_LIVES}
+    return max(worth, key=worth.__getitem__)
+
+
+def main() -> None:
+    """Prints both tables of each repository and writes them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="holds the tasks; else 'use' in PAM_DATA_DIR")
+    parser.add_argument("--tasks", nargs="+", default=[name for name in TASKS if name.startswith("code-")])
+    parser.add_argument("--tune", action="store_true", help="the last fifth of experience in place of the tests")
+    parser.add_argument("--most", type=int, help="ask so many commits at most")
+    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
+    parser.add_argument(
+        "--embeddings", type=Path, default=Path(tempfile.gettempdir()) / "pam-code", help="folder that keeps them"
+    )
+    parser.add_argument("--name", default="real/code_memory", help="of the JSON file in benchmarks/results")
+    arguments = parser.parse_args()
+    folder = find(arguments.folder, ("use",), __doc__ or "")
+    embed = cached_encoder(arguments.embedder, arguments.embeddings)
+    results: dict[str, Any] = {}
+    for name in arguments.tasks:
+        task = read(folder / name, embed, with_tests=not arguments.tune)
+        paths = embed([path_words(path) for path in task.names])
+        results[name] = run(history(task, arguments.tune, arguments.most), tuned(task), paths)
+        for table in ("files", "new"):
+            for row, found in results[name].get(table, {}).items():
+                print(
+                    f"{name:15} {table:6} {row:24} {found['R@5']['mean']:.3f} {found['R@10']['mean']:.3f}", flush=True
+                )
+    setting = {"tune": arguments.tune, "most": arguments.most, "tasks": results}
+    print(report.write(arguments.name, setting))
+
+
+if __name__ == "__main__":
+    main()
