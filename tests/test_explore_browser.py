@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from explore_samples import ARABIC, DIM, HOSTILE, embed, exploring, fill
 
@@ -40,6 +41,7 @@ VIEWS = {
     "memory": f"memory?id={SINK}",
     "sessions": "sessions",
     "session": "sessions?id=2026-03-05&at=2",
+    "long texts": f"sessions?id={quote(HOSTILE, safe='')}&at=1",
     "health": "health",
 }
 DRAWN = {
@@ -50,6 +52,7 @@ DRAWN = {
     "memory": "main .card",
     "sessions": "main .list li",
     "session": ".step[aria-current]",
+    "long texts": ".step[aria-current]",
     "health": ".facts",
 }
 
@@ -358,6 +361,21 @@ def test_a_stretch_of_time_is_dragged_and_kept_by_the_link(page, address, dialog
     with page.expect_response("**/api/ask"):
         page.keyboard.press("Home")
     page.wait_for_function("() => !location.hash.includes('during')")
+
+
+def test_without_an_embedder_the_page_takes_ids(browser):
+    index = PredictiveAssociativeIndex(dim=3)
+    index.add(np.eye(3), ["a", "b", "c"])
+    with exploring(index) as explorer:
+        for page in opened(browser, explorer.address):
+            page.goto(explorer.address)
+            page.wait_for_function("() => document.activeElement?.id === 'question'")
+            assert page.input_value("#kind") == "id"
+            assert page.locator("#kind option[value=q]").is_disabled()
+            page.keyboard.type("a")
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#answer[data-drawn] .hit")
+            assert [id for id, _ in hits(page, "looks")] == ["b", "c"]
 
 
 def test_a_node_can_be_dragged(page, address):
