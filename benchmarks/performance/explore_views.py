@@ -105,7 +105,7 @@ def faults(browser: Any, address: str, index: PredictiveAssociativeIndex, about:
         for scheme in SCHEMES:
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
             page = context.new_page()
-            page.set_default_timeout(120_000)
+            page.set_default_timeout(300_000)  # UMAP compiles first
             heard: list[str] = []
             page.on("pageerror", lambda error, heard=heard: heard.append(str(error)))
             page.on("console", lambda said, heard=heard: heard.append(said.text) if said.type == "error" else None)

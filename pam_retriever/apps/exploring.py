@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
-from pam_retriever.apps.tenant import add_tenant, tenant_of, within
+from pam_retriever.apps.tenant import add_tenant, within
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, TextModel, is_local
 from pam_retriever.errors import InvalidInput
 from pam_retriever.explore import Source, explore, report
@@ -48,9 +48,12 @@ def run(parsed: argparse.Namespace) -> None:
     def asked(read_only: bool) -> AbstractContextManager[PredictiveAssociativeIndex]:
         return within(opened(read_only), parsed)
 
-    with opened(read_only=True) as whole:
-        model = _model(parsed, tenant_of(whole, parsed).embedder_name)
-    with asked(read_only=True) as index:
+    with ExitStack() as held:
+        index = held.enter_context(asked(read_only=True))
+        model = _model(parsed, index.embedder_name)
+        if model is not None:
+            held.close()
+            index = held.enter_context(asked(read_only=True))
         if parsed.export is not None:
             _export(index, parsed)
             return
