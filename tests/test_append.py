@@ -19,8 +19,8 @@ def letters(texts: list[str]) -> np.ndarray:
 
 def linked(index: PredictiveAssociativeIndex, id: str, window: int = 5) -> set[str]:
     with index._lock.shared():  # where an engine follows what others wrote
-        memories = index._bank.documents.memories
-        _, found, _ = index._bank.links.of(np.array(list(memories.rows_of([id]).values()), np.int64), window)
+        memories = index._store.database.memories
+        _, found, _ = index._store.links.of(np.array(list(memories.rows_of([id]).values()), np.int64), window)
         return {content[0] for content in memories.contents(np.unique(found)).values()}
 
 
@@ -109,7 +109,7 @@ def test_a_step_and_its_memory_are_stored_together_or_not_at_all(planted, tmp_pa
     index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
     index.append("s", planted.vectors[0], id="first")
     with monkeypatch.context() as broken:
-        trajectories = type(index._bank.documents.trajectories)
+        trajectories = type(index._store.database.trajectories)
         broken.setattr(trajectories, "extend", lambda *_: (_ for _ in ()).throw(OSError("no disk")))
         with pytest.raises(OSError, match="no disk"):
             index.append("s", planted.vectors[1], id="second")
@@ -123,9 +123,9 @@ def test_a_step_and_its_memory_are_stored_together_or_not_at_all(planted, tmp_pa
 def test_sending_a_session_again_with_more_steps_keeps_its_beginning_and_adds_the_rest(index, planted):
     ids = planted.ids[:10]
     index.observe(Trajectory(ids[:6], id="s"))
-    before = index._bank.documents.trajectories.last_number()
+    before = index._store.database.trajectories.last_number()
     index.observe(Trajectory(ids, id="s"))
-    assert index._bank.documents.trajectories.last_number() == before
+    assert index._store.database.trajectories.last_number() == before
     assert index.trajectories() == [TrajectoryRecord("s", tuple(ids), None, 10)]
     assert linked(index, "m005", window=1) == {"m004", "m006"}
     index.observe(Trajectory(ids[::-1], id="s"))  # another course: it replaces
@@ -138,14 +138,14 @@ def test_what_was_appended_since_is_learnt_and_only_that(planted):
     index.fit(planted.outings, config=QUICK, progress=False)
     for id in planted.ids[:3]:
         index.append("new", id=id)
-    learnt = index._bank.learnt()
-    _, trajectory, position, _ = index._bank.documents.trajectories.experienced()
+    learnt = index._store.learnt()
+    _, trajectory, position, _ = index._store.database.trajectories.experienced()
     assert learnt.fresh(trajectory, position).sum() == 3
     assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
     index.append("new", id=planted.ids[3])  # the trajectory itself was learnt
-    learnt = index._bank.learnt()
-    _, trajectory, position, _ = index._bank.documents.trajectories.experienced()
+    learnt = index._store.learnt()
+    _, trajectory, position, _ = index._store.database.trajectories.experienced()
     assert learnt.fresh(trajectory, position).sum() == 1
     assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
@@ -197,7 +197,7 @@ def test_an_engine_takes_steps_one_by_one_and_others_see_them(planted, kind, mon
     assert linked(here, "b0", window=1) == {"a4", "b1"}
     assert here.trajectories(limit=1, offset=1)[0].id == "b"
     with monkeypatch.context() as broken:
-        store = type(here._bank)
+        store = type(here._store)
         broken.setattr(store, "reserve_disk", lambda *_: (_ for _ in ()).throw(OSError("gone")), raising=False)
         with pytest.raises(OSError, match="gone"):
             here.append("b", planted.vectors[30], id="b5")

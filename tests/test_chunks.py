@@ -26,9 +26,9 @@ def at_once(request, monkeypatch) -> int:
 
 def associations_are_f(index: PredictiveAssociativeIndex) -> None:
     """In the database, in the index, and of every memory."""
-    bank = index._bank
-    rows = bank.documents.memories.rows()
-    vectors, stored = bank.documents.memories.stored(rows, index.dim, bank.predictor.config.width)
+    bank = index._store
+    rows = bank.database.memories.rows()
+    vectors, stored = bank.database.memories.stored(rows, index.dim, bank.predictor.config.width)
     np.testing.assert_allclose(stored[:, : index.dim], bank.predictor(vectors)[:, : index.dim], atol=1e-5)
     length = np.linalg.norm(stored[:, index.dim :], axis=1)  # of the codes
     experienced = bank.links.experienced(rows)
@@ -97,7 +97,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
         index.fit(planted.outings, window=WINDOW, config=SMALL, progress=False)
         before = [(hit.id, hit.score) for hit in index.recall("m044", k=20)]
     index = PredictiveAssociativeIndex.open(path)
-    memories, done = index._bank.documents.memories, []
+    memories, done = index._store.database.memories, []
     real_read, real_set = StoredVectors.__getitem__, memories.set_associations
 
     def read(self, part):
@@ -118,7 +118,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
         index.fit(config=SMALL, seed=7, progress=False)
     assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
     associations_are_f(index)
-    index._bank._home.close()  # without what a close would do besides
+    index._store._home.close()  # without what a close would do besides
     with PredictiveAssociativeIndex.open(path) as index:
         assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
         associations_are_f(index)
@@ -149,7 +149,7 @@ def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
 def test_a_vector_that_is_missing_is_no_shorter_index(planted):
     index = PredictiveAssociativeIndex(DIM)
     index.add(planted.vectors, planted.ids)
-    database = index._bank.documents.connection
+    database = index._store.database.connection
     database.fetch("DELETE FROM vectors WHERE row = 77")
     with pytest.raises(IndexFormatError, match="200 memories, but 199 vectors"):
-        index._bank.refresh()
+        index._store.refresh()

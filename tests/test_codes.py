@@ -24,8 +24,8 @@ LINE = Experience(np.arange(6), np.zeros(6, np.int64), np.arange(6))
 
 
 def code_of(index, id):
-    bank = index._bank
-    return bank.codes_of(np.array([bank.documents.memories.rows_of([id])[id]]))[0]
+    bank = index._store
+    return bank.codes_of(np.array([bank.database.memories.rows_of([id])[id]]))[0]
 
 
 def test_the_codes_alone_name_the_associates_of_every_stored_cue(fitted, planted):
@@ -49,10 +49,10 @@ def test_a_memory_that_is_replaced_keeps_its_code_and_its_new_vector_decides_f(f
         before = code_of(index, "m005")
         index.add(np.concatenate([planted.vectors[5:6] + 3, planted.vectors[:1]]), ["m005", "another"])
         np.testing.assert_array_equal(code_of(index, "m005"), before)
-        row = index._bank.documents.memories.rows_of(["m005"])["m005"]
-        key = index._bank.associative.keys(np.array([row]))[0]
+        row = index._store.database.memories.rows_of(["m005"])["m005"]
+        key = index._store.associative.keys(np.array([row]))[0]
         np.testing.assert_allclose(
-            key[DIM : 2 * DIM], index._bank.view().predict(planted.vectors[5:6] + 3)[0, :DIM], atol=1e-5
+            key[DIM : 2 * DIM], index._store.view().predict(planted.vectors[5:6] + 3)[0, :DIM], atol=1e-5
         )
         np.testing.assert_array_equal(key[2 * DIM :], before)
     with PredictiveAssociativeIndex.open(tmp_path / "copy") as index:
@@ -62,8 +62,8 @@ def test_a_memory_that_is_replaced_keeps_its_code_and_its_new_vector_decides_f(f
 def test_states_given_with_their_trajectory_get_codes_too(planted):
     index = PredictiveAssociativeIndex(dim=DIM)
     index.fit([planted.vectors[start : start + 10] for start in range(0, 50, 10)], config=TINY, progress=False)
-    bank = index._bank
-    assert np.allclose(np.linalg.norm(bank.codes_of(bank.documents.memories.rows()), axis=1), 1, atol=1e-5)
+    bank = index._store
+    assert np.allclose(np.linalg.norm(bank.codes_of(bank.database.memories.rows()), axis=1), 1, atol=1e-5)
 
 
 def test_learning_more_leaves_the_old_codes_useful(planted):
@@ -171,23 +171,23 @@ def test_a_memory_that_was_experienced_alone_has_no_code(planted, buffer):
 
 
 def check_codes(index):
-    rows = index._bank.documents.memories.rows()
-    return np.isfinite(index._bank.codes_of(rows)).all()
+    rows = index._store.database.memories.rows()
+    return np.isfinite(index._store.codes_of(rows)).all()
 
 
 def test_repair_keeps_sound_codes_and_says_which_are_lost(fitted, planted, tmp_path):
     fitted.save(tmp_path / "broken")
     with PredictiveAssociativeIndex.open(tmp_path / "broken") as index:
         kept = code_of(index, "m003")
-        width = index._bank.predictor.config.width
-        rows = index._bank.documents.memories.rows_of(["m003", "m007"])
+        width = index._store.predictor.config.width
+        rows = index._store.database.memories.rows_of(["m003", "m007"])
         for id, wrong in {"m003": np.ones(DIM), "m007": np.full(width - DIM, 7.0)}.items():
-            _, association = index._bank.documents.memories.stored(np.array([rows[id]]), DIM, width)
+            _, association = index._store.database.memories.stored(np.array([rows[id]]), DIM, width)
             part = slice(0, DIM) if len(wrong) == DIM else slice(DIM, width)
             association = association.copy()
             association[0, part] = wrong  # f of one, and the code of the other
-            with index._bank.documents.transaction():
-                index._bank.documents.memories.set_associations(np.array([rows[id]]), association)
+            with index._store.database.transaction():
+                index._store.database.memories.set_associations(np.array([rows[id]]), association)
     assert any("2 association vectors" in line for line in check(tmp_path / "broken"))
     done = repair(tmp_path / "broken")
     assert any("episode codes of 1 memories" in line for line in done)

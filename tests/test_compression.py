@@ -76,9 +76,9 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
     for channels in (Channels(forward=1, reverse=1, mutual=2), Channels(episode=1)):
         found, expected = (i.recall(asked, k=5, channels=channels) for i in (index, exact))
         assert overlap(found, expected) > 0.85  # of one part of the key, which the cells do not follow alone
-    assert isinstance(index._bank.similar, PrefixView)
+    assert isinstance(index._store.similar, PrefixView)
     assert f"{name} ({name.split(':')[1]})" in repr(index)
-    assert not isinstance(exact._bank.similar, PrefixView)
+    assert not isinstance(exact._store.similar, PrefixView)
 
 
 def test_a_shared_index_follows_every_change(tmp_path, fitted):
@@ -95,7 +95,7 @@ def test_a_shared_index_follows_every_change(tmp_path, fitted):
         assert index.recall("3", k=1)[0].id == "2" or index.recall("3", k=3)
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.search(new[0], k=1)[0].id == "3"
-        assert isinstance(index._bank.similar, PrefixView)
+        assert isinstance(index._store.similar, PrefixView)
         index.prune(keep=100)  # too few to compress
         assert len(index.search(new[0], k=200)) == 100
 
@@ -157,11 +157,11 @@ def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, 
     elif harm == "killed":  # after a change that was committed
         index = PredictiveAssociativeIndex.open(path)
         index.set_capacity(None)
-        index._bank._home.close()
+        index._store._home.close()
     else:
         index = PredictiveAssociativeIndex.open(path)
-        index._bank.documents.settings.set("ann", {"name": "../../etc", "checksums": []})
-        index._bank._home.close()
+        index._store.database.settings.set("ann", {"name": "../../etc", "checksums": []})
+        index._store._home.close()
     built = building(monkeypatch)
     with PredictiveAssociativeIndex.open(path) as index:
         assert built
@@ -282,7 +282,7 @@ def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatc
     with pytest.raises(StorageError, match="stored already"):
         index.fit([-states[:20]], config=FitConfig(passes=5, hidden=128), progress=False)
     monkeypatch.setattr(FaissBackend, "add", real)
-    assert index._bank.documents.noted == []
+    assert index._store.database.noted == []
     assert len(index) == len(index.search(states[0], k=9000)) == COUNT + 20
     new = [record.id for record in index.find()][COUNT:]
     met = {hit.id for hit in index.recall(new[9], k=10, faithful=True)}

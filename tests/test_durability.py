@@ -312,12 +312,12 @@ def test_a_lost_manifest_is_rebuilt_from_the_database(saved, change):
 def test_association_vectors_that_are_not_f_are_noticed_and_rebuilt(saved):
     with PredictiveAssociativeIndex.open(saved) as index:
         expected = [(hit.id, round(hit.score, 4)) for hit in index.recall("m0")]
-        with index._bank.documents.transaction():
-            _, stored = index._bank.documents.memories.stored(
-                np.array([2]), index.dim, index._bank.predictor.config.width
+        with index._store.database.transaction():
+            _, stored = index._store.database.memories.stored(
+                np.array([2]), index.dim, index._store.predictor.config.width
             )
             wrong = np.concatenate([np.ones((1, index.dim), np.float32), stored[:, index.dim :]], axis=1)
-            index._bank.documents.memories.set_associations(np.array([2]), wrong)
+            index._store.database.memories.set_associations(np.array([2]), wrong)
     assert "1 association vectors are not f" in check(saved)[0]
     repair(saved)
     with PredictiveAssociativeIndex.open(saved) as index:
@@ -398,7 +398,7 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
     for index in (loaded, opened):
         found = [(r.id, r.vector.tolist(), r.text, r.metadata) for r in index.find()]
         assert found == [(r["id"], r["vector"], r["text"], r["metadata"]) for r in expected["records"]]
-        assert index._bank.documents.settings.get("note:embedder") == expected["note"]
+        assert index._store.database.settings.get("note:embedder") == expected["note"]
         hits = index.recall("m0", k=3, faithful=True, explain=True)
         assert [[h.id, h.evidence[0].offset] for h in hits] == expected["recall"]
         assert [h.score for h in hits] == pytest.approx(expected["scores"], abs=1e-4)
@@ -414,11 +414,11 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
 def test_the_name_of_the_embedder_is_stored_and_that_of_format_1_is_read(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", 3) as index:
         assert index.embedder_name is None
-        with index._bank.documents.transaction():
-            index._bank.documents.settings.set("note:embedder", "MiniLM")  # as format 1 has it
+        with index._store.database.transaction():
+            index._store.database.settings.set("note:embedder", "MiniLM")  # as format 1 has it
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.embedder_name == "MiniLM"
-        index._bank.set_embedder("other")
+        index._store.set_embedder("other")
     with PredictiveAssociativeIndex.load(tmp_path / "index") as index:
         assert index.embedder_name == "other"
 
@@ -439,10 +439,10 @@ def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_pa
         lambda: index.observe(["m001", "late"]),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(type(index._bank), "apply_after_commit", interrupted)
+            patched.setattr(type(index._store), "apply_after_commit", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 change()
-    assert index.is_fitted and index._bank.window == WINDOW
+    assert index.is_fitted and index._store.window == WINDOW
     assert index.search(-planted.vectors[0], k=1)[0].id == "late"
     assert len(index.search(planted.vectors[7], k=500)) == len(index) == 200
     assert "late" in {hit.id for hit in index.recall("m001", k=300, faithful=True)}
@@ -482,13 +482,13 @@ def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkey
     everything = {hit.id for hit in index.recall("m000", k=500)} | {"m000"}
     assert everything == (set(planted.ids) | {"new"}) - {"m150"}
     for id in ("new", "m007", "m050"):
-        own = index._bank.documents.memories.rows_of([id])[id]
-        keys = index._bank.associative.keys(np.array([own]))[0]
-        f = index._bank.view().predict(index.get([id])[0].vector[None])[0, :DIM]
+        own = index._store.database.memories.rows_of([id])[id]
+        keys = index._store.associative.keys(np.array([own]))[0]
+        f = index._store.view().predict(index.get([id])[0].vector[None])[0, :DIM]
         np.testing.assert_allclose(keys[DIM : 2 * DIM], f, atol=1e-5)
-        stored = index._bank.documents.connection.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
+        stored = index._store.database.connection.fetch("SELECT association FROM vectors WHERE row = ?", [own])[0][0]
         np.testing.assert_allclose(np.frombuffer(stored, "<f4"), keys[DIM:], atol=1e-5)
-    assert index._bank.documents.noted == []
+    assert index._store.database.noted == []
 
 
 def test_readers_are_let_in_together_and_a_writer_alone():
@@ -540,7 +540,7 @@ def test_a_disk_that_fills_up_after_the_training_says_what_is_stored(tmp_path, m
             raise StorageError("The disk is full.", "room", "Make room.")
 
         with monkeypatch.context() as patched:
-            patched.setattr(index._bank, "set_setting", full)
+            patched.setattr(index._store, "set_setting", full)
             with pytest.raises(StorageError, match=r"trajectories is stored already.*Make room\. Then call fit again"):
                 index.fit(config=QUICK, progress=False)
             assert index.is_fitted

@@ -103,7 +103,7 @@ def test_the_name_that_an_older_version_kept_is_accepted(tmp_path):
     folder = tmp_path / "index"
     with PredictiveAssociativeIndex.open(folder, dim=26) as index:
         index.add(letters(TEXTS), texts=TEXTS)
-        index._bank.set_embedder("letters")
+        index._store.set_embedder("letters")
     with PredictiveAssociativeIndex.open(folder, embedder=letters) as index:
         assert index.search(text=TEXTS[0], k=1)[0].text == TEXTS[0]
 

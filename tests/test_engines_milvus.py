@@ -128,12 +128,12 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
     index.fit(window=WINDOW, config=QUICK, seed=5, from_scratch=True, progress=False)
     assert len(index) == 200 and "m199" not in index
     assert "m199" not in {hit.id for hit in index.recall("m198", k=99)}
-    row = index._bank.documents.memories.rows_of(["late"])["late"]
-    key = index._bank.associative.keys(np.array([row]))
-    np.testing.assert_allclose(key[:, DIM:], index._bank.view().predict(-planted.vectors[:1]), atol=1e-5)
+    row = index._store.database.memories.rows_of(["late"])["late"]
+    key = index._store.associative.keys(np.array([row]))
+    np.testing.assert_allclose(key[:, DIM:], index._store.view().predict(-planted.vectors[:1]), atol=1e-5)
     monkeypatch.undo()
     index.fit(window=WINDOW, config=QUICK, seed=6, from_scratch=True, progress=False)
-    names = sorted(index._bank.documents.calls.connection.collections())
+    names = sorted(index._store.database.calls.connection.collections())
     assert len(names) == 4  # settings, trajectories, this generation, and the one before for calls that read it
     index.close()
 
@@ -218,7 +218,7 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     monkeypatch.setattr(calls, "LEASE", 1.0)
     first = new_index(planted, backend=MilvusBackend(server, prefix="locked"))
     second = PredictiveAssociativeIndex(backend=MilvusBackend(server, prefix="locked"))
-    with first._bank.documents.transaction():
+    with first._store.database.transaction():
         assert len(second) == 200
         refused = []
 
@@ -238,7 +238,7 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     second.add(planted.vectors[:1], ["x"])
     assert "x" in first
     monkeypatch.setattr(calls, "LEASE", 0.2)
-    first._bank.documents.calls._take_over()  # and then it dies
+    first._store.database.calls._take_over()  # and then it dies
     second.add(planted.vectors[:1], ["y"])
     assert len(first) == 202
     first.close()

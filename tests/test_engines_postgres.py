@@ -146,12 +146,12 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
     watcher.join()
     assert all(one in [*states, new] for one in seen) and answers(reader, ids) == new
     assert "m199" not in {hit.id for hit in index.recall("m198", k=99)}
-    keys = index._bank.associative.keys(np.array(list(index._bank.documents.memories.rows_of(["late"]).values())))
-    expected = index._bank.view().predict(planted.vectors[:1] + 3)
+    keys = index._store.associative.keys(np.array(list(index._store.database.memories.rows_of(["late"]).values())))
+    expected = index._store.view().predict(planted.vectors[:1] + 3)
     np.testing.assert_allclose(keys[:, DIM:], expected, atol=1e-5)
     monkeypatch.undo()
     index.fit(window=WINDOW, config=QUICK, seed=6, from_scratch=True, progress=False)
-    tables = index._bank.documents.connections.fetch(
+    tables = index._store.database.connections.fetch(
         "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'keys_%%'", [engine.schema]
     )
     assert tables == [(2,)]  # the one before is kept for calls that still read it, older ones are gone
@@ -182,7 +182,7 @@ def test_many_memories_get_an_approximate_index_and_filters_stay_exact(monkeypat
     for one in (exact, index):
         one.add(vectors, ids, metadatas=[{"n": n} for n in range(4000)])
         one.fit([ids[start : start + 50] for start in range(0, 4000, 50)], config="fast", time_budget=2, progress=False)
-    database = index._bank.documents.connections
+    database = index._store.database.connections
     with database.reading():
         database.fetch("SELECT set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)")
         plan = database.fetch("EXPLAIN SELECT row FROM memories ORDER BY vector <=> '[1,2,3,4,5,6,7,8]' LIMIT 5")
@@ -221,7 +221,7 @@ def test_lost_connections_between_calls_are_not_noticed(planted):
 def test_a_commit_whose_answer_is_lost_happens_once(planted, monkeypatch, committed):
     index = new_index(planted, backend=fresh_postgres())
     index.observe(planted.outings[0])
-    database, lost = index._bank.documents.connections, []
+    database, lost = index._store.database.connections, []
     commit = database._commit
 
     def lose(call):
@@ -237,14 +237,14 @@ def test_a_commit_whose_answer_is_lost_happens_once(planted, monkeypatch, commit
     assert lost and len(index) == 198
     lost.clear()
     index.observe(["m001", "m002"])
-    assert len(index._bank.documents.trajectories) == 2
-    assert len(index._bank.links) == 11
+    assert len(index._store.database.trajectories) == 2
+    assert len(index._store.links) == 11
     index.close()
 
 
 def test_a_connection_lost_in_a_transaction_leaves_nothing_and_is_tried_again(planted, monkeypatch):
     index = new_index(planted, backend=fresh_postgres())
-    memories, lost = index._bank.documents.memories, []
+    memories, lost = index._store.database.memories, []
     count = memories._count_words
 
     def lose(*arguments):
@@ -262,7 +262,7 @@ def test_a_connection_lost_in_a_transaction_leaves_nothing_and_is_tried_again(pl
 def test_a_read_that_is_lost_goes_on_unless_something_else_was_written(planted, monkeypatch):
     engine = fresh_postgres()
     index, other = new_index(planted, backend=engine), PredictiveAssociativeIndex(backend=engine)
-    memories = index._bank.documents.memories
+    memories = index._store.database.memories
     contents, between = memories.contents, []
 
     def lose(rows):
@@ -284,7 +284,7 @@ def test_a_read_that_is_lost_goes_on_unless_something_else_was_written(planted, 
 
 def test_a_server_that_stays_away_is_a_clear_error(planted):
     index = new_index(planted, backend=fresh_postgres(patience=0.2))
-    index._bank.documents.connections._dsn = "postgresql://postgres@localhost:1/none"
+    index._store.database.connections._dsn = "postgresql://postgres@localhost:1/none"
     terminate_all()
     with pytest.raises(EngineUnavailable, match="cannot be reached"):
         index.search(planted.vectors[3], k=1)
@@ -387,7 +387,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed():
 
 def test_a_server_that_stays_away_during_a_commit_says_that_the_call_may_be_stored(planted, monkeypatch):
     index = new_index(planted, backend=fresh_postgres(patience=0.2))
-    database = index._bank.documents.connections
+    database = index._store.database.connections
     commit, dsn = database._commit, database._dsn
 
     def lose(call):
@@ -410,7 +410,7 @@ def test_a_connection_lost_after_a_commit_does_not_say_that_nothing_was_stored(p
     """What a call reads after its commit is read again, though others have written meanwhile."""
     backend = fresh_postgres()
     index, other = new_index(planted, backend=backend), PredictiveAssociativeIndex(backend=backend)
-    database = index._bank.documents.connections
+    database = index._store.database.connections
     begin, commit = database._begin, database._commit
     to_lose = []  # connections of the reads after a commit
 

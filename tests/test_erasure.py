@@ -158,7 +158,7 @@ def test_a_copy_of_an_index_that_is_still_open_holds_nothing_of_what_was_deleted
 def test_a_process_that_dies_before_close_leaves_the_work_to_the_next(stored):
     index, path, traces = stored
     index.delete(GONE)
-    home = index._bank._home
+    home = index._store._home
     home.database.connection.close()  # as the end of a process does
     home._lock.release()
     with PredictiveAssociativeIndex.open(path):
@@ -188,9 +188,9 @@ def test_a_session_keeps_its_name_as_long_as_it_has_a_step():
     fill(index, traces, 0, 10)
     index.delete(ids_of(0, 4))
     assert index.recall(ids_of(5, 1)[0], k=3, mode="similarity")
-    assert len(index._bank.documents.trajectories) == 2
+    assert len(index._store.database.trajectories) == 2
     index.delete(ids_of(4, 1))
-    assert len(index._bank.documents.trajectories) == 1
+    assert len(index._store.database.trajectories) == 1
 
 
 @pytest.mark.parametrize("kind", ["ivf,sq8", "ivf,pq", "hnsw,sq8", "flat,fp16"])

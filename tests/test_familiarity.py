@@ -160,7 +160,7 @@ def test_salience_is_kept_by_a_durable_index_and_used_by_the_next_fit(planted, t
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
         index.observe(Trajectory(vectors=planted.vectors[:3], salience=[1, 0, 2.5], id="a"))
     index = PredictiveAssociativeIndex.load(tmp_path / "index")
-    assert index._bank.documents.trajectories.experienced()[3].tolist() == [1, 0, 2.5]
+    assert index._store.database.trajectories.experienced()[3].tolist() == [1, 0, 2.5]
 
 
 def test_salience_of_nothing_but_zeros_is_refused(index):

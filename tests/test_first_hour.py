@@ -176,8 +176,8 @@ def extend(index, planted, session: str, base: int, first: int, last: int) -> No
 
 def fresh_steps(index) -> int:
     """How many stored steps a fit would take for new."""
-    _, trajectory, position, _ = index._bank.documents.trajectories.experienced()
-    return int(index._bank.learnt().fresh(trajectory, position).sum())
+    _, trajectory, position, _ = index._store.database.trajectories.experienced()
+    return int(index._store.learnt().fresh(trajectory, position).sum())
 
 
 @pytest.mark.parametrize("order", [None, "n"])
@@ -216,16 +216,16 @@ def test_groups_that_are_as_they_were_are_not_learnt_again(planted, order, monke
 def test_nothing_new_is_done_at_once_and_from_scratch_begins_anew(planted, parts, monkeypatch):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False, **parts)
-    before = index._bank.predictor
+    before = index._store.predictor
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "pam_retriever.training.fit", None)  # it would need torch
         report = index.fit(window=WINDOW, config=QUICK, progress=False, **parts)
         assert report.stopped_by == "nothing new"
         assert (report.memories, report.trajectories) == (200, 20)
-    assert index._bank.predictor is before
+    assert index._store.predictor is before
     again = index.fit(window=WINDOW, config=QUICK, progress=False, from_scratch=True, seed=3, **parts)
     assert (again.stopped_by, again.trajectories) == ("passes", 20)
-    assert index._bank.predictor is not before
+    assert index._store.predictor is not before
     assert index.fit(window=WINDOW + 1, config=QUICK, progress=False, **parts).stopped_by == "passes"
 
 

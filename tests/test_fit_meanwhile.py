@@ -47,7 +47,7 @@ def meanwhile(index: PredictiveAssociativeIndex) -> None:
 def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, module, name):
     alone = made(kind, tmp_path / "alone")
     expected = alone.fit(progress=False).validation
-    weights = alone._bank.documents.settings.get("mixture")
+    weights = alone._store.database.settings.get("mixture")
     alone.close()
     step, reached, goes_on = getattr(module, name), threading.Event(), threading.Event()
 
@@ -73,6 +73,6 @@ def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, mod
         fit.join(PATIENCE)
     assert reports[0].requests == REQUESTS
     assert reports[0].validation == expected
-    assert index._bank.documents.settings.get("mixture") == weights
+    assert index._store.database.settings.get("mixture") == weights
     index.recall(np.ones(DIM), 5, text="thing")
     index.close()

@@ -103,7 +103,7 @@ def test_more_feedback_and_more_memories_are_taken_in_and_nothing_is_read_again(
 
     monkeypatch.setattr(Knowledge, "__init__", counted)
     index = filled(UNDER_FULL)
-    table = index._bank.documents.feedback
+    table = index._store.database.feedback
     requests = table.requests
 
     def watched(*given):

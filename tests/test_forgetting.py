@@ -145,8 +145,8 @@ def test_what_is_pruned_is_gone_everywhere_and_the_rest_as_it_was(planted, backe
     ]
     with pytest.raises(UnknownId):
         index.recall("m000")
-    assert len(index._bank.similar) == len(index._bank.associative) == 40
-    assert len(index._bank.documents.trajectories) == 3
+    assert len(index._store.similar) == len(index._store.associative) == 40
+    assert len(index._store.database.trajectories) == 3
     after = sum(path.stat().st_size for path in Path(tmp_path / "index").iterdir())
     assert before - after > 160 * 2000  # at least their texts
     index.close()
@@ -217,10 +217,10 @@ def test_pruning_that_fails_halfway_forgets_nothing(planted, monkeypatch):
     def fail(rows):
         raise sqlite3.OperationalError("disk full")
 
-    monkeypatch.setattr(index._bank.documents, "forget", fail)
+    monkeypatch.setattr(index._store.database, "forget", fail)
     with pytest.raises(sqlite3.OperationalError):
         index.prune(keep=10)
-    assert len(index) == len(index._bank.similar) == 200
+    assert len(index) == len(index._store.similar) == 200
 
 
 def test_what_was_pruned_is_no_link_and_the_next_fit_begins_afresh(planted, tmp_path):
@@ -229,12 +229,12 @@ def test_what_was_pruned_is_no_link_and_the_next_fit_begins_afresh(planted, tmp_
         index.fit(dated(planted)[:19], window=WINDOW, config=QUICK, progress=False)
         index.prune(keep=38, half_life=1.0)  # which leaves a trajectory of eight
         now = [(hit.id, hit.score) for hit in index.recall("m185", k=37)]
-        memories = index._bank.links.memories
+        memories = index._store.links.memories
         index.observe(["m190", "m199"])
-        assert index._bank.predictor_to_continue(asdict(QUICK), WINDOW) is None
+        assert index._store.predictor_to_continue(asdict(QUICK), WINDOW) is None
     with PredictiveAssociativeIndex.open(tmp_path / "index") as again:
         assert [hit.id for hit in again.recall("m185", k=37)][:5] == [id for id, _ in now][:5]
-        assert again._bank.links.memories == memories + 2
+        assert again._store.links.memories == memories + 2
 
 
 @pytest.mark.parametrize("hops", [1, 2])

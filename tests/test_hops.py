@@ -27,7 +27,7 @@ def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[st
     for hop in range(1, hops + 1):
         longer = []
         for score, path in paths:
-            rare = float(unfamiliar(index._bank.view(), rows_of(index, path[-1]))[0]) if hop > 1 else 1.0
+            rare = float(unfamiliar(index._store.view(), rows_of(index, path[-1]))[0]) if hop > 1 else 1.0
             longer += [
                 (score * rare * max(hit.confidence, hit.score), (*path, hit.id))
                 for hit in index.recall(path[-1], k=len(index))
@@ -42,7 +42,7 @@ def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[st
 
 
 def rows_of(index: PredictiveAssociativeIndex, id: str) -> np.ndarray:
-    return np.array(list(index._bank.documents.memories.rows_of([id]).values()))
+    return np.array(list(index._store.database.memories.rows_of([id]).values()))
 
 
 def test_hops_reach_what_the_cue_never_met(chain):
@@ -77,9 +77,9 @@ def test_with_a_wide_beam_it_is_every_path_there_is(planted):
 
 def test_a_narrow_beam_costs_so_many_look_ups_and_no_more(chain, monkeypatch):
     asked = []
-    search = chain._bank.associative.search
+    search = chain._store.associative.search
     monkeypatch.setattr(
-        chain._bank.associative, "search", lambda queries, *rest: asked.append(len(queries)) or search(queries, *rest)
+        chain._store.associative, "search", lambda queries, *rest: asked.append(len(queries)) or search(queries, *rest)
     )
     chain.recall(["m010", "m020", "m030"], k=5, hops=4, fan_out=3, beam=2)
     assert asked[0] == 3
@@ -144,7 +144,7 @@ def test_in_the_continuum_the_next_hop_begins_at_the_predicted_point(chain, plan
     channels = MODES["association"]
     one = chain.recall("m010", k=5, channels=channels)
     hits = chain.recall("m010", k=199, hops=2, snap=False, channels=channels)
-    predictor = chain._bank.predictor
+    predictor = chain._store.predictor
     first = predictor(planted.vectors[10:11])[:, :DIM]
     second = predictor(first)
     keys = make_keys(planted.vectors, predictor(planted.vectors))
@@ -199,7 +199,7 @@ def test_what_is_met_everywhere_is_no_bridge(planted):
     trips = [[f"m{2 * n:03}", f"m{2 * n + 1:03}", "m100"] for n in range(30)]
     trips += [["m000", "m101"], ["m101", "m150"]]
     index.fit(trips, window=2, config=TINY, progress=False)
-    rare = unfamiliar(index._bank.view(), np.concatenate([rows_of(index, id) for id in ("m003", "m101", "m100")]))
+    rare = unfamiliar(index._store.view(), np.concatenate([rows_of(index, id) for id in ("m003", "m101", "m100")]))
     assert 1 == rare[0] > rare[1] > 0.5 > rare[2]
     hits = {hit.id: hit.path for hit in index.recall("m000", k=4, hops=2)}
     assert hits["m150"] == ("m101",)

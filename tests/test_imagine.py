@@ -10,7 +10,7 @@ from pam_retriever import EmptyIndex, InvalidInput, NotFitted, PredictiveAssocia
 
 
 def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, planted):
-    f = fitted._bank.predictor(planted.vectors[30:31])[0, :DIM]
+    f = fitted._store.predictor(planted.vectors[30:31])[0, :DIM]
     p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     found = fitted.imagine("m030", k=6)
     np.testing.assert_allclose(found.point, f, atol=1e-5)
@@ -29,7 +29,7 @@ def test_batches_ids_vectors_and_points_agree(fitted, planted):
         agree(one.nearest, fitted.imagine(id).nearest)
     np.testing.assert_allclose(fitted.imagine(planted.vectors[30]).point, many[0].point, atol=1e-5)
     further = fitted.imagine(many[0].point, complete=False)
-    np.testing.assert_allclose(further.point, fitted._bank.predictor(many[0].point[None])[0, :DIM], atol=1e-5)
+    np.testing.assert_allclose(further.point, fitted._store.predictor(many[0].point[None])[0, :DIM], atol=1e-5)
 
 
 def true_spreads(index, planted) -> tuple[np.ndarray, np.ndarray]:

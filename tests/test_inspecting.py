@@ -66,7 +66,7 @@ def test_a_stored_report_comes_back_as_it_was():
 
 @pytest.mark.parametrize("stored", [3, {}, {"losses": 3}, {"finished": None, "validation": None}])
 def test_a_damaged_report_is_told(index, stored):
-    index._bank.set_setting("last_fit", stored)
+    index._store.set_setting("last_fit", stored)
     with pytest.raises(IndexFormatError, match="describes its last fit wrongly"):
         index.last_fit()
 

@@ -267,23 +267,23 @@ def test_bad_encoders(index, tmp_path):
 def test_a_move_with_another_predictor(index, tmp_path):
     """Recall by the plain channels, the same after it is opened again; the next fit begins afresh."""
     index.fit([IDS[:15], IDS[15:]], config=TINY, progress=False)
-    assert index._bank.calibration is not None and index._bank.associative.keys(np.array([1])).shape[1] > 32
+    assert index._store.calibration is not None and index._store.associative.keys(np.array([1])).shape[1] > 32
     index.save(tmp_path / "fitted")
     plain = Predictor(PredictorConfig(16, 8, 1), torch.Generator().manual_seed(0))
     with PredictiveAssociativeIndex.open(tmp_path / "fitted") as durable:
         durable.reencode(encoder_of(seed=1), progress=False)  # keeps the predictor, and what is known of it
-        assert durable._bank.calibration == index._bank.calibration
+        assert durable._store.calibration == index._store.calibration
         durable.reencode(encoder_of(seed=1), plain, window=3, progress=False)
         expected = [(hit.id, hit.score) for hit in durable.recall("m03", k=5)]
         assert len(list((tmp_path / "fitted").glob("predictor-*"))) == 1
     assert check(tmp_path / "fitted") == []
     with PredictiveAssociativeIndex.open(tmp_path / "fitted") as durable:
-        assert durable._bank.calibration is None and durable._bank.window == 3
+        assert durable._store.calibration is None and durable._store.window == 3
         assert [(hit.id, hit.score) for hit in durable.recall("m03", k=5)] == expected
         durable.observe(["m00", "m20"])
         durable.fit(config=TINY, progress=False)
-        assert durable._bank.calibration is not None
-        assert durable._bank.associative.keys(np.array([1])).shape[1] > 32
+        assert durable._store.calibration is not None
+        assert durable._store.associative.keys(np.array([1])).shape[1] > 32
 
 
 def test_it_answers_observations_while_it_moves_elsewhere(index, tmp_path):

@@ -78,11 +78,11 @@ def test_the_links_that_were_kept_are_those_of_the_database(path, monkeypatch, r
     read = reading(monkeypatch)
     with PredictiveAssociativeIndex.open(path, read_only=read_only) as index:
         assert not read
-        kept, stored = index._bank.links.steps(), index._bank.documents.trajectories.experienced()
+        kept, stored = index._store.links.steps(), index._store.database.trajectories.experienced()
         for a, b in zip(kept, stored, strict=True):
             np.testing.assert_array_equal(a, b)
             assert a.dtype == b.dtype
-        assert index._bank.links.memories == index._bank.documents.trajectories.memories()
+        assert index._store.links.memories == index._store.database.trajectories.memories()
 
 
 @pytest.mark.parametrize("harm", ["flipped", "short", "gone", "of another kind", "replaced"])
@@ -115,7 +115,7 @@ def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeyp
 def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
     index = PredictiveAssociativeIndex.open(path)
     index.observe(["m100", "m900"])
-    index._bank._home.close()  # as a kill: nothing is kept
+    index._store._home.close()  # as a kill: nothing is kept
     read = reading(monkeypatch)
     with PredictiveAssociativeIndex.open(path) as index:
         assert read
@@ -128,7 +128,7 @@ def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
         index.observe(["m100", "m901"])
     with PredictiveAssociativeIndex.open(path) as index:
         assert not read
-        kept, stored = index._bank.links.steps(), index._bank.documents.trajectories.experienced()
+        kept, stored = index._store.links.steps(), index._store.database.trajectories.experienced()
         np.testing.assert_array_equal(np.stack(kept), np.stack(stored))
 
 
@@ -145,7 +145,7 @@ def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, plac
     else:
         patient.set()
         with pytest.raises(IndexFormatError, match=file.name):
-            index._bank._database.finish_verifying()
+            index._store._database.finish_verifying()
         for call in (lambda: index.recall("m0"), lambda: len(index), lambda: index.get(["m0"]), index.close):
             with pytest.raises(IndexFormatError, match=file.name):
                 call()
@@ -164,7 +164,7 @@ def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, plac
 
 def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_finding(path, patient):
     with PredictiveAssociativeIndex.open(path) as index:
-        database = index._bank.documents.connection
+        database = index._store.database.connection
         file = path / str(read_manifest(path)["database"])
         before = file.read_bytes()
         for at in range(30):
@@ -172,7 +172,7 @@ def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_fin
             index.add(np.ones((100, DIM)) * np.arange(1, 101)[:, None], ids, ["long " * 400] * 100)
         assert file.read_bytes() == before  # all of it in the journal
         patient.set()
-        index._bank.documents.finish_verifying()
+        index._store.database.finish_verifying()
         index.add(np.ones((1, DIM)), ["last"])
         assert file.read_bytes() != before
         assert database.fetch("PRAGMA wal_autocheckpoint")[0][0] == 1000
@@ -186,9 +186,9 @@ def test_damage_below_new_memories_stays_damage(path, patient):
     (file,) = path.glob("memories-*.sqlite")
     contents = bytearray(file.read_bytes())
     with PredictiveAssociativeIndex.open(path) as index:
-        bank = index._bank
+        bank = index._store
         width = bank.predictor.config.width
-        stored = bank.documents.memories.stored(np.array([1500]), DIM, width)[1].tobytes()
+        stored = bank.database.memories.stored(np.array([1500]), DIM, width)[1].tobytes()
         patient.set()
     at = contents.index(stored)  # an association vector, which has no checksum of its own
     contents[at] ^= 1
@@ -215,7 +215,7 @@ def test_closing_an_index_that_was_only_asked_leaves_it_as_it_was(path):
 def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, held):
     first = PredictiveAssociativeIndex.open(path, read_only=True)
     second = PredictiveAssociativeIndex.open(path, read_only=True)
-    second._bank.documents.finish_verifying()
+    second._store.database.finish_verifying()
     connections, waiting = held()
     assert sum(connections.values()) == 2
     assert waiting  # what was read beside SQLite is open still
@@ -246,7 +246,7 @@ def test_nothing_is_held_once_it_is_closed_or_gone(path):
         assert str(path) not in "\n".join([*held, Path("/proc/self/maps").read_text()])
         other = PredictiveAssociativeIndex(dim=4)
         other.add(np.eye(4))
-        bank = weakref.ref(other._bank)
+        bank = weakref.ref(other._store)
         del other
         assert bank() is None
     finally:

@@ -230,7 +230,7 @@ def test_whatever_is_added_and_deleted_the_links_are_those_of_the_sorted_sources
 
 def meetings(index) -> set[tuple[str, str, int]]:
     """All pairs of memories that stand in one trajectory, and how far apart."""
-    documents = index._bank.documents
+    documents = index._store.database
     rows, trajectories, positions, _ = documents.trajectories.experienced()
     names = {row: id for id, row in documents.memories.rows_of([record.id for record in index.find()]).items()}
     steps = list(zip(rows.tolist(), trajectories.tolist(), positions.tolist(), strict=True))
@@ -261,9 +261,9 @@ def test_fit_by_the_same_key_counts_a_source_once():
 def test_many_sources_are_linked_in_one_transaction(monkeypatch):
     store, observed = PAMVectorStore(EMBEDDER), []
     store.add_documents(documents()[:1])
-    observe = store.index._bank.observe
+    observe = store.index._store.observe
     monkeypatch.setattr(
-        store.index._bank, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
+        store.index._store, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
     )
     store.add_documents(documents())
     assert observed == [len({turn.session for turn in dialogue.turns()})]

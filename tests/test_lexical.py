@@ -61,7 +61,7 @@ def test_scores_are_those_of_bm25_with_the_neighbours_words_in_part():
     index = new_index()
     lexicon = lexicon_of(index)
     rows = np.arange(1, 7)
-    place, met, _ = index._bank.links.around(rows, 2)
+    place, met, _ = index._store.links.around(rows, 2)
     terms = lexicon.terms("kettle boat harbour")
     assert terms == ["boat", "harbour", "kettl"]  # stemmed
     scores = lexicon.score(terms, rows, place, met)
@@ -99,14 +99,14 @@ def test_the_words_follow_every_change():
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"])  # now without a text
     index.add([[1, 1, 1, 1, 1, 1]], ["m3"], ["a kettle once more"])
     assert rows("kettl") == [4]
-    index._bank.documents.connection._sqlite.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    index._store.database.connection._sqlite.execute("INSERT INTO words (words) VALUES ('integrity-check')")
 
 
 def test_neighbours_follow_every_change():
     index = new_index(observe=False)
 
     def around(row):
-        return sorted(index._bank.links.around(np.array([row]), 1)[1].tolist())
+        return sorted(index._store.links.around(np.array([row]), 1)[1].tolist())
 
     assert around(2) == []
     index.observe(["m0", "m1", "m2"])

@@ -86,7 +86,7 @@ def turn_nodes(documents: bool, shuffled: bool = True):
 def meetings(store) -> set[tuple[str, str, int]]:
     """All pairs of nodes that stand in one trajectory, and how far the second is after the first."""
     index = store.client
-    documents = index._bank.documents
+    documents = index._store.database
     rows, trajectories, positions, _ = documents.trajectories.experienced()
     names = {row: id for id, row in documents.memories.rows_of([record.id for record in index.find()]).items()}
     steps = list(zip(rows.tolist(), trajectories.tolist(), positions.tolist(), strict=True))
@@ -313,9 +313,9 @@ def test_many_documents_cost_few_questions(monkeypatch):
 def test_many_documents_are_linked_in_one_transaction(monkeypatch):
     store, observed = PAMVectorStore(), []
     store.add(chain("ab", "first"))
-    observe = store.client._bank.observe
+    observe = store.client._store.observe
     monkeypatch.setattr(
-        store.client._bank, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
+        store.client._store, "observe", lambda episodes: (observed.append(len(episodes)), observe(episodes))
     )
     store.add([*chain("cd", "second"), *chain("ef", "third")])
     assert observed == [2]

@@ -53,7 +53,7 @@ def _films(**options):
 
 def _state(index):
     """All that is stored of names and mentions, names by their words and memories by their ids."""
-    fetch = index._bank.documents.connection.fetch
+    fetch = index._store.database.connection.fetch
     ids = dict(fetch("SELECT row, id FROM memories"))
     names = dict(fetch("SELECT number, phrase FROM names"))
     called = [(str(names.get(n, n)), ids[row], s) for n, row, s in fetch("SELECT number, row, short FROM called")]
@@ -67,7 +67,7 @@ def _state(index):
 
 def test_a_question_finds_whom_its_hits_name():
     index = _films()
-    asked = index._bank.documents.memories.records(["kiss"])["kiss"].vector
+    asked = index._store.database.memories.records(["kiss"])["kiss"].vector
     hits = index.recall(asked, 23, text="which film is about a kiss", explain=True)
     assert hits.ids[:2] == ["kiss", "temple"]
     assert hits[1].mentions[0] == Mention("Kiss and Tell", "Shirley Temple", "names", 29, "kiss")
@@ -92,7 +92,7 @@ def test_without_names_nothing_changes():
     for names in (None, ()):
         index = PredictiveAssociativeIndex(DIM, names=names)
         index.add(_vectors(5), ids=list("abcde"), texts=texts, metadatas=metadatas)
-        assert not index._bank.documents.mentions.known
+        assert not index._store.database.mentions.known
         assert _state(index) == ([], [], [])
         answers.append(index.recall(np.ones(DIM), 5, text="shirley temple kiss", explain=True))
     assert list(answers[0]) == list(answers[1])
@@ -144,7 +144,7 @@ def test_mentions_are_those_of_an_index_built_at_once(random: random.Random, ste
     if there:
         texts, metadatas = [text for text, _ in there.values()], [metadata for _, metadata in there.values()]
         whole.add(_vectors(len(there)), list(there), texts, metadatas)
-    if whole._bank.documents.mentions.known:
+    if whole._store.database.mentions.known:
         assert _state(index) == _state(whole)
     else:  # links and phrases may be left of what once had a name
         assert _state(index)[0] == []
@@ -163,7 +163,7 @@ def test_many_at_once_are_as_one_by_one(monkeypatch):
 def test_a_failed_add_leaves_mentions_as_they_were(monkeypatch):
     index = _films()
     before = _state(index)
-    monkeypatch.setattr(index._bank, "reserve_disk", lambda *_: 1 / 0)
+    monkeypatch.setattr(index._store, "reserve_disk", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         index.add(_vectors(1), ids=["new"], texts=["Ghana"], metadatas=[{"title": "Nothing of note"}])
     assert _state(index) == before
@@ -192,8 +192,8 @@ def test_an_erased_name_leaves_no_word_behind(tmp_path):
         _add(index, *FILMS)
         index.add(_vectors(1, 3), ["secret"], ["of whom"], [{"title": "Zanzibar Quux Affair"}])
         index.erase(["secret"])
-        assert not index._bank.documents.connection.fetch("SELECT 1 FROM beginnings WHERE words LIKE '%zanzibar%'")
-        assert index._bank.documents.connection.fetch("SELECT 1 FROM beginnings WHERE words = 'kiss'")
+        assert not index._store.database.connection.fetch("SELECT 1 FROM beginnings WHERE words LIKE '%zanzibar%'")
+        assert index._store.database.connection.fetch("SELECT 1 FROM beginnings WHERE words = 'kiss'")
     for path in (tmp_path / "index").iterdir():
         assert b"zanzibar" not in path.read_bytes().lower()
 
@@ -207,7 +207,7 @@ def test_a_step_that_is_appended_is_followed():
 def test_forgetting_takes_mentions_along():
     index = _films()
     index.prune(5)
-    index._bank.documents.connection.check_structure()
+    index._store.database.connection.check_structure()
     names = _state(index)[0]
     assert sorted(names) == sorted(FILMS[id][0].lower() for id in FILMS if id in index)
 
@@ -258,18 +258,18 @@ def test_names_of_a_folder_of_format_1_are_looked_for_once(tmp_path, first):
         assert _state(index) == ([], [], [])
         assert index.recall(np.ones(DIM), 1, text="kiss and tell").ids == ["kiss"]
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
-        assert index._bank.documents.mentions.pending
+        assert index._store.database.mentions.pending
         if first == "write":
             _add(index, "ghana", vectors=_vectors(3)[2:])
         else:
             assert list(index.recall(np.ones(DIM), text="kiss and tell")) == list(answer)
         assert _state(index) == state
-        assert not index._bank.documents.mentions.pending
+        assert not index._store.database.mentions.pending
 
 
 def test_a_mention_leads_only_to_what_a_filter_leaves():
     index = _films()
-    vector = index._bank.documents.memories.records(["kiss"])["kiss"].vector
+    vector = index._store.database.memories.records(["kiss"])["kiss"].vector
     for where, steps in (({"title": {"$in": ["Kiss and Tell", "Ghana"]}}, {"kiss"}), ({"title": "Ghana"}, set())):
         hits = index.recall(vector, text="which film is about a kiss", where=where, explain=True)
         assert "temple" not in hits.ids
@@ -303,18 +303,18 @@ def test_other_names_are_taken_over(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=("headline",)) as index:
         _fill(index)
         _add(index, *FILMS)
-        assert not index._bank.documents.mentions.known
+        assert not index._store.database.mentions.known
         with pytest.raises(NotFitted):
             index.recall("temple", mode="association")
     with pytest.raises(ReadOnlyIndex):
         PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True, names=("title",))
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=["headline"], read_only=True) as index:
-        assert index._bank.documents.mentions.keys == ("headline",)
+        assert index._store.database.mentions.keys == ("headline",)
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=("title",)) as index:
         assert set(index.recall("temple").ids[:2]) == {"kiss", "ghana"}
         assert _state(index)[0] == ["ghana", "kiss and tell", "shirley temple"]
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
-        assert index._bank.documents.mentions.keys == ("title",)
+        assert index._store.database.mentions.keys == ("title",)
 
 
 @pytest.mark.parametrize("names", ["title", [1], 5, lambda metadata, text: []])

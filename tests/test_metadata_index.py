@@ -46,7 +46,7 @@ def write(index, model, step):
 
 
 def remove_and_undo(index, ids):
-    documents = index._bank.documents
+    documents = index._store.database
     with documents.transaction():
         documents.memories.remove(np.array(sorted(documents.memories.rows_of(ids).values()), np.int64))
         index.find({"a": 1})  # what is read here is not committed
@@ -67,7 +67,7 @@ def test_filters_follow_every_write(segment, growth, monkeypatch):
             write(index, model, step)
             expected = {id for id, one in model.items() if holds(one, where)}
             assert {record.id for record in index.find(where)} == expected
-            rows = index._bank.documents.memories.rows_where(where)
+            rows = index._store.database.memories.rows_where(where)
             assert (np.diff(rows) > 0).all()
 
     follow()
@@ -78,10 +78,10 @@ def test_segments_stay_few_however_much_is_written_one_by_one():
     for n in range(200):
         index.add([[1.0]], [str(n)], metadatas=[{"n": n, "parity": n % 2}])
         assert len(index.find({"parity": 1})) == (n + 1) // 2
-        assert len(index._bank.documents.memories.metadata()._segments) <= 8
+        assert len(index._store.database.memories.metadata()._segments) <= 8
     index.delete([str(n) for n in range(150)])
     assert len(index.find({"n": {"$gte": 0}})) == 50
-    segments = index._bank.documents.memories.metadata()._segments
+    segments = index._store.database.memories.metadata()._segments
     assert sum(len(one.rows) for one in segments) <= 100  # the deleted do not stay
 
 

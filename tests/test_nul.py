@@ -60,7 +60,7 @@ def test_an_id_with_nul_is_refused_wherever_it_comes_in(index):
 def test_an_id_with_nul_does_not_name_another_memory_in_the_database():
     index = PredictiveAssociativeIndex(dim=2)
     index.add(np.eye(2), ["m1", "m2"])
-    memories = index._bank.documents.memories
+    memories = index._store.database.memories
     assert memories.rows_of([CUT, "m2"]) == {"m2": 2}
     assert list(memories.records([CUT, "m2"])) == ["m2"]
 
@@ -83,7 +83,7 @@ def test_a_text_with_nul_is_kept_and_found_whole_or_refused(kind, tmp_path):
         assert one.find({"a": "\\u0000"})[0].id == "x"
         lexicon = one._lexicon
         for word in ("boat", "kettl"):
-            assert lexicon.best([word], 5, None).tolist() == [one._bank.documents.memories.rows_of(["x"])["x"]]
+            assert lexicon.best([word], 5, None).tolist() == [one._store.database.memories.rows_of(["x"])["x"]]
         one.close()
 
 

@@ -63,8 +63,8 @@ def test_single_and_batch_queries_agree(fitted, planted):
 
 def test_scores_are_the_channels_and_hits_say_their_parts(fitted, planted):
     p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
-    f = fitted._bank.predictor(planted.vectors)[:, :DIM]
-    code = fitted._bank.codes_of(np.arange(1, 201))
+    f = fitted._store.predictor(planted.vectors)[:, :DIM]
+    code = fitted._store.codes_of(np.arange(1, 201))
     weights = Channels(similarity=0.5, forward=1, reverse=2, mutual=3, episode=4)
     parts = p[9] @ p.T, f[9] @ p.T, p[9] @ f.T, f[9] @ f.T, code[9] @ code.T
     association = (parts[1] + 2 * parts[2] + 3 * parts[3] + 4 * parts[4]) / 10

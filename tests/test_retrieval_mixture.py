@@ -154,7 +154,7 @@ def test_recall_without_feedback_is_a_source():
     index.add(vectors, [f"m{n}" for n in range(12)], [f"{WORDS[n % 5]} {WORDS[n % 3]}" for n in range(12)])
     index.observe([f"m{n}" for n in range(8)])
     index.feedback(vectors[0], ["m3"], text="word1")
-    knowledge = index._knowledge(index._bank.view(), None)
+    knowledge = index._knowledge(index._store.view(), None)
     cue = unit(np.ones((1, 4)))
     questions = knowledge.bank.cues(cue, ["word1 word4"], np.array([-1]))
     features = knowledge.evidence.score(questions, Pools.full(1, 12))
@@ -552,7 +552,7 @@ def test_shipped_priors_name_the_features_that_the_library_has():
     index = PredictiveAssociativeIndex(dim=2)
     index.add([[1.0, 0.0]], ["a"])
     index.feedback([1.0, 0.0], ["a"])
-    knowledge = index._knowledge(index._bank.view(), None)
+    knowledge = index._knowledge(index._store.view(), None)
     for named in Priors.read().weights.values():
         assert set(named) == set(knowledge.evidence.features)
 

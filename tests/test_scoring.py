@@ -60,7 +60,7 @@ def dense(part, queries: int) -> np.ndarray:
 
 def test_calibration_and_recall_see_the_same(calibrated):
     index, known = calibrated
-    bank = index._bank
+    bank = index._store
     view, calibration = bank.view(), bank.calibration
     owner, _, strength = known.links.of(np.arange(COUNT))
     cues = np.flatnonzero(np.bincount(owner, strength, COUNT) > 0)[::5]

@@ -31,7 +31,7 @@ def answers(index: PredictiveAssociativeIndex) -> list:
 
 
 def test_a_saved_index_answers_as_before_and_is_left_as_it_is(fitted, tmp_path):
-    fitted._bank.set_embedder("none")
+    fitted._store.set_embedder("none")
     fitted.save(tmp_path / "saved")
     before = {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
     assert {name.split("-")[0] for name in before} == {"manifest.json", "memories", "predictor"}

@@ -161,14 +161,14 @@ def test_the_journals_of_a_writer_that_was_killed_are_replayed(folder, tmp_path)
     database(folder).write_bytes(other_contents(folder, tmp_path))
     beside(folder, "-journal").write_bytes(hot_journal(whole))
     with PredictiveAssociativeIndex.open(folder) as index:
-        assert len(index._bank.links) == 8
+        assert len(index._store.links) == 8
     unseal(folder)
     database(folder).write_bytes(whole)
     beside(folder, "-wal").write_bytes(log)
     for call in ("load", "check", "open"):
         OPENED[call](folder)
     with PredictiveAssociativeIndex.load(folder) as index:
-        assert len(index._bank.links) == 0
+        assert len(index._store.links) == 0
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ LONG = FitConfig(hidden=64, passes=100, batch_size=50)
 
 
 def weights(index: PredictiveAssociativeIndex) -> np.ndarray:
-    return np.concatenate([array.ravel() for array in index._bank.predictor.arrays.values()])
+    return np.concatenate([array.ravel() for array in index._store.predictor.arrays.values()])
 
 
 def recalled(index: PredictiveAssociativeIndex, planted) -> float:
@@ -58,14 +58,14 @@ def test_parts_from_any_iterator_learn_what_fit_learns_at_once(planted):
 def test_a_shard_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(planted):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
-    source = Stored(index._bank.documents, ReadWriteLock(), index.dim, 45)
+    source = Stored(index._store.database, ReadWriteLock(), index.dim, 45)
     for seed in (0, 1):
         random, seen = np.random.default_rng(seed), []
         for blocks in source.of_pass(random):
             shard = source.read(blocks)
             assert len(shard.experience) <= 60  # the buffer and a trajectory
             seen += shard.rows[shard.experience.states].tolist()
-        assert sorted(seen) == sorted(index._bank.links._rows.tolist())
+        assert sorted(seen) == sorted(index._store.links._rows.tolist())
 
 
 class Killed(BaseException):
@@ -180,9 +180,9 @@ def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
     index, settings = new_index(planted), {"window": WINDOW, "config": LONG, "buffer": 60, "progress": False}
     first = index.fit(planted.outings[:15], **settings)
     before = recalled(index, planted)
-    old = index._bank.associative.keys(np.arange(1, 201))
+    old = index._store.associative.keys(np.arange(1, 201))
     second = index.fit(iter(planted.outings[15:]), **settings)
-    new = index._bank.associative.keys(np.arange(1, 201))
+    new = index._store.associative.keys(np.arange(1, 201))
     assert np.linalg.norm(new - old, axis=1).min() > 1e-3  # other weights give other keys, as the check below sees
     assert second.steps < first.steps
     assert recalled(index, planted) > max(before, 0.9)
@@ -204,10 +204,10 @@ def check_keys(index: PredictiveAssociativeIndex, vectors: np.ndarray) -> None:
     f as it was computed in one batch and in another agrees only as far as sums of float32 do: a sum of n products in
     another order moves by up to n * eps of its terms on either side, and f is made by that many products in a row.
     """
-    bank, rows = index._bank, np.arange(1, len(vectors) + 1)
+    bank, rows = index._store, np.arange(1, len(vectors) + 1)
     config = bank.predictor.config
     keys = bank.associative.keys(rows)[:, index.dim :]
-    np.testing.assert_array_equal(keys, bank.documents.memories.stored(rows, index.dim, config.width)[1])
+    np.testing.assert_array_equal(keys, bank.database.memories.stored(rows, index.dim, config.width)[1])
     products = 2 + config.residual_layers + 2 * config.whiten
     bound = products * 2 * max(config.dim, config.hidden) * float(np.finfo(np.float32).eps)
     for batch in (len(vectors), 5, 1):

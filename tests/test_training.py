@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_index_and_another_does_not(planted):
         np.random.rand(3)
         index = new_index(planted)
         index.fit(planted.outings, config=FitConfig(hidden=32, passes=5, noise=0.1), seed=seed, progress=False)
-        predicted.append(index._bank.predictor(planted.vectors))
+        predicted.append(index._store.predictor(planted.vectors))
     np.testing.assert_array_equal(predicted[0], predicted[1])
     assert np.abs(predicted[0] - predicted[2]).max() > 0.01
 
@@ -186,7 +186,7 @@ def test_a_fit_inside_a_block_without_gradients_learns_the_same(planted, mode):
         with within():
             index.fit(planted.outings, config=QUICK, progress=False)
             index.fit([planted.ids[:3]], config=QUICK, progress=False)  # goes on from the first
-        weights.append(index._bank.predictor.arrays)
+        weights.append(index._store.predictor.arrays)
     for name, expected in weights[0].items():
         np.testing.assert_array_equal(weights[1][name], expected)
 

@@ -30,7 +30,7 @@ def run(seed: int) -> dict[str, Any]:
     index = PredictiveAssociativeIndex(dim=DIM)
     index.fit(list(states[:LEARNT]), window=WINDOW, config=CONFIG, progress=False)
     flat = states.reshape(-1, DIM)
-    p, f = unit(flat), index._bank.view().predict(flat)
+    p, f = unit(flat), index._store.view().predict(flat)
     random = np.random.default_rng(seed)
     tables: dict[str, dict[str, dict[str, float]]] = {}
     for size in SIZES:

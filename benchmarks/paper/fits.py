@@ -99,10 +99,10 @@ def index_of(
         index.save(folder / "index", overwrite=True)
         _write_report(folder, asdict(fitted) | {"summary": repr(fitted)})
     index = PredictiveAssociativeIndex.load(folder / "index")
-    weights = index._bank.predictor
+    weights = index._store.predictor
     assert weights is not None
     return index, _fitted(
-        states, Predictor.of(weights), index._bank.codes_of(index._bank.documents.memories.rows()), folder
+        states, Predictor.of(weights), index._store.codes_of(index._store.database.memories.rows()), folder
     )
 
 

@@ -42,7 +42,7 @@ def main() -> None:
     # speed does not depend on how well f was learned; one pass of the default width
     index.fit(group_by="session", order_by="moment", config=FitConfig(passes=1), progress=False)
 
-    keys = index._bank.associative.keys(np.arange(1, count + 1))
+    keys = index._store.associative.keys(np.arange(1, count + 1))
     bare = faiss.IndexFlat(keys.shape[1], faiss.METRIC_INNER_PRODUCT)
     bare.add(keys)
     random = np.random.default_rng(0)

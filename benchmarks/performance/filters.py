@@ -222,14 +222,14 @@ def run(given: argparse.Namespace, seed: int) -> dict[str, object]:
     began = time.perf_counter()
     sides.index.find({"share": -1})
     built = time.perf_counter() - began
-    metadata = sides.index._bank.documents.memories.metadata()
+    metadata = sides.index._store.database.memories.metadata()
     return {
         "seed": seed,
         "first filter, s": built,
         "metadata index, bytes a memory": metadata.nbytes / given.memories,
         "nothing written": measure(sides, given.queries, False, random),
         "a write before each query": measure(sides, given.queries, True, random),
-        "metadata index afterwards, bytes a memory": sides.index._bank.documents.memories.metadata().nbytes
+        "metadata index afterwards, bytes a memory": sides.index._store.database.memories.metadata().nbytes
         / len(sides.index),
     }
 

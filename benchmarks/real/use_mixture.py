@@ -76,7 +76,7 @@ def index_of(task: Task) -> PredictiveAssociativeIndex:
 def bank_of(task: Task) -> Bank:
     """The things of a task as evidence reads them: the library's own, over an index in memory."""
     index = index_of(task)
-    return Bank(index._bank.view(), index._lexicon)
+    return Bank(index._store.view(), index._lexicon)
 
 
 def history(task: Task, bank: Bank) -> History:

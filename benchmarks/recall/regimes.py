@@ -67,8 +67,8 @@ def build(
     shards, request = InMemory(world.states, experience, seed), TrainingRequest(seed=seed)
     trained = HeldOutTrainer(held_out, shards, WINDOW, config, request).run()
     fitted = trained.report
-    bank = index._bank
-    rebuild = bank.begin_rebuild(bank.documents.trajectories.last_number())
+    bank = index._store
+    rebuild = bank.begin_rebuild(bank.database.trajectories.last_number())
     embeddings = EpisodeEmbeddings(rebuild.rows, trained.embeddings)
     learnt = Learnt(trained.predictor.weights(), embeddings, fitted.calibration, WINDOW)
     rebuild.prepare(learnt)
@@ -107,7 +107,7 @@ def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: 
 @contextmanager
 def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
     """The index, while one part of default recall is taken from it."""
-    bank = index._bank
+    bank = index._store
     view, calibration = bank.view(), bank.calibration
     assert calibration is not None
     if part == "exact links":
@@ -136,7 +136,7 @@ def measure(
     columns: dict[str, dict[str, float]] = {}
 
     index, fitted = build(world, config, seed)
-    keys = index._bank.associative.keys(np.arange(1, len(world.states) + 1))  # type: ignore[union-attr]
+    keys = index._store.associative.keys(np.arange(1, len(world.states) + 1))  # type: ignore[union-attr]
     for name, channels in LEARNED.items():
 
         def score(q: Int64, channels: Channels = channels) -> metrics.Array:

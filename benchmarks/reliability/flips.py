@@ -70,7 +70,7 @@ def fill(index: PredictiveAssociativeIndex) -> None:
     vectors = np.random.default_rng(5).standard_normal((MEMORIES, DIM))
     ids = [f"m{n}" for n in range(MEMORIES)]
     index.add(vectors, ids, [f"text {id}" for id in ids], [{"n": n, "tag": ["a", "é"]} for n in range(MEMORIES)])
-    index._bank.set_embedder("none")
+    index._store.set_embedder("none")
     index.fit([ids[:6], ids[6:]], window=2, config=FitConfig(hidden=8, passes=3), progress=False)
 
 
@@ -81,7 +81,7 @@ def make_killed(folder: Path, settled: bool) -> None:
         index = PredictiveAssociativeIndex.open(folder, dim=DIM)
         fill(index)
         if settled:
-            index._bank.documents.connection.settle()
+            index._store.database.connection.settle()
         os._exit(0)
     os.waitpid(child, 0)
     (folder / "writer.lock").unlink()

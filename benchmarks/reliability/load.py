@@ -85,7 +85,7 @@ class Model:
         found = {record.id: (record.vector.tobytes(), record.text) for record in index.find()}
         if found != self.memories:
             return f"memories: {sorted(set(found.items()) ^ set(self.memories.items()))[:4]}"
-        steps = index._bank.documents.connection.fetch(
+        steps = index._store.database.connection.fetch(
             "SELECT t.id, s.position, m.id FROM trajectories AS t LEFT JOIN steps AS s USING (trajectory) "
             "LEFT JOIN memories AS m USING (row)"
         )

@@ -221,8 +221,8 @@ def enter(index: PredictiveAssociativeIndex) -> None:
 
 def differences(index: PredictiveAssociativeIndex, model: Model) -> list[str]:
     """Vectors in memory that are not those that were given, and keys that do not follow from them."""
-    bank, wrong = index._bank, []
-    rows = bank.documents.memories.rows_of(sorted(model.memories))
+    bank, wrong = index._store, []
+    rows = bank.database.memories.rows_of(sorted(model.memories))
     ids = sorted(rows)
     found = bank.similar.keys(np.array([rows[id] for id in ids], np.int64))
     given = np.array([np.frombuffer(model.memories[id][0], np.float32) for id in ids])

@@ -124,8 +124,8 @@ def differences(engine: PgVectorBackend, writers: list[Writer]) -> list[str]:
             if len(index) != len(expected):
                 found_wrong.append(f"{who} counts {len(index)} instead of {len(expected)}")
             links = sum(map(len, steps.values()))
-            if len(index._bank.links) != links:
-                found_wrong.append(f"{who} knows {len(index._bank.links)} steps instead of {links}")
+            if len(index._store.links) != links:
+                found_wrong.append(f"{who} knows {len(index._store.links)} steps instead of {links}")
     for writer in writers:
         writer.index.close()
     return found_wrong

@@ -144,21 +144,21 @@ def ask(path: Path, world: World, result: dict[str, Any]) -> None:
             assert len(index.recall("0", k=10)) == 10
             for times in seconds:
                 times.pop("first answer and verification", None)
-            index._bank.documents.finish_verifying()
+            index._store.database.finish_verifying()
             add_up(result, "first answer and verification", started)
             if not cold:
                 continue
             print("opened", result["seconds"], flush=True)
             result["look_up"] = look_up(index)
             result["recall"] = recall(index, world)
-            result["bytes_a_memory"] = index._bank.associative.bytes / world.memories
+            result["bytes_a_memory"] = index._store.associative.bytes / world.memories
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             result["resident_bytes"] = pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
     """Recall@10 of the compressed look-up against an exact scan of the same keys, and its speed."""
-    backend, bank = index._bank.associative, index._bank
+    backend, bank = index._store.associative, index._store
     rows = np.arange(1, len(index) + 1)
     random = np.random.default_rng(3)
     keys = backend.keys(np.sort(random.choice(rows, QUERIES, replace=False)))

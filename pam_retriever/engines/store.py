@@ -61,7 +61,7 @@ class EngineStore(Store):
             self.seen = replace(state)
 
     @property
-    def documents(self) -> EngineDatabase:
+    def database(self) -> EngineDatabase:
         """The database in the engine.
 
         Raises:

@@ -85,13 +85,13 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
     @classmethod
     def _of(
         cls,
-        bank: Store,
+        store: Store,
         embedder: Embedder | None,
         names: Sequence[str] | None = None,
         max_open_tenants: int = MOST_OPEN,
     ) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
-        index._begin(bank, embedder, names, max_open_tenants)
+        index._begin(store, embedder, names, max_open_tenants)
         return index
 
     # ---- where the index is kept
@@ -188,7 +188,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             IndexFormatError: the folder is damaged, gone, or holds another index now.
         """
         with self._lock:
-            return self._bank.catch_up()
+            return self._store.catch_up()
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
@@ -206,13 +206,13 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         """
         folder = Path(path)
         with self._lock.shared():
-            home = self._bank.folder
+            home = self._store.folder
             if home is not None and folder.resolve() == home.resolve():
                 raise InvalidInput(
                     f"{folder} is where this index lives.", "another folder", "It is saved there already."
                 )
-            held = self._tenants is not None and self._bank.holds_tenants
-            self._bank.save(folder, overwrite, self._tenants.write if self._tenants is not None and held else None)
+            held = self._tenants is not None and self._store.holds_tenants
+            self._store.save(folder, overwrite, self._tenants.write if self._tenants is not None and held else None)
 
     def close(self) -> None:
         """Closes the database, once fits in the background are done; closing twice is harmless.
@@ -224,14 +224,14 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         if self._lock.forked:
             return
         with ExitStack() as closing:
-            closing.callback(self._close_bank)
+            closing.callback(self._close_store)
             if self._tenants is not None:
                 closing.callback(self._tenants.close)
             self._background.finish()
 
-    def _close_bank(self) -> None:
+    def _close_store(self) -> None:
         with self._lock:
-            self._bank.close()
+            self._store.close()
 
     def __enter__(self) -> PredictiveAssociativeIndex:
         return self

@@ -33,29 +33,29 @@ MOST_KNOWN = 8  # filters of feedback whose requests are kept in memory
 class IndexBase:
     """An index as far as its parts share it; ``PredictiveAssociativeIndex`` is made of them."""
 
-    _bank: Store
+    _store: Store
     _embedder: Embedder | None
 
     def _begin(
         self,
-        bank: Store,
+        store: Store,
         embedder: Embedder | None,
         names: Sequence[str] | None = None,
         max_open_tenants: int | None = None,
     ) -> None:
         try:
             if embedder is not None:
-                embedder.check(bank.embedder)
+                embedder.check(store.embedder)
             if names is not None:
-                naming.set_names(bank, names)
+                naming.set_names(store, names)
         except PAMError:
-            bank.close()
+            store.close()
             raise
-        self._bank, self._embedder = bank, embedder
+        self._store, self._embedder = store, embedder
         make = partial(self._tenant_in, embedder)
-        self._tenants = None if max_open_tenants is None else OpenTenants(bank, make, max_open_tenants)
+        self._tenants = None if max_open_tenants is None else OpenTenants(store, make, max_open_tenants)
         self._background = BackgroundFits()
-        self._lock, self._learning = bank.lock, threading.Lock()
+        self._lock, self._learning = store.lock, threading.Lock()
         self._known: dict[str, Knowledge] = {}  # by filter of feedback
         self._knowing = threading.Lock()
         self._kept: tuple[Database, Lexicon, Timeline] | None = None
@@ -63,11 +63,11 @@ class IndexBase:
 
     @classmethod
     def _tenant_in(
-        cls, embedder: Embedder | None, names: Sequence[str] | None, bank: Store
+        cls, embedder: Embedder | None, names: Sequence[str] | None, store: Store
     ) -> tuple[PredictiveAssociativeIndex, BackgroundFits]:
         """The index of a tenant, and its fits."""
         tenant = cls.__new__(cls)
-        tenant._begin(bank, embedder, names)
+        tenant._begin(store, embedder, names)
         return cast("PredictiveAssociativeIndex", tenant), tenant._background
 
     def _knowledge(self, view: View, where: Where) -> Knowledge | None:
@@ -75,7 +75,7 @@ class IndexBase:
 
         It is kept, and follows what is written. Nobody may write meanwhile.
         """
-        table, name = view.documents.feedback, to_json(where or {})
+        table, name = view.database.feedback, to_json(where or {})
         with self._knowing:
             found = self._known.get(name)
             if found is not None and found.is_current(view):
@@ -94,10 +94,10 @@ class IndexBase:
     def _search_names(self) -> None:
         """Before a question: has names be looked for, where nobody has yet."""
         with self._lock.shared():
-            late = naming.has_to_search(self._bank)
+            late = naming.has_to_search(self._store)
         if late:
             with self._lock:
-                naming.search(self._bank)
+                naming.search(self._store)
 
     @property
     def _lexicon(self) -> Lexicon:
@@ -109,63 +109,63 @@ class IndexBase:
 
     def _known_of_documents(self) -> tuple[Database, Lexicon, Timeline]:
         """What is kept of a database, which a reader may change for another; made when it is first asked for."""
-        documents = self._bank.documents  # not before: the file may be found to be damaged
+        database = self._store.database  # not before: the file may be found to be damaged
         kept = self._kept
-        if kept is None or kept[0] is not documents:
-            self._kept = kept = documents, Lexicon(documents), Timeline(documents)
+        if kept is None or kept[0] is not database:
+            self._kept = kept = database, Lexicon(database), Timeline(database)
         return kept
 
     @property
     def embedder_name(self) -> str | None:
         """The name of the embedder that made the vectors of texts, as stored; None if there was none."""
         with self._lock.shared():
-            return self._bank.embedder
+            return self._store.embedder
 
     @property
     def takes_times(self) -> bool:
         """Whether memories can have times: not in an engine."""
-        return self._bank.documents.times is not None
+        return self._store.database.times is not None
 
     @property
     def dim(self) -> int:
         """Length of the vectors."""
-        return self._bank.dim
+        return self._store.dim
 
     @property
     def encoder(self) -> Encoder | None:
         """A copy of the encoder, to go on training; None for an index of vectors."""
-        space = self._bank.space
+        space = self._store.space
         return None if space is None else space.encoder.duplicate(trainable=True)
 
     @property
     def outward(self) -> Trainable | None:
         """A copy of the outward predictor that ``reencode`` was given, or None."""
-        space = self._bank.space
+        space = self._store.space
         return None if space is None or space.outward is None else space.outward.duplicate(trainable=True)
 
     @property
     def is_fitted(self) -> bool:
         """Whether ``recall`` has a predictor."""
         with self._lock.shared():
-            return self._bank.predictor is not None
+            return self._store.predictor is not None
 
     def __len__(self) -> int:
         with self._lock.shared():
-            return len(self._bank.documents.memories)
+            return len(self._store.database.memories)
 
     def __contains__(self, id: object) -> bool:
         with self._lock.shared():
-            return isinstance(id, str) and id in self._bank.documents.memories.rows_of([id])
+            return isinstance(id, str) and id in self._store.database.memories.rows_of([id])
 
     def __repr__(self) -> str:
         with self._lock.shared():
-            bank = self._bank
-            if bank.closed:
-                return f"PredictiveAssociativeIndex(dim={bank.dim}, closed)"
-            fitted = f"fitted with window {bank.window}" if bank.predictor else "not fitted"
-            senses = f" of {', '.join(bank.space.encoder.modalities)}" if bank.space else ""
+            store = self._store
+            if store.closed:
+                return f"PredictiveAssociativeIndex(dim={store.dim}, closed)"
+            fitted = f"fitted with window {store.window}" if store.predictor else "not fitted"
+            senses = f" of {', '.join(store.space.encoder.modalities)}" if store.space else ""
             return (
-                f"PredictiveAssociativeIndex(dim={bank.dim}, {len(self):,} memories{senses}, "
-                f"{len(bank.documents.trajectories):,} trajectories, {fitted}, "
-                f"{bank.backend} ({bank.similar.description}), {bank.location})"
+                f"PredictiveAssociativeIndex(dim={store.dim}, {len(self):,} memories{senses}, "
+                f"{len(store.database.trajectories):,} trajectories, {fitted}, "
+                f"{store.backend} ({store.similar.description}), {store.location})"
             )

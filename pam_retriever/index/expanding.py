@@ -46,7 +46,7 @@ class Expanding(IndexBase):
         k = None if k is None else check_count("k", k)
         towards = check_direction(direction)
         with self._lock.shared():
-            brought = expand(self._bank.view().towards(towards), hits, k, where, cue_where)
+            brought = expand(self._store.view().towards(towards), hits, k, where, cue_where)
         return brought if batch else brought[0]
 
     def spread(

@@ -106,7 +106,7 @@ class FeedbackKeeping(IndexBase):
             None if id is None else each("id", id, None),
         )
         with self._lock:
-            self._bank.add_feedback(new, vectors)
+            self._store.add_feedback(new, vectors)
         return new.ids if batch else new.ids[0]
 
     def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool]:
@@ -154,9 +154,9 @@ class FeedbackKeeping(IndexBase):
         if limit is not None:
             check_count("limit", limit)
         with self._lock.shared():
-            table, row = self._bank.feedback_table, None
+            table, row = self._store.feedback_table, None
             if naming is not None:
-                row = self._bank.documents.memories.rows_of([check_id(naming, "feedbacks")]).get(naming)
+                row = self._store.database.memories.rows_of([check_id(naming, "feedbacks")]).get(naming)
                 if row is None:
                     raise UnknownId(f"Got naming={naming!r}.", "the id of a memory in the index", "Add it first.")
             return table.find(where or {}, limit, offset, row)
@@ -173,8 +173,8 @@ class FeedbackKeeping(IndexBase):
         names = read_ids(ids, where, "delete_feedback", "deletes all feedback")
         with self._lock:
             if where is not None:
-                names = self._bank.feedback_table.ids_of(where)
-            return self._bank.delete_feedback(names)
+                names = self._store.feedback_table.ids_of(where)
+            return self._store.delete_feedback(names)
 
     def set_popularity_cap(self, by: str = WRITER, most: float = MOST_OF_ONE) -> None:
         """Bounds what one writer's feedback adds to how popular a memory is. It is kept with the index.
@@ -189,7 +189,7 @@ class FeedbackKeeping(IndexBase):
         """
         cap = {"by": check_text(by, "by"), "most": check_positive("most", most)}
         with self._lock:
-            self._bank.set_setting(POPULARITY, cap)
+            self._store.set_setting(POPULARITY, cap)
             self._known.clear()
 
     def _fit_mixture(self, seed: int) -> tuple[int, Validation]:
@@ -200,16 +200,16 @@ class FeedbackKeeping(IndexBase):
         from pam_retriever.retrieval.mixture.mixture import Priors
 
         with self._lock.shared():
-            table = self._bank.documents.feedback
+            table = self._store.database.feedback
             if table is None or not len(table):
                 return 0, Validation()
-        with frozen(self._bank, self._lock) as view:  # others read and write meanwhile
-            documents, lexicon = view.documents, Lexicon(view.documents)
-            assert documents.feedback is not None
-            bank, cap = Bank(view, lexicon), PopularityCap.read(documents.settings)
-            history = history_of(bank, lexicon, documents.feedback.requests(view.dim, writer=cap.by), cap.most)
+        with frozen(self._store, self._lock) as view:  # others read and write meanwhile
+            database, lexicon = view.database, Lexicon(view.database)
+            assert database.feedback is not None
+            bank, cap = Bank(view, lexicon), PopularityCap.read(database.settings)
+            history = history_of(bank, lexicon, database.feedback.requests(view.dim, writer=cap.by), cap.most)
             fitted = fit_mixture(history, lambda log: evidence_of(bank, log), Priors.read(), seed)
         with self._lock:
-            self._bank.set_setting(MIXTURE, fitted.mixture.to_dict())
+            self._store.set_setting(MIXTURE, fitted.mixture.to_dict())
             self._known.clear()
         return len(history), fitted.validation

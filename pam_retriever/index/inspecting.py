@@ -80,23 +80,23 @@ class Inspecting(ShownIndex, IndexBase):
     def overview(self) -> Overview:
         """What the index holds, in numbers. It is counted, not read."""
         with self._lock.shared():
-            bank = self._bank
-            documents = bank.documents
-            learnt = bank.learnt()
-            numbers = documents.trajectories.numbers()
+            store = self._store
+            database = store.database
+            learnt = store.learnt()
+            numbers = database.trajectories.numbers()
             grown = sum(end > learnt.grew[number] for number, end in learnt.ends.items() if number <= learnt.number)
             return Overview(
-                len(documents.memories),
-                bank.dim,
-                bank.links.memories,
+                len(database.memories),
+                store.dim,
+                store.links.memories,
                 len(numbers),
-                None if documents.feedback is None else len(documents.feedback),
-                bank.predictor is not None,
-                bank.window,
+                None if database.feedback is None else len(database.feedback),
+                store.predictor is not None,
+                store.window,
                 len(numbers) - bisect_right(numbers, learnt.number) + grown,
-                f"{bank.backend} ({bank.similar.description})",
-                bank.location,
-                bank.embedder,
+                f"{store.backend} ({store.similar.description})",
+                store.location,
+                store.embedder,
             )
 
     def last_fit(self) -> FitReport | None:
@@ -106,7 +106,7 @@ class Inspecting(ShownIndex, IndexBase):
             IndexFormatError: what is stored of it is damaged.
         """
         with self._lock.shared():
-            return last_fit.read(self._bank)
+            return last_fit.read(self._store)
 
     def time_counts(self, bins: int = 60) -> TimeCounts | None:
         """How many memories there were when, in equal stretches of time; None where none has a time.
@@ -119,7 +119,7 @@ class Inspecting(ShownIndex, IndexBase):
         """
         bins = check_count("bins", bins, MOST_BINS)
         with self._lock.shared():
-            times = self._bank.documents.times
+            times = self._store.database.times
             found, kind = (None, None) if times is None else (times.counts(bins), times.kind())
             return None if found is None or kind is None else TimeCounts(kind, found[0], found[1], tuple(found[2]))
 
@@ -137,7 +137,7 @@ class Inspecting(ShownIndex, IndexBase):
         """
         limit = check_count("limit", limit)
         with self._lock.shared():
-            return project(self._bank.view(), limit, method, by)
+            return project(self._store.view(), limit, method, by)
 
     def explore(
         self, port: int = 0, *, browser: bool = True, write: bool = False, wait: bool | None = None
@@ -156,7 +156,7 @@ class Inspecting(ShownIndex, IndexBase):
             InvalidInput: the port is taken.
             MissingExtra: without the extra ``explore``.
         """
-        folder = self._bank.folder
+        folder = self._store.folder
 
         def check() -> list[str]:
             assert folder is not None

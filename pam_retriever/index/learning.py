@@ -49,9 +49,9 @@ class Learning(FeedbackKeeping, NextSteps):
         episodes = read_trajectories([trajectory], self.dim)
         self._background.check()
         with self._lock:
-            check_known(self._bank.documents, episodes)
-            self._bank.observe(episodes)
-            self._bank.keep_within_capacity()
+            check_known(self._store.database, episodes)
+            self._store.observe(episodes)
+            self._store.keep_within_capacity()
         self._background.experienced(len(episodes[0].ids))
         return list(episodes[0].ids)
 
@@ -177,15 +177,15 @@ class Learning(FeedbackKeeping, NextSteps):
         self._check_trainable()
         with self._learning:
             self._background.learns()
-            news = read_news(self._bank, self._lock, source)
-            if nothing_new(self._bank, self._lock, news, source, config, window):
-                report = report_nothing(self._bank, self._lock, config)
+            news = read_news(self._store, self._lock, source)
+            if nothing_new(self._store, self._lock, news, source, config, window):
+                report = report_nothing(self._store, self._lock, config)
             elif self._nothing_but_feedback(source.trajectories is None and source.group_by is None):
                 report = without_training(len(self))
             else:
                 from pam_retriever.training.fit import learn  # training alone needs torch
 
-                report = learn(self._bank, self._lock, source, news, window, config, request)
+                report = learn(self._store, self._lock, source, news, window, config, request)
             if not _writes():
                 return report
             try:
@@ -206,15 +206,15 @@ class Learning(FeedbackKeeping, NextSteps):
         finished = datetime.now(timezone.utc)
         report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)
         with self._lock:
-            last_fit.keep(self._bank, report, report.stopped_by != NOTHING_NEW)
+            last_fit.keep(self._store, report, report.stopped_by != NOTHING_NEW)
         return report
 
     def _nothing_but_feedback(self, nothing_given: bool) -> bool:
         """Whether there is feedback, and no trajectory to train on."""
         with self._lock.shared():
-            documents = self._bank.documents
-            table = documents.feedback
-            return nothing_given and not len(documents.trajectories) and table is not None and len(table) > 0
+            database = self._store.database
+            table = database.feedback
+            return nothing_given and not len(database.trajectories) and table is not None and len(table) > 0
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
         """Has the index fit by itself, in the background, after so much new experience.
@@ -249,11 +249,11 @@ class Learning(FeedbackKeeping, NextSteps):
             if not allowed:
                 self.auto_fit(None)
             with self._lock:
-                self._bank.set_setting(TRAIN, allowed)
+                self._store.set_setting(TRAIN, allowed)
 
     def _trainable(self) -> bool:
         with self._lock.shared():
-            return self._bank.documents.settings.get(TRAIN) is not False
+            return self._store.database.settings.get(TRAIN) is not False
 
     def _check_trainable(self) -> None:
         if not self._trainable():
@@ -291,7 +291,7 @@ class Learning(FeedbackKeeping, NextSteps):
         last = None if limit is None else check_offset(offset) + check_count("limit", limit)
         with self._lock.shared():
             numbers = self._numbers(names, where, held)[check_offset(offset) : last]
-            return self._bank.documents.trajectories.listed(numbers)
+            return self._store.database.trajectories.listed(numbers)
 
     def delete_trajectory(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None
@@ -312,19 +312,19 @@ class Learning(FeedbackKeeping, NextSteps):
         """
         names = read_ids(ids, where, "delete_trajectory", "deletes them all")
         with self._lock:
-            return self._bank.delete_trajectories(self._numbers(None if ids is None else names, where))
+            return self._store.delete_trajectories(self._numbers(None if ids is None else names, where))
 
     def _numbers(
         self, ids: list[str] | None, where: Mapping[str, object] | None, holding: list[str] | None = None
     ) -> list[int]:
         """The numbers of trajectories, rising."""
-        documents = self._bank.documents
+        database = self._store.database
         if holding is not None:
-            rows = np.array(sorted(documents.memories.rows_of(holding).values()), np.int64)
-            return documents.trajectories.numbers(rows=rows)
+            rows = np.array(sorted(database.memories.rows_of(holding).values()), np.int64)
+            return database.trajectories.numbers(rows=rows)
         if where is not None:
-            return documents.trajectories.numbers(rows=np.asarray(documents.memories.rows_where(where)))
-        return documents.trajectories.numbers(ids=ids)
+            return database.trajectories.numbers(rows=np.asarray(database.memories.rows_where(where)))
+        return database.trajectories.numbers(ids=ids)
 
     def prune(self, keep: int, half_life: float | Literal["auto"] | None = "auto") -> int:
         """Forgets all but the strongest memories, and frees their space (pam.tex 3.9).
@@ -346,8 +346,8 @@ class Learning(FeedbackKeeping, NextSteps):
         keep, half_life = check_count("keep", keep), check_half_life(half_life)
         with self._lock:
             if isinstance(half_life, float):
-                read_now(self._bank.documents, None)
-            return self._bank.forget(keep, half_life, shrink=True)
+                read_now(self._store.database, None)
+            return self._store.forget(keep, half_life, shrink=True)
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:
         """Bounds the index: once it holds a tenth more, the weakest memories are forgotten.
@@ -364,7 +364,7 @@ class Learning(FeedbackKeeping, NextSteps):
         if memories is not None:
             memories, half_life = check_count("memories", memories), check_half_life(half_life)
         with self._lock:
-            self._bank.set_capacity(memories, half_life)
+            self._store.set_capacity(memories, half_life)
 
 
 def without_training(memories: int) -> FitReport:

@@ -59,7 +59,7 @@ class Memories(IndexBase):
         Raises:
             InvalidInput: nothing was stored.
         """
-        return add(self._bank, self._embedder, vectors, ids, texts, metadatas, timestamps)
+        return add(self._store, self._embedder, vectors, ids, texts, metadatas, timestamps)
 
     def append(
         self,
@@ -103,7 +103,7 @@ class Memories(IndexBase):
             times=NewTimes.of([timestamp if isinstance(timestamp, date) else None], 1),
         )
         self._background.check()
-        at = append(self._bank, self._embedder, vector, metadata, step)
+        at = append(self._store, self._embedder, vector, metadata, step)
         self._background.experienced(1 if at else 0)
         return step.id
 
@@ -130,7 +130,7 @@ class Memories(IndexBase):
             InvalidInput: nothing to change, or of the arguments; nothing was changed.
             UnknownId: the id is not in the index.
         """
-        update(self._bank, self._embedder, check_id(id, "update"), text, metadata, vector)
+        update(self._store, self._embedder, check_id(id, "update"), text, metadata, vector)
 
     def reencode(
         self,
@@ -164,9 +164,9 @@ class Memories(IndexBase):
             InvalidInput: another dimension or other modalities, or, not in the background, memories that were
                 added as vectors.
         """
-        new = read_new_space(self._bank, encoder, predictor, outward, window)
+        new = read_new_space(self._store, encoder, predictor, outward, window)
         self._lock.check_process()  # before another lock is waited for
-        return reencode(self._bank, self._lock, self._learning, new, background, progress)
+        return reencode(self._store, self._lock, self._learning, new, background, progress)
 
     def delete(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None) -> int:
         """Forgets memories and their places in trajectories, by id or by a filter; unknown ids are ignored.
@@ -185,7 +185,7 @@ class Memories(IndexBase):
         """
         names = read_ids(ids, where, "delete", "deletes all memories")
         with self._lock:
-            return self._bank.delete(names if where is None else self._ids_where(where))
+            return self._store.delete(names if where is None else self._ids_where(where))
 
     def erase(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None
@@ -208,11 +208,11 @@ class Memories(IndexBase):
         """
         names = read_ids(ids, where, "erase", "erases all memories")
         with self._lock:
-            return erase(self._bank, names if where is None else self._ids_where(where))
+            return erase(self._store, names if where is None else self._ids_where(where))
 
     def _ids_where(self, where: Mapping[str, object]) -> list[str]:
         """The ids of the memories that satisfy a filter."""
-        memories = self._bank.documents.memories
+        memories = self._store.database.memories
         return [id for id, *_ in memories.contents(np.asarray(memories.rows_where(where))).values()]
 
     def get(self, ids: Sequence[str], missing_ok: bool = False) -> list[Record]:
@@ -230,7 +230,7 @@ class Memories(IndexBase):
             raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
         ids = [check_id(id, "get") for id in ids]
         with self._lock.shared():
-            records = self._bank.documents.memories.records(ids)
+            records = self._store.database.memories.records(ids)
         unknown = [id for id in ids if id not in records]
         if unknown and not missing_ok:
             raise UnknownId(f"Got unknown ids: {unknown[:5]}.", "ids in the index", "Use missing_ok=True.")
@@ -250,4 +250,4 @@ class Memories(IndexBase):
         if limit is not None:
             check_count("limit", limit)
         with self._lock.shared():
-            return self._bank.documents.memories.find(where or {}, limit, offset)
+            return self._store.database.memories.find(where or {}, limit, offset)

@@ -34,8 +34,8 @@ class Observing(IndexBase):
         episodes = read_trajectories(trajectories, self.dim)
         self._background.check()
         with self._lock:
-            check_known(self._bank.documents, episodes)
-            self._bank.observe(episodes)
-            self._bank.keep_within_capacity()
+            check_known(self._store.database, episodes)
+            self._store.observe(episodes)
+            self._store.keep_within_capacity()
         self._background.experienced(sum(len(episode.ids) for episode in episodes))
         return [list(episode.ids) for episode in episodes]

@@ -86,7 +86,7 @@ class OpenTenants:
         name = check_tenant(name)
         with self._mutex:
             self._check()
-            self._store.documents.check_writable()
+            self._store.database.check_writable()
             there, folders = name in self._opened, self._store.tenant_folders
             try:
                 self._close(name)
@@ -148,7 +148,7 @@ class OpenTenants:
 
     def _names(self) -> tuple[str, ...] | None:
         """The keys of the metadata that are names in the index, and so in its tenants."""
-        mentions, folders = self._store.documents.mentions, self._store.tenant_folders
+        mentions, folders = self._store.database.mentions, self._store.tenant_folders
         changing = folders is None or not folders.read_only
         return mentions.keys if changing and mentions is not None else None
 

@@ -230,7 +230,7 @@ class Recalling(IndexBase):
         """What there was at a time, without a query."""
         settings = settings.of_time_alone()
         with self._lock.shared():
-            view = self._bank.view()
+            view = self._store.view()
             if not len(view.similar):
                 read_filters(view, settings.where, settings.cue_where)
                 return Hits()
@@ -254,12 +254,12 @@ class Recalling(IndexBase):
         settings = settings.checked(words=text is not None)
         if settings.mode != "similarity":
             self._search_names()
-        space = self._bank.space
+        space = self._store.space
         read = self._read_query(query, text, settings.mode, space)
         with self._lock.shared():
-            if is_observed(query) and self._bank.space is not space:  # the encoder moved meanwhile
-                read = self._read_query(query, text, settings.mode, self._bank.space)
-            view = self._bank.view()
+            if is_observed(query) and self._store.space is not space:  # the encoder moved meanwhile
+                read = self._read_query(query, text, settings.mode, self._store.space)
+            view = self._store.view()
             if not len(view.similar):
                 check_queries(view, read.asked, settings.where, settings.cue_where)
                 return [Hits() for _ in read.asked] if read.batch else Hits()
@@ -311,7 +311,7 @@ class Recalling(IndexBase):
         k = check_count("k", k)
         asked, batch = read_query(query, self.dim)
         with self._lock.shared():
-            view = self._bank.view()
+            view = self._store.view()
             check_imaginable(view)
             found = imagine(view, self._calibration(view), asked, k, complete, where)
         return found if batch else found[0]
@@ -341,8 +341,8 @@ class Recalling(IndexBase):
         """
         (episode,) = read_trajectories([trajectory], self.dim)
         with self._lock.shared():
-            view = self._bank.view()
-            check_known(view.documents, [episode])
+            view = self._store.view()
+            check_known(view.database, [episode])
             return surprise(view, episode)
 
 

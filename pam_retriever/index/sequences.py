@@ -87,14 +87,14 @@ class NextSteps(IndexBase):
         if not asked:
             return []
         with self._lock.shared():
-            view = self._bank.view()
-            if view.documents.sharded is None:
+            view = self._store.view()
+            if view.database.sharded is None:
                 raise InvalidInput(
-                    f"recall_next was called on an index in {self._bank.backend!r}.",
+                    f"recall_next was called on an index in {self._store.backend!r}.",
                     "an index in SQLite",
                     "Open a folder, or keep it in memory.",
                 )
-            stored = view.documents.settings.get(NEXT)
+            stored = view.database.settings.get(NEXT)
             mixture = NextMixture.from_dict(stored) if isinstance(stored, dict) else None
             return next_hits(view, mixture or _prior(), asked, settings)
 
@@ -143,17 +143,17 @@ class NextSteps(IndexBase):
             nothing_new: whether all experience was fitted before; then the weights stay, and what was said of them.
         """
         with self._lock.shared():
-            view = self._bank.view()
-            before = last_fit.read(self._bank) if nothing_new else None
-            if before is not None and view.documents.settings.get(NEXT) is not None:
+            view = self._store.view()
+            before = last_fit.read(self._store) if nothing_new else None
+            if before is not None and view.database.settings.get(NEXT) is not None:
                 worths = tuple(worth for worth in before.validation.worths if worth.kind.startswith(NEXT))
                 return before.next_steps, Validation(worths)
-            if view.documents.sharded is None or not len(view.links) or not len(view.similar):
+            if view.database.sharded is None or not len(view.links) or not len(view.similar):
                 return 0, Validation()
             experienced = Experienced.of(view.links, view.similar)
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock:
-            self._bank.set_setting(NEXT, mixture.to_dict())
+            self._store.set_setting(NEXT, mixture.to_dict())
         return questions, validation
 
 

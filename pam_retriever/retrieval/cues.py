@@ -137,7 +137,7 @@ def read_filters(
         where: filter of the first; None for all.
         cue_where: filter of the second; None for ``where``, {} for all.
     """
-    memories = view.documents.memories
+    memories = view.database.memories
     allowed = None if where is None else memories.rows_where(where)
     if cue_where is None:
         return allowed, allowed
@@ -150,7 +150,7 @@ def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> di
     Raises:
         UnknownId: one is either; words are told apart from ids, so that the error says what to do.
     """
-    known = view.documents.memories.rows_of(asked)
+    known = view.database.memories.rows_of(asked)
     if allowed is not None:
         named = np.array(list(known.values()), np.int64)
         known = {id: row for (id, row), there in zip(known.items(), holds(allowed, named), strict=True) if there}

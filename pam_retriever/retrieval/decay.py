@@ -35,13 +35,13 @@ class DecayScorer:
 
     Args:
         scorer: of plain scores; those below zero do not fade.
-        documents: which know when a memory was last experienced.
+        database: which know when a memory was last experienced.
         decay: how fast scores fade.
         min_score: leave out what fades below it.
     """
 
-    def __init__(self, scorer: Scorer, documents: Database, decay: Decay, min_score: float | None) -> None:
-        self._scorer, self._documents, self._decay, self._min_score = scorer, documents, decay, min_score
+    def __init__(self, scorer: Scorer, database: Database, decay: Decay, min_score: float | None) -> None:
+        self._scorer, self._database, self._decay, self._min_score = scorer, database, decay, min_score
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """As ``Scorer``."""
@@ -54,7 +54,7 @@ class DecayScorer:
             pool *= 4
 
     def _fade(self, found: Candidates, k: int | None) -> Candidates:
-        times = self._documents.trajectories.last_times(found.rows)
+        times = self._database.trajectories.last_times(found.rows)
         factors = fading(times, self._decay.now, self._decay.half_life)
         scores = np.where(found.scores > 0, found.scores * factors, found.scores)
         return replace(found, scores=scores).best(k, self._min_score)
@@ -67,13 +67,13 @@ def _complete(answer: Candidates, plain: Candidates, k: int, pool: int) -> bool:
     return len(answer.rows) == k and bool(answer.scores[-1] >= plain.scores[-1])
 
 
-def read_now(documents: Database, now: Time | None) -> float:
+def read_now(database: Database, now: Time | None) -> float:
     """The time from which ages are counted: the newest in the index if none is given.
 
     Raises:
         InvalidInput: the index has no timestamps, or it is no number.
     """
-    newest = documents.trajectories.newest_time()
+    newest = database.trajectories.newest_time()
     if newest is None:
         raise InvalidInput(
             "Got decay for an index without timestamps.",

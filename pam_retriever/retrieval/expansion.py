@@ -72,7 +72,7 @@ def expand(
     width = int(rows.max(initial=0)) + 1
     pairs, pair = np.unique(np.repeat(query, count[seed]) * width + rows[entry], return_inverse=True)
     total = np.bincount(pair, value, len(pairs))
-    names = view.documents.memories.contents(np.unique(pairs % width))
+    names = view.database.memories.contents(np.unique(pairs % width))
     order = np.lexsort((-total, pairs // width))
     ends = np.searchsorted(pairs[order] // width, np.arange(1, len(found)))
     return [

@@ -120,8 +120,8 @@ def imagine(
 def calibrate(view: View) -> SpreadCalibration:
     """Fits the line on associations that were experienced."""
     assert view.associative
-    stored = view.documents.memories.rows()
-    rows, trajectories, positions, _ = view.documents.trajectories.experienced()
+    stored = view.database.memories.rows()
+    rows, trajectories, positions, _ = view.database.trajectories.experienced()
     graph = associate(Experience(np.searchsorted(stored, rows), trajectories, positions), len(stored), view.window)
     degree = np.diff(graph.indptr)
     anchors = np.flatnonzero(degree)

@@ -57,11 +57,11 @@ class Lexicon:
     """The words of an index, read when they are asked for and kept until something is written.
 
     Args:
-        documents: the database.
+        database: the database.
     """
 
-    def __init__(self, documents: Database) -> None:
-        self._documents = documents
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._tokenize = Tokenizer()
         self._words: Words | None = None  # replaced as a whole: another thread may be reading it
 
@@ -156,7 +156,7 @@ class Lexicon:
     def _posting(self, words: Words, term: str, column: str) -> Postings:
         posting = words.postings.get((term, column))
         if posting is None:
-            posting = Postings(*self._documents.memories.places(term, column, MOST_OCCURRENCES))
+            posting = Postings(*self._database.memories.places(term, column, MOST_OCCURRENCES))
             if posting.counts.sum() >= MOST_OCCURRENCES:
                 posting = Postings(np.empty(0, np.int64), np.empty(0, np.int64))
             words.postings[term, column] = posting
@@ -164,7 +164,7 @@ class Lexicon:
 
     def _now(self) -> Words:
         """The words as they are now; nobody writes while a thread asks."""
-        memories, words = self._documents.memories, self._words
+        memories, words = self._database.memories, self._words
         version = memories.words_version
         if words is None or words.version != version:
             rows, texts = memories.lengths()

@@ -66,14 +66,14 @@ class Mentioning:
     """
 
     def __init__(self, view: View, lexicon: Lexicon) -> None:
-        assert view.documents.mentions is not None
+        assert view.database.mentions is not None
         self._view, self._lexicon = view, lexicon
-        self._source = MentionSource(view.documents.mentions.store, lexicon.texts)
+        self._source = MentionSource(view.database.mentions.store, lexicon.texts)
 
     @classmethod
     def of(cls, view: View, lexicon: Lexicon) -> Mentioning | None:
         """None where no memory has a name."""
-        mentions = view.documents.mentions
+        mentions = view.database.mentions
         return cls(view, lexicon) if mentions is not None and mentions.known else None
 
     def from_memory(self, looks: Float32, row: int, allowed: Rows | None) -> Mentioned:
@@ -143,7 +143,7 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
         found: candidates that have ``mentions``.
         text: the question in words.
     """
-    kept = view.documents.mentions
+    kept = view.database.mentions
     assert kept is not None
     assert found.mentions is not None
     hits, ways = np.nonzero(found.mentions[:, :, 1])
@@ -151,7 +151,7 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
     holders = np.where(np.array(WAYS)[ways] == "named by", found.rows[hits], sources)
     places = _places(kept, np.unique(holders[holders >= 0]))
     asked = {one.name: (one.start, one.end - one.start) for one in find([text or ""], kept.store)[0][::-1]}
-    contents = view.documents.memories.contents(np.union1d(holders, sources))
+    contents = view.database.memories.contents(np.union1d(holders, sources))
     mentions: list[list[Mention]] = [[] for _ in found.rows]
     seen: set[tuple[int, int, int]] = set()  # a place may lead there in several ways: the first says it
     columns = (hits.tolist(), ways.tolist(), sources.tolist(), numbers.tolist(), holders.tolist())

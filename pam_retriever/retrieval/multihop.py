@@ -164,7 +164,7 @@ class MultihopScorer:
 
 def unfamiliar(view: View, rows: Int64) -> Float32:
     """(n,) how rarely each memory was experienced, from 1 (at most once) to 0 (pam.tex 3.8)."""
-    counts, steps = view.documents.trajectories.experienced_often(rows)
+    counts, steps = view.database.trajectories.experienced_often(rows)
     return rarity(counts, steps, view.window)
 
 

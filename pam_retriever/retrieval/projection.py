@@ -45,7 +45,7 @@ def project(view: View, limit: int, method: Method, by: str | None) -> Projectio
     """See ``Inspecting.project``."""
     if method not in ("pca", "umap"):
         raise InvalidInput(f"Got method={method!r}.", "'pca' or 'umap'", "Use 'pca' if in doubt.")
-    every = view.documents.memories.rows()
+    every = view.database.memories.rows()
     limit = min(limit, UMAP_MOST) if method == "umap" else limit
     rows = every if len(every) <= limit else every[np.linspace(0, len(every) - 1, limit).astype(np.int64)]
     ids, values = _contents(view, rows, by)
@@ -62,7 +62,7 @@ def _contents(view: View, rows: Int64, by: str | None) -> tuple[dict[int, str], 
     ids: dict[int, str] = {}
     values: list[object] = []
     for start in range(0, len(rows), AT_ONCE):
-        contents = view.documents.memories.contents(rows[start : start + AT_ONCE])
+        contents = view.database.memories.contents(rows[start : start + AT_ONCE])
         for row in sorted(contents):
             id, _, metadata = contents[row]
             ids[row] = id

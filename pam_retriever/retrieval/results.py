@@ -19,7 +19,7 @@ Proofs = Sequence[tuple[Evidence, ...] | None]
 def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> list[Hits]:
     """The candidates of each cue with their contents and, to explain them, their evidence."""
     rows = [one.rows for one in found] + [one.paths[one.paths >= 0] for one in found if one.paths is not None]
-    contents = view.documents.memories.contents(np.concatenate(rows))
+    contents = view.database.memories.contents(np.concatenate(rows))
     texts: Sequence[str | None] = cues.texts or [None] * len(cues)
     hits = []
     for at, one in enumerate(found):
@@ -62,7 +62,7 @@ def _mentions(view: View, found: Candidates, text: str | None) -> Sequence[tuple
 
 def listed(view: View, rows: Int64) -> Hits:
     """Memories as hits without a query: each scores 1."""
-    contents = view.documents.memories.contents(rows)
+    contents = view.database.memories.contents(rows)
     found = (contents[row] for row in rows.tolist())
     return Hits(Hit(id, 1.0, text, from_json(meta, f"The metadata of {id!r}"), 0.0) for id, text, meta in found)
 
@@ -82,7 +82,7 @@ def _lists(paths: Int64 | None, count: int) -> list[list[int]]:
 
 def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> Proofs:
     """For each hit, where the two ends of each step of its path were experienced together."""
-    trajectories, window, direction = view.documents.trajectories, view.window, view.links.direction
+    trajectories, window, direction = view.database.trajectories, view.window, view.links.direction
     direct = trajectories.meetings(cue, window)
     # one look-up for each memory that some path goes through
     onward = {

@@ -95,8 +95,8 @@ class Retriever:
         """The scorer, within what ``decay`` and ``faithful`` ask for."""
         view, settings = self._view, self._settings
         if settings.decay is not None:
-            decay = Decay(settings.decay, read_now(view.documents, settings.now))
-            scorer = DecayScorer(scorer, view.documents, decay, settings.min_score)
+            decay = Decay(settings.decay, read_now(view.database, settings.now))
+            scorer = DecayScorer(scorer, view.database, decay, settings.min_score)
         return FaithfulScorer(scorer, view.links, view.window) if settings.faithful else scorer
 
     def _one_hop(self, lexicon: Lexicon, words: bool, calibrated: bool) -> Scorer:
@@ -144,7 +144,7 @@ class Retriever:
         view, settings = self._view, self._settings
         rows, _ = self._rows_when()
         if settings.where is not None:
-            rows = rows[holds(view.documents.memories.rows_where(settings.where), rows)]
+            rows = rows[holds(view.database.memories.rows_where(settings.where), rows)]
         rows = rows[: settings.k]
         hits = listed(view, rows)
         return with_times(hits, self._times.named_times(rows, None, None)) if settings.explain and self._times else hits
@@ -180,7 +180,7 @@ def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:
 
 def _asks_mentions(settings: RecallSettings, view: View) -> bool:
     """Whether what memories name stands for association: before ``fit``, where they have names."""
-    mentions = view.documents.mentions
+    mentions = view.database.mentions
     plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
     plain = plain and settings.direction is None  # a name has none
     return plain and view.predictor is None and mentions is not None and mentions.known

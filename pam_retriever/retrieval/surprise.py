@@ -21,7 +21,7 @@ def surprise(view: View, episode: Episode) -> list[float]:
     if episode.vectors is not None:
         keys = make_keys(episode.vectors, view.predict(episode.vectors))
     else:
-        known = view.documents.memories.rows_of(list(set(episode.ids)))
+        known = view.database.memories.rows_of(list(set(episode.ids)))
         keys = view.associative.keys(np.array([known[id] for id in episode.ids], np.int64))
     return [float(error) for error in prediction_error(keys, view.dim, view.window, usual_score(view))]
 
@@ -29,7 +29,7 @@ def surprise(view: View, episode: Episode) -> list[float]:
 def usual_score(view: View) -> float:
     """The mean score of two memories that were experienced one after the other; 0 if there are none."""
     assert view.associative
-    rows, trajectories, _, _ = view.documents.trajectories.experienced()
+    rows, trajectories, _, _ = view.database.trajectories.experienced()
     pairs = np.flatnonzero((trajectories[1:] == trajectories[:-1]) & (rows[1:] != rows[:-1]))
     if not len(pairs):
         return 0.0

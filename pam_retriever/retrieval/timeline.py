@@ -72,11 +72,11 @@ class Timeline:
     """The dates of an index. Texts are read when a question first names a time, and after that as they change.
 
     Args:
-        documents: the database.
+        database: the database.
     """
 
-    def __init__(self, documents: Database) -> None:
-        self._documents = documents
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._building = threading.Lock()
         self._known: Known | None = None  # replaced as a whole: another thread may be reading it
         self._missed = False
@@ -121,7 +121,7 @@ class Timeline:
             InvalidInput: of ``when``, or no memory has a time.
             MissingExtra: the words need the extra ``times``.
         """
-        table = self._documents.times
+        table = self._database.times
         kind = None if table is None else table.kind()
         if table is None or kind is None:
             raise InvalidInput(
@@ -138,13 +138,13 @@ class Timeline:
 
     def named_times(self, rows: Int64, periods: Sequence[Period], visible: Rows | None) -> list[tuple[NamedTime, ...]]:
         """For each of ``rows``: the question's periods that speak for it, and those that its text names."""
-        table = self._documents.times
+        table = self._database.times
         if table is None or table.kind() != "dates":
             return [()] * len(rows)
         stored = table.of(rows)
         said = {row: _local(time, zone) for row, time, zone in _columns(stored)}
         asked = [(period, heard.at(rows)) for period in periods if (heard := self.hear([period], visible)) is not None]
-        texts = self._documents.memories.contents(rows)
+        texts = self._database.memories.contents(rows)
         found = []
         for at, row in enumerate(rows.tolist()):
             when, text = said.get(row), texts[row][1]
@@ -156,10 +156,10 @@ class Timeline:
 
     def _now(self) -> Known | None:
         """What is stored now; nobody writes while a thread asks. None where no times are stored."""
-        table = self._documents.times
+        table = self._database.times
         if table is None:
             return None
-        version = (self._documents.memories.words_version, table.version)
+        version = (self._database.memories.words_version, table.version)
         known = self._known
         if known is None or known.version != version:
             with self._building:
@@ -185,7 +185,7 @@ class Timeline:
     def _named_in(self, stored: StoredTimes, places: Int64) -> TextPeriods:
         """The periods in the texts of some memories, by row."""
         rows = stored.rows[places]
-        texts = self._documents.memories.contents(rows)
+        texts = self._database.memories.contents(rows)
         named: list[list[Period]] = []
         for row, time, zone in zip(rows.tolist(), stored.times[places], stored.zones[places], strict=True):
             text, when = texts[row][1], _local(float(time), int(zone))

@@ -45,7 +45,7 @@ def add(
     timestamps: Timestamps = None,
 ) -> list[str]:
     """Checks and stores memories; see ``PredictiveAssociativeIndex.add``."""
-    if timestamps is not None and store.documents.times is None:
+    if timestamps is not None and store.database.times is None:
         raise no_times(store.backend, "add(timestamps=...)")
     if is_observed(given):
         return _add_observed(store, given, ids, texts, metadatas, timestamps)
@@ -149,12 +149,12 @@ def update(
     if embedded:
         vectors = embed_texts(embedder, [cast("str", new_text)], store.dim, lambda: _embedder_of(store))
     with store.lock:
-        record = store.documents.memories.records([id]).get(id)
+        record = store.database.memories.records([id]).get(id)
         if record is None:
             raise UnknownId(f"Got the unknown id {id!r}.", "the id of a stored memory", "add() it first.")
         if embedded and embedder is not None:
             embedder.check(store.embedder)
-        row = store.documents.memories.rows_of([id])[id]
+        row = store.database.memories.rows_of([id])[id]
         seen = None if store.observed is None else store.observed.observations(np.array([row])).get(row)
         if seen is not None and vectors is not None:
             raise InvalidInput(

@@ -40,13 +40,13 @@ class NewStep:
     embedder: str | None = None
     times: NewTimes = NO_TIME
 
-    def follow(self, documents: Database) -> End | None:
+    def follow(self, database: Database) -> End | None:
         """Where the trajectory ends so far; None if this is its first step.
 
         Raises:
             InvalidInput: the step is earlier than the one before.
         """
-        end = documents.trajectories.end(self.session)
+        end = database.trajectories.end(self.session)
         if end is not None and None not in (end.timestamp, self.timestamp) and self.timestamp < end.timestamp:  # type: ignore[operator]
             raise InvalidInput(
                 f"The timestamp {self.timestamp} is earlier than {end.timestamp}, the latest of {self.session!r}.",
@@ -55,22 +55,22 @@ class NewStep:
             )
         return end
 
-    def put_memory(self, documents: Database, associations: Float32 | None) -> Int64:
+    def put_memory(self, database: Database, associations: Float32 | None) -> Int64:
         """Stores the memory; returns its row (1,).
 
         Raises:
             UnknownId: there is nothing to store, and no memory of that id.
         """
         if self.vectors is not None:
-            rows = documents.memories.upsert(
+            rows = database.memories.upsert(
                 [self.id], [self.text], [self.metadata], self.vectors, associations, self.observed
             )
-            if documents.times is not None:
-                documents.times.put(rows, self.times)
-            if documents.mentions is not None:
-                documents.mentions.follow(rows, [self.metadata])
+            if database.times is not None:
+                database.times.put(rows, self.times)
+            if database.mentions is not None:
+                database.mentions.follow(rows, [self.metadata])
             return rows
-        known = documents.memories.rows_of([self.id])
+        known = database.memories.rows_of([self.id])
         if self.id not in known:
             raise UnknownId(
                 f"Got the unknown id {self.id!r} with neither a vector nor a text.",
@@ -78,14 +78,14 @@ class NewStep:
                 "Pass vector=..., or text=... with an embedder.",
             )
         rows = np.array([known[self.id]], np.int64)
-        if documents.times is not None and self.times.kind == "dates" and self.timestamp is not None:
-            documents.times.hand_down(rows, [self.timestamp])
+        if database.times is not None and self.times.kind == "dates" and self.timestamp is not None:
+            database.times.hand_down(rows, [self.timestamp])
         return rows
 
 
-def number_of(documents: Database, session: str, end: End | None) -> int:
+def number_of(database: Database, session: str, end: End | None) -> int:
     """The number of the trajectory, which is made if this is its first step."""
     if end is not None:
         return end.number
-    number, _ = documents.trajectories.put(session, [])
+    number, _ = database.trajectories.put(session, [])
     return number

@@ -64,7 +64,7 @@ class Store(ABC):
 
     @property
     @abstractmethod
-    def documents(self) -> Database:
+    def database(self) -> Database:
         """The database.
 
         Raises:
@@ -126,7 +126,7 @@ class Store(ABC):
 
     def catch_up(self) -> bool:
         """Sees what others wrote, unless each call does; whether it was anything. Nobody may read meanwhile."""
-        return self.documents is None
+        return self.database is None
 
     def follow_database(self) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
         """Before a change: has the view be of what the database holds, where an interrupt left it behind."""
@@ -160,27 +160,27 @@ class Store(ABC):
         """Stores checked memories, replacing those whose id is there; their times stay where ``times`` is None."""
         self.follow_database()
         predicted = self._predict(vectors)
-        with self.documents.transaction():
+        with self.database.transaction():
             predicted = self._with_codes_of_replaced(ids, predicted)
-            rows = self.documents.memories.upsert(ids, texts, metadatas, vectors, predicted, observed)
-            if times is not None and self.documents.times is not None:
-                self.documents.times.put(rows, times)
-            if self.documents.mentions is not None:
-                self.documents.mentions.follow(rows, metadatas)
+            rows = self.database.memories.upsert(ids, texts, metadatas, vectors, predicted, observed)
+            if times is not None and self.database.times is not None:
+                self.database.times.put(rows, times)
+            if self.database.mentions is not None:
+                self.database.mentions.follow(rows, metadatas)
             self.reserve_disk(len(rows))
         self.apply_after_commit(rows, lambda: self.index_added([(rows, vectors, predicted)]))
 
     def delete(self, ids: list[str]) -> int:
         """Deletes memories; returns how many were there."""
         self.follow_database()
-        with self.documents.transaction():
-            rows = np.array(sorted(self.documents.memories.rows_of(ids).values()), np.int64)
-            if self.documents.mentions is not None:
-                self.documents.mentions.forget(rows)
-            held = self.documents.trajectories.numbers(rows=rows) if len(rows) else []
-            self.documents.memories.remove(rows)
+        with self.database.transaction():
+            rows = np.array(sorted(self.database.memories.rows_of(ids).values()), np.int64)
+            if self.database.mentions is not None:
+                self.database.mentions.forget(rows)
+            held = self.database.trajectories.numbers(rows=rows) if len(rows) else []
+            self.database.memories.remove(rows)
             if held:
-                self.documents.trajectories.remove_empty(held)
+                self.database.trajectories.remove_empty(held)
             self._mark_forgotten(rows)
 
         def change() -> None:
@@ -193,8 +193,8 @@ class Store(ABC):
     def observe(self, episodes: list[Episode]) -> None:
         """Stores checked episodes and their new states."""
         self.follow_database()
-        with self.documents.transaction():
-            added, written = write_trajectories(self.documents, episodes, self._associate)
+        with self.database.transaction():
+            added, written = write_trajectories(self.database, episodes, self._associate)
             self.reserve_disk(len(rows := rows_of(added)))
 
         def change() -> None:
@@ -211,17 +211,17 @@ class Store(ABC):
             UnknownId: it has no vector, and names no stored memory.
         """
         self.follow_database()
-        documents, vectors = self.documents, step.vectors
-        with documents.transaction():
-            end = step.follow(documents)
+        database, vectors = self.database, step.vectors
+        with database.transaction():
+            end = step.follow(database)
             predicted = None if vectors is None else self._associate([step.id], vectors)
-            rows = step.put_memory(documents, predicted)
-            number = number_of(documents, step.session, end)
+            rows = step.put_memory(database, predicted)
+            number = number_of(database, step.session, end)
             at = 0 if end is None else end.position
-            documents.trajectories.extend(number, at, [Step(int(rows[0]), step.timestamp, None)])
-            mark_grown(documents.settings, number, at)
+            database.trajectories.extend(number, at, [Step(int(rows[0]), step.timestamp, None)])
+            mark_grown(database.settings, number, at)
             if step.embedder is not None:
-                documents.settings.set(EMBEDDER, step.embedder)
+                database.settings.set(EMBEDDER, step.embedder)
             self.reserve_disk(len(rows))
 
         def change() -> None:
@@ -234,10 +234,10 @@ class Store(ABC):
     def delete_trajectories(self, numbers: list[int]) -> int:
         """Deletes trajectories, but not their memories; returns how many there were."""
         self.follow_database()
-        with self.documents.transaction():
-            self.documents.trajectories.remove(numbers)
+        with self.database.transaction():
+            self.database.trajectories.remove(numbers)
             if self.predictor is not None:
-                self.documents.settings.set("forgotten", True)
+                self.database.settings.set("forgotten", True)
         self.apply_after_commit(NO_ROWS, lambda: self.links.remove_trajectories(numbers))
         return len(numbers)
 
@@ -248,8 +248,8 @@ class Store(ABC):
             UnknownId: they name a memory that is not stored; nothing was.
         """
         named = list(dict.fromkeys(id for weights in new.weights for id in weights))
-        with self.documents.transaction():
-            rows = self.documents.memories.rows_of(named)
+        with self.database.transaction():
+            rows = self.database.memories.rows_of(named)
             unknown = [id for id in named if id not in rows]
             if unknown:
                 raise UnknownId(
@@ -262,15 +262,15 @@ class Store(ABC):
 
     def delete_feedback(self, ids: Sequence[str]) -> int:
         """Deletes requests; returns how many were there."""
-        with self.documents.transaction():
+        with self.database.transaction():
             gone = self.feedback_table.remove(ids)
         self.apply_after_commit(NO_ROWS, lambda: None)
         return gone
 
     def set_setting(self, key: str, value: object) -> None:
         """Stores what JSON can hold, under a name; see ``Database.settings``."""
-        with self.documents.transaction():
-            self.documents.settings.set(key, value)
+        with self.database.transaction():
+            self.database.settings.set(key, value)
         self.apply_after_commit(NO_ROWS, lambda: None)
 
     @property
@@ -280,7 +280,7 @@ class Store(ABC):
         Raises:
             InvalidInput: this kind of store has none.
         """
-        table = self.documents.feedback
+        table = self.database.feedback
         if table is None:
             raise InvalidInput(
                 f"Feedback was given to an index in {self.backend!r}.",
@@ -294,7 +294,7 @@ class Store(ABC):
     @property
     def embedder(self) -> str | None:
         """The name of the embedder whose vectors are stored; None for an index that was given vectors."""
-        name = self.documents.settings.get(EMBEDDER) or self.documents.settings.get(EMBEDDER_NOTE)
+        name = self.database.settings.get(EMBEDDER) or self.database.settings.get(EMBEDDER_NOTE)
         return name if isinstance(name, str) else None
 
     def set_embedder(self, name: str) -> None:
@@ -303,13 +303,13 @@ class Store(ABC):
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
         """How many memories to keep, for ``keep_within_capacity``; None for all."""
-        with self.documents.transaction():
-            Capacity.write(self.documents.settings, memories, half_life)
+        with self.database.transaction():
+            Capacity.write(self.database.settings, memories, half_life)
         self.apply_after_commit(NO_ROWS, lambda: None)
 
     def keep_within_capacity(self) -> None:
         """Forgets the weakest memories once the index has outgrown its capacity, if it has one."""
-        bound = Capacity.read(self.documents.settings)
+        bound = Capacity.read(self.database.settings)
         if bound is not None and bound.outgrown_by(len(self.similar)):
             self.forget(bound.memories, bound.half_life, shrink=False)
 
@@ -318,23 +318,23 @@ class Store(ABC):
     @property
     def learnt_to(self) -> int:
         """The highest number of a trajectory that the predictor has learnt; 0 for none."""
-        model = read_model(self.documents.settings)
+        model = read_model(self.database.settings)
         return 0 if model is None else int(model.get("learnt_to", 0))
 
     def learnt(self, from_scratch: bool = False) -> LearntTo:
         """Which of the stored steps are new."""
-        return read_learnt_to(self.documents, 0 if from_scratch else self.learnt_to)
+        return read_learnt_to(self.database, 0 if from_scratch else self.learnt_to)
 
     def predictor_to_continue(self, recipe: Mapping[str, object], window: int) -> PredictorWeights | None:
         """The predictor, if a training with these settings may go on from it."""
-        model = read_model(self.documents.settings)
+        model = read_model(self.database.settings)
         same = model is not None and model.get("recipe") == recipe and model.get("window") == window
-        return self.predictor if same and not self.documents.settings.get("forgotten") else None
+        return self.predictor if same and not self.database.settings.get("forgotten") else None
 
     def _mark_forgotten(self, rows: Int64) -> None:
         """Inside a transaction: what the predictor learnt of these memories is to go as well."""
         if self.links.experienced(rows).any():
-            self.documents.settings.set("forgotten", True)
+            self.database.settings.set("forgotten", True)
 
     # ---- what readers see
 
@@ -342,9 +342,9 @@ class Store(ABC):
         """What a query sees.
 
         Raises:
-            IndexFormatError: as ``documents``.
+            IndexFormatError: as ``database``.
         """
-        _ = self.documents
+        _ = self.database
         return self._view
 
     def _publish(self, **changes: Any) -> None:
@@ -392,7 +392,7 @@ class Store(ABC):
         """The same with the code of the memory that each replaces, if it replaces one."""
         if predicted is None or self.predictor is None or not self.predictor.config.code:
             return predicted
-        if not (replaced := self.documents.memories.rows_of(ids)):
+        if not (replaced := self.database.memories.rows_of(ids)):
             return predicted
         rows, place = np.unique(np.array([replaced.get(id, -1) for id in ids], np.int64), return_inverse=True)
         codes = np.zeros((len(rows), self.predictor.config.code), np.float32)

@@ -43,11 +43,11 @@ def erase(store: Store, ids: list[str]) -> ErasureReport:
     memories = store.delete(ids)
     overwritten, remaining = store.erase_removed()
     trajectories, feedback = (old - new for old, new in zip(before, _counts(store), strict=True))
-    learnt = store.predictor is not None and bool(store.documents.settings.get("forgotten"))
+    learnt = store.predictor is not None and bool(store.database.settings.get("forgotten"))
     return ErasureReport(memories, trajectories, feedback, tuple(overwritten), tuple(remaining), learnt)
 
 
 def _counts(store: Store) -> tuple[int, int]:
     """How many trajectories and requests there are."""
-    feedback = store.documents.feedback
-    return len(store.documents.trajectories), 0 if feedback is None else len(feedback)
+    feedback = store.database.feedback
+    return len(store.database.trajectories), 0 if feedback is None else len(feedback)

@@ -105,7 +105,7 @@ class FollowingStore(Store):
 
     @property
     @abstractmethod
-    def documents(self) -> SQLiteDatabase:
+    def database(self) -> SQLiteDatabase:
         """The database."""
 
     def catch_up(self) -> bool:
@@ -116,7 +116,7 @@ class FollowingStore(Store):
             InvalidInput: it is in memory.
             IndexFormatError: it is damaged, gone, or another index.
         """
-        if not self.documents.read_only:
+        if not self.database.read_only:
             if self.folder is None:
                 raise InvalidInput(
                     "refresh() was called of an index in memory.",
@@ -132,7 +132,7 @@ class FollowingStore(Store):
         return self._catch_up()
 
     def _catch_up(self) -> bool:
-        database, folder = self.documents, self._source
+        database, folder = self.database, self._source
         assert folder is not None
         connection = database.connection
         if self._moments is None:

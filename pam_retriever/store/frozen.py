@@ -17,20 +17,20 @@ FLAT = "faiss:flat"  # exact, and needs no building
 
 
 @contextmanager
-def frozen(bank: Store, lock: ReadWriteLock) -> Iterator[View]:
+def frozen(store: Store, lock: ReadWriteLock) -> Iterator[View]:
     """A view of what a store holds now, without its predictor. Others read and write the store meanwhile.
 
     Args:
-        bank: the store.
+        store: the store.
         lock: of it, which is held while the view is begun, and no longer.
     """
     with ExitStack() as opened:
         with lock.shared():
-            dim, window, documents = bank.dim, bank.window, bank.documents.snapshot()
-            opened.callback(documents.close)
-        rows, vectors = documents.memories.all_vectors(dim)
+            dim, window, database = store.dim, store.window, store.database.snapshot()
+            opened.callback(database.close)
+        rows, vectors = database.memories.all_vectors(dim)
         similar = make_backend(FLAT, dim)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         similar.rebuild(rows, vectors / np.maximum(lengths, np.float32(1e-12)))
-        links = CooccurrenceGraph(*documents.trajectories.experienced())
-        yield View(dim, documents, similar, None, links, None, None, window)
+        links = CooccurrenceGraph(*database.trajectories.experienced())
+        yield View(dim, database, similar, None, links, None, None, window)

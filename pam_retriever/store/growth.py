@@ -47,10 +47,10 @@ class LearntTo:
         return replace(self, grew={**self.grew, **first}, ends={**self.ends, **ends})
 
 
-def read_learnt_to(documents: Database, number: int) -> LearntTo:
+def read_learnt_to(database: Database, number: int) -> LearntTo:
     """What is new beyond the trajectories up to ``number``."""
-    grew = _grew(documents.settings)
-    return LearntTo(number, grew, {one: documents.trajectories.end_of(one) for one in grew})
+    grew = _grew(database.settings)
+    return LearntTo(number, grew, {one: database.trajectories.end_of(one) for one in grew})
 
 
 def mark_grown(settings: Settings, number: int, first: int) -> None:
@@ -59,15 +59,15 @@ def mark_grown(settings: Settings, number: int, first: int) -> None:
         settings.set(f"{GREW}{number}", first)
 
 
-def settle_growth(documents: Database, ends: Mapping[int, int]) -> None:
+def settle_growth(database: Database, ends: Mapping[int, int]) -> None:
     """Inside a transaction: what grew is learnt, up to these positions. What came later is new still."""
-    for number in _grew(documents.settings):
+    for number in _grew(database.settings):
         if number not in ends:
             continue
-        if documents.trajectories.end_of(number) > ends[number]:
-            documents.settings.set(f"{GREW}{number}", ends[number])
+        if database.trajectories.end_of(number) > ends[number]:
+            database.settings.set(f"{GREW}{number}", ends[number])
         else:
-            documents.settings.remove(f"{GREW}{number}")
+            database.settings.remove(f"{GREW}{number}")
 
 
 def _grew(settings: Settings) -> dict[int, int]:

@@ -15,27 +15,27 @@ from pam_retriever.types import FitReport
 LAST_FIT = "last_fit"  # a setting
 
 
-def keep(bank: Store, report: FitReport, anything_new: bool) -> None:
+def keep(store: Store, report: FitReport, anything_new: bool) -> None:
     """Stores the report of a fit; of one that had nothing new to train on, only what past requests are worth."""
     if not anything_new:
-        before = read(bank)
+        before = read(store)
         if before is None and not report.requests:
             return
         if before is not None:
             if (before.requests, before.validation) == (report.requests, report.validation):
                 return
             report = replace(before, requests=report.requests, validation=report.validation)
-    bank.set_setting(LAST_FIT, to_stored(report))
+    store.set_setting(LAST_FIT, to_stored(report))
 
 
-def read(bank: Store) -> FitReport | None:
+def read(store: Store) -> FitReport | None:
     """The stored report, with the calibration that serves now; None without one.
 
     Raises:
         IndexFormatError: it is damaged.
     """
-    stored = bank.documents.settings.get(LAST_FIT)
-    return None if stored is None else replace(from_stored(stored), calibration=bank.calibration)
+    stored = store.database.settings.get(LAST_FIT)
+    return None if stored is None else replace(from_stored(stored), calibration=store.calibration)
 
 
 def to_stored(report: FitReport) -> dict[str, Any]:

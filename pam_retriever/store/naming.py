@@ -17,7 +17,7 @@ def set_names(store: Store, names: Sequence[str]) -> None:
         ReadOnlyIndex: the index has others, and may not be changed.
     """
     keys = NameRules(names).names  # type: ignore[arg-type]
-    mentions = store.documents.mentions
+    mentions = store.database.mentions
     if mentions is None or callable(keys):
         raise InvalidInput(
             f"Got names={names!r} for an index in {store.backend!r}.",
@@ -26,22 +26,22 @@ def set_names(store: Store, names: Sequence[str]) -> None:
         )
     if mentions.keys == keys:
         return
-    with store.documents.transaction():
+    with store.database.transaction():
         mentions.set_keys(keys)
     store.apply_after_commit(NO_ROWS, _nothing)
 
 
 def has_to_search(store: Store) -> bool:
     """Whether nobody has looked for names yet, and this store may."""
-    mentions = store.documents.mentions
+    mentions = store.database.mentions
     return mentions is not None and mentions.pending
 
 
 def search(store: Store) -> None:
     """Looks for names and mentions. Nobody may read or write meanwhile."""
-    mentions = store.documents.mentions
+    mentions = store.database.mentions
     if mentions is not None and mentions.pending:
-        with store.documents.transaction():
+        with store.database.transaction():
             mentions.build()
         store.apply_after_commit(NO_ROWS, _nothing)
 

@@ -46,22 +46,22 @@ class NewSpace:
 
 
 def read_new_space(
-    bank: Store, encoder: Encoder, predictor: Predictor | None, outward: Trainable | None, window: int | None
+    store: Store, encoder: Encoder, predictor: Predictor | None, outward: Trainable | None, window: int | None
 ) -> NewSpace:
     """The arguments of ``PredictiveAssociativeIndex.reencode``, checked.
 
     Raises:
         InvalidInput: the store has no encoder, or something does not fit it.
     """
-    space = _read_space(bank, encoder, outward)
-    if predictor is not None and predictor.config.dim != bank.dim:
-        raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{bank.dim}", "Match the encoder.")
+    space = _read_space(store, encoder, outward)
+    if predictor is not None and predictor.config.dim != store.dim:
+        raise InvalidInput(f"The predictor has dim={predictor.config.dim}.", f"{store.dim}", "Match the encoder.")
     weights = None if predictor is None else predictor.weights()
     return NewSpace(space, weights, None if window is None else check_count("window", window, MAX_WINDOW))
 
 
 def reencode(
-    bank: Store,
+    store: Store,
     lock: ReadWriteLock,
     learning: threading.Lock,
     new: NewSpace,
@@ -74,7 +74,7 @@ def reencode(
     def run() -> None:
         with learning:
             try:
-                done.set_result(encode_anew(bank, lock, new, progress))
+                done.set_result(encode_anew(store, lock, new, progress))
             except BaseException as error:  # noqa: BLE001 - whoever asks the future gets it
                 done.set_exception(error)
 
@@ -86,23 +86,23 @@ def reencode(
     return done
 
 
-def _read_space(bank: Store, encoder: Encoder, outward: Trainable | None) -> Space:
+def _read_space(store: Store, encoder: Encoder, outward: Trainable | None) -> Space:
     """A copy of the new encoder, which has to be built as the old one was."""
-    old = bank.space
+    old = store.space
     if old is None:
         raise no_encoder("reencode")
-    bank.documents.check_writable()
+    store.database.check_writable()
     space = Space.of(encoder, outward or old.outward)
-    if encoder.dim != bank.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
+    if encoder.dim != store.dim or encoder.to_json()["modalities"] != old.encoder.to_json()["modalities"]:
         raise InvalidInput(
             f"Got an encoder of {list(encoder.modalities)} with dim={encoder.dim}.",
-            f"{list(old.encoder.modalities)}, as built for this index, with dim={bank.dim}",
+            f"{list(old.encoder.modalities)}, as built for this index, with dim={store.dim}",
             "Train a copy of index.encoder.",
         )
     return space
 
 
-def encode_anew(bank: Store, lock: ReadWriteLock, new: NewSpace, progress: bool | None) -> int:
+def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool | None) -> int:
     """Encodes all memories with another encoder, outside the lock, and switches over at the end.
 
     Memories added, replaced or deleted meanwhile are so afterwards too.
@@ -114,49 +114,51 @@ def encode_anew(bank: Store, lock: ReadWriteLock, new: NewSpace, progress: bool 
         InvalidInput: some memories were added as vectors, or the encoder makes NaN of one. Nothing was changed.
     """
     with lock.shared():
-        _check_observed(bank)
-        begun = bank.begin_rebuild(bank.learnt_to)
+        _check_observed(store)
+        begun = store.begin_rebuild(store.learnt_to)
     try:
         rows = begun.rows
-        vectors = np.empty((len(rows), bank.dim), np.float32)
+        vectors = np.empty((len(rows), store.dim), np.float32)
         from tqdm.auto import tqdm
 
         with tqdm(total=len(rows), desc="encode", unit="memory", disable=hidden(progress)) as bar:
             for start in range(0, len(rows), CHUNK):
                 part = slice(start, start + CHUNK)
-                vectors[part] = _encode_rows(bank, lock, new.space.encoder, rows[part])
+                vectors[part] = _encode_rows(store, lock, new.space.encoder, rows[part])
                 bar.update(len(rows[part]))
         with lock:
-            _check_observed(bank)
-            now = bank.documents.memories.rows()
+            _check_observed(store)
+            now = store.database.memories.rows()
             place = np.searchsorted(rows, now)
             known = np.isin(now, rows) & ~np.isin(now, np.fromiter(begun.changed, np.int64))
-            switched = np.empty((len(now), bank.dim), np.float32)
+            switched = np.empty((len(now), store.dim), np.float32)
             switched[known] = vectors[place[known]]
             if not known.all():
-                switched[~known] = _encode_rows(bank, lock, new.space.encoder, now[~known])
+                switched[~known] = _encode_rows(store, lock, new.space.encoder, now[~known])
             if len(now):
-                check_vectors(switched, bank.dim, "the encoder's states")
-            _observed(bank).move(new.space, new.predictor or bank.predictor, new.window or bank.window, now, switched)
+                check_vectors(switched, store.dim, "the encoder's states")
+            _observed(store).move(
+                new.space, new.predictor or store.predictor, new.window or store.window, now, switched
+            )
             return len(now)
     finally:
         with lock:
             begun.end()
 
 
-def _encode_rows(bank: Store, lock: ReadWriteLock, encoder: Encoder, rows: Int64) -> Float32:
+def _encode_rows(store: Store, lock: ReadWriteLock, encoder: Encoder, rows: Int64) -> Float32:
     """(n, d); zeros for rows that were deleted meanwhile."""
     with lock.shared():
-        blobs = _observed(bank).observations(rows)
-    vectors = np.zeros((len(rows), bank.dim), np.float32)
+        blobs = _observed(store).observations(rows)
+    vectors = np.zeros((len(rows), store.dim), np.float32)
     if blobs:
         there = np.isin(rows, list(blobs))
         vectors[there] = encoder.encode(encoder.unpack([blobs[row] for row in rows[there].tolist()]))
     return vectors
 
 
-def _check_observed(bank: Store) -> None:
-    missing = _observed(bank).unobserved()
+def _check_observed(store: Store) -> None:
+    missing = _observed(store).unobserved()
     if missing:
         raise InvalidInput(
             f"{len(missing)} memories were added as vectors, the first of them {[id for _, id in missing[:5]]}.",
@@ -165,8 +167,8 @@ def _check_observed(bank: Store) -> None:
         )
 
 
-def _observed(bank: Store) -> ObservedStore:
-    observed = bank.observed
+def _observed(store: Store) -> ObservedStore:
+    observed = store.observed
     if observed is None:
         raise no_encoder("reencode")
     return observed

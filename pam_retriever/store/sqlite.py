@@ -146,12 +146,12 @@ class SQLiteStore(FollowingStore):
         if self._moments is not None:
             self.catch_up()
         else:
-            self.space = read_space(self.documents, self.space, self.dim)
-            self._view_database(self.documents)
+            self.space = read_space(self.database, self.space, self.dim)
+            self._view_database(self.database)
 
     def follow_database(self) -> None:
         """As for ``Store``."""
-        if self._version != self.documents.connection.version:
+        if self._version != self.database.connection.version:
             self.refresh()
 
     def reserve_disk(self, memories: int, whole: WritableAnnIndex | None = None) -> None:
@@ -160,7 +160,7 @@ class SQLiteStore(FollowingStore):
 
     def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:  # noqa: ARG002
         """As for ``Store``. If it is interrupted, whoever reads next has everything built anew."""
-        version = self.documents.connection.version
+        version = self.database.connection.version
         if version == self._version % MOST_VERSIONS + 1:  # what came before this commit was followed
             try:
                 change()
@@ -186,7 +186,7 @@ class SQLiteStore(FollowingStore):
     # ---- where it is
 
     @property
-    def documents(self) -> SQLiteDatabase:
+    def database(self) -> SQLiteDatabase:
         """The database.
 
         Raises:
@@ -209,7 +209,7 @@ class SQLiteStore(FollowingStore):
         """Where the index is, in words."""
         if self.folder is not None:
             return f"at {str(self.folder)!r}"
-        return f"read-only, at {str(self._source)!r}" if self.documents.read_only else "in memory"
+        return f"read-only, at {str(self._source)!r}" if self.database.read_only else "in memory"
 
     @property
     def observed(self) -> SQLiteStore:
@@ -219,7 +219,7 @@ class SQLiteStore(FollowingStore):
     @property
     def follows(self) -> bool:
         """Whether this process sees what the first process of a distributed ``fit`` writes."""
-        return self.documents.read_only
+        return self.database.read_only
 
     def close(self) -> None:
         """Closes the database, and the folder that it is in.
@@ -251,14 +251,14 @@ class SQLiteStore(FollowingStore):
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         """Writes a copy of the whole index to another folder; ``tenants`` writes those into a folder in it."""
         manifest = new_manifest(self.dim, self.backend)
-        snapshot.write_snapshot(folder, manifest, self.documents, self.predictor, overwrite, tenants)
+        snapshot.write_snapshot(folder, manifest, self.database, self.predictor, overwrite, tenants)
 
     # ---- changes of many memories
 
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
         """Forgets all but the ``keep`` strongest memories; returns how many are gone."""
         self.follow_database()
-        database = self.documents
+        database = self.database
         stored, gone = to_forget(database, keep, half_life, self.window)
         if not len(gone):
             return 0
@@ -280,7 +280,7 @@ class SQLiteStore(FollowingStore):
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Overwrites what was removed wherever it still is; returns where, and what may still hold some of it."""
-        database, files = self.documents, self.indexes.whole.files
+        database, files = self.database, self.indexes.whole.files
         database.erase_removed()
         self.apply_after_commit(NO_ROWS, _nothing)
         settled = database.shrink()
@@ -300,7 +300,7 @@ class SQLiteStore(FollowingStore):
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
         """Begins to take over a training; see ``Store``."""
         begun = SQLiteRebuild(self, learnt_to)
-        self.documents.noted.append(begun.changed)
+        self.database.noted.append(begun.changed)
         return begun
 
     def end_rebuild(self, rebuild: SQLiteRebuild) -> None:
@@ -311,17 +311,17 @@ class SQLiteStore(FollowingStore):
     def codes_of(self, rows: Int64) -> Float32:
         """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
         assert self.predictor is not None
-        _, associations = self.documents.memories.stored(rows, self.dim, self.predictor.config.width)
+        _, associations = self.database.memories.stored(rows, self.dim, self.predictor.config.width)
         assert associations is not None
         return associations[:, self.dim :]
 
     def observations(self, rows: Int64) -> dict[int, bytes]:
         """row -> what its vector was encoded from, for the rows that have it."""
-        return self.documents.memories.observations(rows)
+        return self.database.memories.observations(rows)
 
     def unobserved(self) -> list[tuple[int, str]]:
         """(row, id) of the memories that were added as vectors."""
-        return self.documents.memories.rows_without_observations()
+        return self.database.memories.rows_without_observations()
 
     def move(
         self, space: Space, predictor: PredictorWeights | None, window: int, rows: Int64, vectors: Float32
@@ -332,7 +332,7 @@ class SQLiteStore(FollowingStore):
         plain channels.
         """
         self.follow_database()
-        database, new = self.documents, predictor is not self.predictor
+        database, new = self.database, predictor is not self.predictor
         width = self.dim + (0 if predictor is None else predictor.config.width)
         keys = NewKeys(rows, vectors, None if predictor is None else self._associate_moved(predictor))
         indexes = KeyIndexes.of(self.built.over(rows, keys, width), rows, width, self.built)
@@ -368,14 +368,14 @@ class SQLiteStore(FollowingStore):
         model, packed = weights.pack_predictor(predictor)
         self._predictors[model["sha256"]] = predictor
         if self.folder is not None:
-            self.documents.connection.check_there()
+            self.database.connection.check_there()
             weights.write_weights(self.folder, model, packed)
         return model
 
     def write_associations(self, rows: Int64, whole: WritableAnnIndex) -> None:
         """Inside a transaction: those that are in the keys of ``rows``."""
         for chunk in chunks(len(rows)):
-            self.documents.memories.set_associations(rows[chunk], whole.keys(rows[chunk])[:, self.dim :])
+            self.database.memories.set_associations(rows[chunk], whole.keys(rows[chunk])[:, self.dim :])
 
 
 def _nothing() -> None:

@@ -31,7 +31,7 @@ class SQLiteRebuild:
 
     def __init__(self, store: SQLiteStore, learnt_to: int) -> None:
         self._store, self._learnt_to = store, learnt_to
-        self.rows = store.documents.memories.rows()
+        self.rows = store.database.memories.rows()
         self.changed: set[int] = set()
         self._whole: WritableAnnIndex | None = None
 
@@ -48,14 +48,14 @@ class SQLiteRebuild:
 
     def _keys(self, learnt: Learnt) -> NewKeys:
         store = self._store
-        vectors = StoredVectors(store.documents.memories, store.lock, self.rows, store.dim)
+        vectors = StoredVectors(store.database.memories, store.lock, self.rows, store.dim)
         return NewKeys(self.rows, vectors, learnt.associate_together, sample=learnt.associate)
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
         """Takes over a finished training: episodes, weights and association vectors, all or none."""
         store, whole, width = self._store, self._whole, self._store.dim + learnt.predictor.config.width
         store.follow_database()
-        database = store.documents
+        database = store.database
         assert whole is not None, "prepare comes first"
         model = store.write_weights(learnt.predictor)
         with database.transaction():
@@ -87,7 +87,7 @@ class SQLiteRebuild:
     def _changed(self, learnt: Learnt, added: list[Added]) -> tuple[Int64, Float32, Float32]:
         """The rows that changed meanwhile and are still there, their vectors and association vectors."""
         changed = np.array(sorted(self.changed), np.int64)
-        rows, vectors = self._store.documents.memories.vectors_of(changed, self._store.dim)
+        rows, vectors = self._store.database.memories.vectors_of(changed, self._store.dim)
         associations = learnt.associate(rows, vectors)
         for new_rows, _, given in added:  # which the training knew by id only
             associations[np.searchsorted(rows, new_rows)] = given

@@ -21,7 +21,7 @@ class View:
 
     Attributes:
         dim: d, length of the vectors.
-        documents: the database.
+        database: the database.
         similar: ANN index over p, (d,).
         associative: ANN index over [p ; f(p) ; e(p)], (2d + code,); None before ``fit``.
         links: who was experienced with whom.
@@ -31,7 +31,7 @@ class View:
     """
 
     dim: int
-    documents: Database
+    database: Database
     similar: AnnIndex
     associative: AnnIndex | None
     links: CooccurrenceGraph

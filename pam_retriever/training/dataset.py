@@ -20,14 +20,14 @@ from pam_retriever.types import Bools, Float32, Int64
 TOO_LARGE = 2**63  # SQLite reads a whole number from here on as a double
 
 
-def check_known(documents: Database, episodes: list[Episode]) -> dict[str, int]:
+def check_known(database: Database, episodes: list[Episode]) -> dict[str, int]:
     """The rows of all ids that are stored.
 
     Raises:
         UnknownId: an episode names a memory that is neither stored nor given with a vector.
     """
     ids = list(dict.fromkeys(id for episode in episodes for id in episode.ids))
-    known = documents.memories.rows_of(ids)
+    known = database.memories.rows_of(ids)
     given = {id for episode in episodes if episode.vectors is not None for id in episode.ids}
     unknown = [id for id in ids if id not in known and id not in given]
     if unknown:
@@ -64,7 +64,7 @@ class Gathered:
 
 
 def gather(
-    documents: Database, episodes: list[Episode], dim: int, learnt_to: LearntTo, numbers: Mapping[str, int]
+    database: Database, episodes: list[Episode], dim: int, learnt_to: LearntTo, numbers: Mapping[str, int]
 ) -> Gathered:
     """What is stored and what is new, as one training set; nothing is written.
 
@@ -72,16 +72,16 @@ def gather(
     it begins with; else all of its steps are new.
 
     Args:
-        documents: what is stored.
+        database: what is stored.
         episodes: what is not.
         dim: d.
         learnt_to: which steps are new.
         numbers: of the stored trajectories that episodes begin with, by id.
     """
-    known = check_known(documents, episodes)
-    stored, vectors = documents.memories.all_vectors(dim)
+    known = check_known(database, episodes)
+    stored, vectors = database.memories.all_vectors(dim)
     place = {id: int(at) for id, at in zip(known, np.searchsorted(stored, list(known.values())), strict=True)}
-    rows, trajectory, position, salience = documents.trajectories.experienced(
+    rows, trajectory, position, salience = database.trajectories.experienced(
         without=[episode.id for episode in episodes]
     )
     parts = [(np.searchsorted(stored, rows), trajectory, position, salience)]
@@ -102,7 +102,7 @@ def gather(
     return Gathered(together, stored, place, steps, learnt_to.fresh(trajectory, position))
 
 
-def read_groups(documents: Database, group_by: str, order_by: Sequence[str] = ()) -> list[Episode]:
+def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ()) -> list[Episode]:
     """Trajectories out of metadata: memories with the same ``group_by``, sorted by the keys ``order_by`` in turn.
 
     Memories without ``group_by`` belong to no trajectory, and a group of one is none. Without
@@ -114,8 +114,8 @@ def read_groups(documents: Database, group_by: str, order_by: Sequence[str] = ()
     for name, key in (("group_by", group_by), *(("order_by", key) for key in order_by)):
         if not isinstance(key, str) or not key or "\x00" in key:
             raise InvalidInput(f"Got {name}={key!r}.", "a key of the metadata, a string without NUL", "Name another.")
-    columns = {key: {row: one for row, *one in documents.trajectories.groups(group_by, key)} for key in order_by}
-    first = documents.trajectories.groups(group_by, order_by[0] if order_by else None)
+    columns = {key: {row: one for row, *one in database.trajectories.groups(group_by, key)} for key in order_by}
+    first = database.trajectories.groups(group_by, order_by[0] if order_by else None)
     episodes = []
     for (_, value), members in groupby(first, key=_group):
         if isinstance(value, float) and not abs(value) < TOO_LARGE:

@@ -43,7 +43,7 @@ class _Prepared:
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
 def learn(
-    bank: Store,
+    store: Store,
     lock: ReadWriteLock,
     source: Source,
     news: News,
@@ -54,9 +54,9 @@ def learn(
     """Learns from given and stored experience; see ``PredictiveAssociativeIndex.fit``. One at a time."""
     with lock.shared():
         if first_process():
-            bank.documents.check_writable()
+            store.database.check_writable()
     prepare = _from_storage if source.in_parts else _in_memory
-    made = prepare(bank, lock, source, news, window, config, request.seed)
+    made = prepare(store, lock, source, news, window, config, request.seed)
     trained = Trainer(
         made.shards,
         window,
@@ -76,22 +76,22 @@ def learn(
         lambda vectors: in_shards(predictor, vectors),
         news.learnt_to.ends,
     )
-    switch_over(bank, lock, learnt, news.episodes, made.learnt_to)
+    switch_over(store, lock, learnt, news.episodes, made.learnt_to)
     if source.checkpoint is not None:
         source.checkpoint.unlink(missing_ok=True)
     return trained.report
 
 
 def _in_memory(
-    bank: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
+    store: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
 ) -> _Prepared:
     """All of it at once: the given trajectories are stored with what is learnt of them, or not at all."""
     with lock.shared():
-        gathered = gather(bank.documents, news.episodes, bank.dim, news.learnt_to, news.numbers)
+        gathered = gather(store.database, news.episodes, store.dim, news.learnt_to, news.numbers)
         fresh = gathered.fresh
         goes_on = fresh.any() and not fresh.all() and not source.from_scratch
-        start = _start(bank, config, window) if goes_on else None
-        table = None if start is None else EmbeddingTable(gathered.with_codes(bank.codes_of(gathered.rows)))
+        start = _start(store, config, window) if goes_on else None
+        table = None if start is None else EmbeddingTable(gathered.with_codes(store.codes_of(gathered.rows)))
     return _Prepared(
         InMemory(gathered.vectors, gathered.experience, seed, None if start is None else fresh),
         start,
@@ -102,45 +102,45 @@ def _in_memory(
 
 
 def _from_storage(
-    bank: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
+    store: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
 ) -> _Prepared:
     """No more than ``buffer`` steps of it in memory: trajectories were stored as they came."""
-    documents, size = bank.documents.sharded, source.buffer or BUFFER
-    assert documents is not None, "checked when they were stored"
+    database, size = store.database.sharded, source.buffer or BUFFER
+    assert database is not None, "checked when they were stored"
     with lock.shared():
-        start = _start(bank, config, window) if news.learnt_to.number and not source.from_scratch else None
+        start = _start(store, config, window) if news.learnt_to.number and not source.from_scratch else None
     learnt_to = LearntTo() if start is None else news.learnt_to
-    shards = Stored(documents, lock, bank.dim, size, seed=seed, learnt_to=learnt_to)
+    shards = Stored(database, lock, store.dim, size, seed=seed, learnt_to=learnt_to)
     if start is not None and shards.nothing_new:
-        start, shards = None, Stored(documents, lock, bank.dim, size, seed=seed)
+        start, shards = None, Stored(database, lock, store.dim, size, seed=seed)
     table = EmbeddingTable.on_disk(shards.table, config.code)
     if start is not None:
         with lock.shared():
-            stored = bank.documents.memories.rows()
+            stored = store.database.memories.rows()
             for chunk in chunks(len(stored)):
-                table.values[stored[chunk]] = bank.codes_of(stored[chunk])
+                table.values[stored[chunk]] = store.codes_of(stored[chunk])
     return _Prepared(
         shards, start, table, lambda found: EpisodeEmbeddings(np.arange(len(found)), found), shards.last_number
     )
 
 
-def _start(bank: Store, config: FitConfig, window: int) -> Start | None:
-    predictor = bank.predictor_to_continue(asdict(config), window)
-    return None if predictor is None else Start(Predictor.of(predictor), bank.calibration)
+def _start(store: Store, config: FitConfig, window: int) -> Start | None:
+    predictor = store.predictor_to_continue(asdict(config), window)
+    return None if predictor is None else Start(Predictor.of(predictor), store.calibration)
 
 
-def switch_over(bank: Store, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
+def switch_over(store: Store, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
     """Has the bank take over what was learnt. It answers meanwhile, but for the last moment."""
     with lock.shared():
-        rebuild = bank.begin_rebuild(learnt_to)
+        rebuild = store.begin_rebuild(learnt_to)
     try:
-        if not first_process() and bank.follows:
+        if not first_process() and store.follows:
             rebuild.help_prepare(learnt)  # the first writes what they make
             return
         rebuild.prepare(learnt)
         with lock:
             rebuild.commit(learnt, episodes)
-            bank.keep_within_capacity()
+            store.keep_within_capacity()
     finally:
         with lock:
             rebuild.end()

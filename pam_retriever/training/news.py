@@ -67,7 +67,7 @@ class News:
     fresh: bool
 
 
-def read_news(bank: Store, lock: ReadWriteLock, source: Source) -> News:
+def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
     """Checks what is given, and compares it with what is stored. A stream is stored as it comes.
 
     Raises:
@@ -75,59 +75,59 @@ def read_news(bank: Store, lock: ReadWriteLock, source: Source) -> News:
     """
     episodes: list[Episode] = []
     if source.in_parts:
-        _store(bank, lock, source)
+        _store(store, lock, source)
     elif source.trajectories is not None:
-        episodes = read_trajectories(source.trajectories, bank.dim)
+        episodes = read_trajectories(source.trajectories, store.dim)
     with lock.shared():
-        documents = bank.documents
+        database = store.database
         if source.group_by is not None:
-            episodes = read_groups(documents, source.group_by, source.order_by)
-        learnt_to = bank.learnt(source.from_scratch)
-        known = check_known(documents, episodes) if episodes else {}
-        there = bool(episodes) and bool(documents.trajectories.numbers(ids=[episode.id for episode in episodes]))
+            episodes = read_groups(database, source.group_by, source.order_by)
+        learnt_to = store.learnt(source.from_scratch)
+        known = check_known(database, episodes) if episodes else {}
+        there = bool(episodes) and bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
         new, numbers, grew, ends = [], {}, {}, {}
         for episode in episodes:
-            begun = stored_beginning(documents, episode, steps_in(episode, known)) if there else None
+            begun = stored_beginning(database, episode, steps_in(episode, known)) if there else None
             if begun is None:
                 new.append(episode)
             elif begun[1] < len(episode.ids):
                 new.append(episode)
                 numbers[episode.id], grew[begun[0]], ends[begun[0]] = begun[0], begun[1], len(episode.ids)
-        stored = documents.trajectories.numbers()
+        stored = database.trajectories.numbers()
         fresh = any(number > learnt_to.number for number in stored[-1:]) or any(
             learnt_to.ends[number] > at for number, at in learnt_to.grew.items()
         )
-        last = documents.trajectories.last_number()
+        last = database.trajectories.last_number()
         return News(new, numbers, learnt_to.with_growth(grew, ends), last, fresh)
 
 
-def _store(bank: Store, lock: ReadWriteLock, source: Source) -> None:
+def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
     """Stores trajectories as they come."""
-    if bank.documents.sharded is None:
+    if store.database.sharded is None:
         raise InvalidInput(
             "Got an iterator, buffer or checkpoint for an index in a database engine.",
             "an index in SQLite, whose storage can be read part by part",
             "Pass list(trajectories), without buffer and checkpoint.",
         )
-    for episodes in read_in_batches(source.trajectories or (), bank.dim, STORED_AT_ONCE):
+    for episodes in read_in_batches(source.trajectories or (), store.dim, STORED_AT_ONCE):
         with lock:
-            check_known(bank.documents, episodes)
-            bank.observe(episodes)
+            check_known(store.database, episodes)
+            store.observe(episodes)
 
 
-def nothing_new(bank: Store, lock: ReadWriteLock, news: News, source: Source, config: FitConfig, window: int) -> bool:
+def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, config: FitConfig, window: int) -> bool:
     """Whether a fit has nothing to do: all was learnt with these settings, and no training was interrupted."""
     interrupted = source.checkpoint is not None and source.checkpoint.exists()
     if news.episodes or news.fresh or source.from_scratch or interrupted:
         return False
     with lock.shared():
-        return bank.learnt_to > 0 and bank.predictor_to_continue(asdict(config), window) is not None
+        return store.learnt_to > 0 and store.predictor_to_continue(asdict(config), window) is not None
 
 
-def report_nothing(bank: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:
+def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:
     """What a fit says that had nothing to do."""
     with lock.shared():
-        predictor = bank.predictor
+        predictor = store.predictor
         assert predictor is not None, "else it would have something to do"
         return FitReport(
             losses=(),
@@ -135,12 +135,12 @@ def report_nothing(bank: Store, lock: ReadWriteLock, config: FitConfig) -> FitRe
             seconds=0.0,
             device="cpu",
             precision="float32",
-            memories=bank.links.memories,
-            trajectories=len(bank.documents.trajectories),
+            memories=store.links.memories,
+            trajectories=len(store.database.trajectories),
             associations=0,
             coverage=1.0,
             parameters=sum(array.size for array in predictor.arrays.values()),
             config=asdict(config),
             stopped_by=NOTHING_NEW,
-            calibration=bank.calibration,
+            calibration=store.calibration,
         )

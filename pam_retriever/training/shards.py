@@ -112,7 +112,7 @@ class Stored:
     """The trajectories of an index, in blocks of neighbouring ones.
 
     Args:
-        documents: the index's.
+        database: the index's.
         lock: of the index; taken for each read, so that it answers and changes between them.
         dim: d.
         size: how many steps a shard has at most; a trajectory that is longer is a shard of its own.
@@ -128,7 +128,7 @@ class Stored:
 
     def __init__(
         self,
-        documents: ShardedDatabase,
+        database: ShardedDatabase,
         lock: ReadWriteLock,
         dim: int,
         size: int,
@@ -136,12 +136,12 @@ class Stored:
         seed: int = 0,
         learnt_to: LearntTo | None = None,
     ) -> None:
-        self._documents, self._lock, self._dim, self._seed = documents, lock, dim, seed
+        self._database, self._lock, self._dim, self._seed = database, lock, dim, seed
         with lock.shared():
-            numbers, lengths = documents.trajectories.lengths()
-            self.memories, self.table = len(documents.memories), documents.memories.last_row + 1
-            self.experienced = documents.trajectories.memories()
-            self.last_number = documents.trajectories.last_number()
+            numbers, lengths = database.trajectories.lengths()
+            self.memories, self.table = len(database.memories), database.memories.last_row + 1
+            self.experienced = database.trajectories.memories()
+            self.last_number = database.trajectories.last_number()
         self.trajectories = len(numbers)
         self.meetings = int(lengths.sum()) / max(self.experienced, 1)
         self._learnt_to = learnt_to = learnt_to or LearntTo()
@@ -166,9 +166,9 @@ class Stored:
     def read(self, blocks: Int64) -> Shard:
         """The steps of some blocks, and the memories in them."""
         with self._lock.shared():
-            found = [self._documents.trajectories.between(*self._spans[block].tolist()) for block in blocks]
+            found = [self._database.trajectories.between(*self._spans[block].tolist()) for block in blocks]
             rows, trajectory, position, salience = (np.concatenate(column) for column in zip(*found, strict=True))
-            stored, vectors = self._documents.memories.vectors_of(np.unique(rows), self._dim)
+            stored, vectors = self._database.memories.vectors_of(np.unique(rows), self._dim)
         there = np.isin(rows, stored)  # a memory may be deleted meanwhile
         states = np.searchsorted(stored, rows[there])
         steps = Experience(states, trajectory[there], position[there], salience[there])

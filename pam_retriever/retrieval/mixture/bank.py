@@ -36,7 +36,7 @@ class Bank:
     """
 
     def __init__(self, view: View, lexicon: Lexicon) -> None:
-        self.rows = view.documents.memories.rows()
+        self.rows = view.database.memories.rows()
         self.lexicon = lexicon
         self._names: WordIndex | None = None
         self._counts: dict[str, tuple[Int64, Float32]] = {}
@@ -44,7 +44,7 @@ class Bank:
         self._see(view)
 
     def _see(self, view: View) -> None:
-        self.version: object = view.documents.memories.words_version  # of the words of the texts
+        self.version: object = view.database.memories.words_version  # of the words of the texts
         self._near: tuple[Float32, int, Rows | None, list[Int64]] | None = None
         self._view = view
         self._similar: AnnIndex = view.similar
@@ -60,7 +60,7 @@ class Bank:
         self._see(view)
         if not len(written):
             return True
-        contents = view.documents.memories.contents(written)
+        contents = view.database.memories.contents(written)
         last = int(self.rows[-1]) if len(self.rows) else -1
         known = written[written <= last]
         if len(contents) < len(written) or not np.isin(known, self.rows).all():
@@ -112,7 +112,7 @@ class Bank:
     def take(self, at: Int64) -> Cues:
         """Stored memories at positions (m,) as questions."""
         rows = self.rows[at]
-        contents = self._view.documents.memories.contents(rows)
+        contents = self._view.database.memories.contents(rows)
         return self.cues(self[at], [contents[row][1] or "" for row in rows.tolist()], rows)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
@@ -140,7 +140,7 @@ class Bank:
             names = WordIndex(len(self))
             for start in range(0, len(self), AT_ONCE):
                 rows = self.rows[start : start + AT_ONCE]
-                contents = self._view.documents.memories.contents(rows)
+                contents = self._view.database.memories.contents(rows)
                 for at, row in enumerate(rows.tolist(), start=start):
                     name = _name_of(*contents[row])
                     if name:

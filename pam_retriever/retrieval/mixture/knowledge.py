@@ -88,26 +88,26 @@ class Knowledge:
     """
 
     def __init__(self, view: View, lexicon: Lexicon, where: Mapping[str, object]) -> None:
-        documents = view.documents
-        assert documents.feedback is not None
-        self._documents, self._lexicon, self._where = documents, lexicon, where
-        self._cap = PopularityCap.read(documents.settings)
-        self._at, self._version = documents.feedback.version, documents.memories.words_version
-        self._count, self._last = documents.feedback.state()
+        database = view.database
+        assert database.feedback is not None
+        self._database, self._lexicon, self._where = database, lexicon, where
+        self._cap = PopularityCap.read(database.settings)
+        self._at, self._version = database.feedback.version, database.memories.words_version
+        self._count, self._last = database.feedback.state()
         self.turn = threading.Lock()
         self.bank = Bank(view, lexicon)
-        past = documents.feedback.requests(view.dim, where, self._cap.by)
+        past = database.feedback.requests(view.dim, where, self._cap.by)
         self.log = history_of(self.bank, lexicon, past, self._cap.most).log()
         self._end = _time(past, -1)
         self.evidence = evidence_of(self.bank, self.log)
-        self._stored = documents.settings.get(MIXTURE)
+        self._stored = database.settings.get(MIXTURE)
         self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
         self.mixture = self._weigh()
 
     def is_current(self, view: View) -> bool:
         """Whether nothing was written since."""
-        table = view.documents.feedback
-        return view.documents is self._documents and table is not None and table.version == self._at
+        table = view.database.feedback
+        return view.database is self._database and table is not None and table.version == self._at
 
     def follow(self, view: View) -> bool:
         """Takes in what was written since; whether it could. Else it is to be made anew. Nobody may write meanwhile.
@@ -116,17 +116,17 @@ class Knowledge:
         changed.
         """
         with self.turn:
-            documents = view.documents
-            if documents is not self._documents or documents.feedback is None:
+            database = view.database
+            if database is not self._database or database.feedback is None:
                 return False
-            if documents.settings.get(MIXTURE) != self._stored or PopularityCap.read(documents.settings) != self._cap:
+            if database.settings.get(MIXTURE) != self._stored or PopularityCap.read(database.settings) != self._cap:
                 return False  # another process fitted
-            written = documents.memories.written_since(self._version)
+            written = database.memories.written_since(self._version)
             if written is None or not self.bank.follow(view, written):
                 return False
-            self._version, self.log.size = documents.memories.words_version, len(self.bank)
-            self._at = documents.feedback.version
-            return self._follow_requests(documents.feedback, view.dim)
+            self._version, self.log.size = database.memories.words_version, len(self.bank)
+            self._at = database.feedback.version
+            return self._follow_requests(database.feedback, view.dim)
 
     def _follow_requests(self, table: FeedbackTable, dim: int) -> bool:
         count, last = table.state()

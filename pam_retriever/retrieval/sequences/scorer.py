@@ -75,7 +75,7 @@ def _few(view: View, allowed: Rows | None) -> Int64 | None:
     """All memories that may be answered, where they are so few that each is a candidate."""
     if allowed is not None:
         return np.asarray(allowed) if len(allowed) <= FULL_BELOW else None
-    return view.documents.memories.rows() if len(view.similar) <= FULL_BELOW else None
+    return view.database.memories.rows() if len(view.similar) <= FULL_BELOW else None
 
 
 def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: NextSettings) -> list[Candidates]:
@@ -100,12 +100,12 @@ def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: 
 def _explained(view: View, said: Asked, hits: list[Hits]) -> list[Hits]:
     """The hits with the occasions on which they came right after the newest step, and what else did."""
     query, row, times = strongest(said.found["order_1"], OTHERS + 1)
-    names = view.documents.memories.contents(np.unique(row))
+    names = view.database.memories.contents(np.unique(row))
     explained = []
     for at, of_one in enumerate(hits):
         last = int(said.steps.rows[at, 0])
-        rows = view.documents.memories.rows_of(of_one.ids)
-        meetings = view.documents.trajectories.meetings(np.array([last]), 1) if last >= 0 else {}
+        rows = view.database.memories.rows_of(of_one.ids)
+        meetings = view.database.trajectories.meetings(np.array([last]), 1) if last >= 0 else {}
         mine = np.flatnonzero(query == at)
         mine = mine[np.argsort(-times[mine], kind="stable")]
         came = [(names[row[one]][0], round(float(times[one]))) for one in mine.tolist()]
