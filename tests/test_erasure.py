@@ -15,6 +15,7 @@ from conftest import QUICK
 from engine_servers import ENGINES, fresh_engine, postgres
 
 from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.store import words
 
 DIM = 32
 
@@ -283,3 +284,27 @@ def test_the_report_says_that_a_reader_still_needs_the_journal(tmp_path):
     assert index.erase([]).remaining == ()
     assert traces.found(path, ids_of(0, 5)) == set()
     index.close()
+
+
+def test_words_are_found_however_often_some_were_erased():
+    """Each merge of SQLite 3.40 adds two levels; from 2,000 on FTS5 takes its own index for damaged."""
+    index = PredictiveAssociativeIndex(2)
+    vocabulary = [word(seed) for seed in range(2000)]
+    texts = [f"kettle {' '.join(vocabulary[20 * at : 20 * at + 20])}" for at in range(100)]
+    index.add(np.ones((100, 2)), [str(at) for at in range(100)], texts, [{"who": "ann"}] * 100)
+    fetch, longest = index._store.database.connection.fetch, 0
+    for row in range(1000, 2100):
+        with index._store.database.transaction():
+            fetch(
+                "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, 'boat', '{}', 0)",
+                [row, f"n{row}"],
+            )
+        with index._store.database.transaction():
+            fetch("DELETE FROM memories WHERE row = ?", [row])
+            words.note_removed(fetch)
+            words.erase_removed(fetch)
+        longest = max(longest, fetch("SELECT length(block) FROM words_data WHERE id = 10")[0][0])
+    fetch("INSERT INTO words (words) VALUES ('integrity-check')")
+    for query, found in (("kettle", 100), ("labels: ann", 100), (vocabulary[0], 1), ("boat", 0)):
+        assert len(fetch("SELECT rowid FROM words WHERE words MATCH ?", [query])) == found
+    assert longest < 2 * words.MOST_BYTES

@@ -38,6 +38,10 @@ VOCABULARY = "CREATE VIRTUAL TABLE temp.places USING fts5vocab (main, words, ins
 # the setting that says that segments may still hold words that were removed: FTS5 marks them until it merges
 REMOVED = "words_removed"
 
+# of the record in which FTS5 describes its segments. Each "optimize" of SQLite 3.40 adds two levels of two bytes to it,
+# which newer versions limit; from 2,000 levels on FTS5 takes its own index for damaged, for good
+MOST_BYTES = 1000
+
 Fetch = Callable[..., list[Any]]
 
 
@@ -51,8 +55,19 @@ def erase_removed(fetch: Fetch) -> bool:
     if not fetch("SELECT 1 FROM settings WHERE key = ?", [REMOVED]):
         return False
     fetch("INSERT INTO words (words) VALUES ('optimize')")
+    if fetch("SELECT length(block) FROM words_data WHERE id = 10")[0][0] > MOST_BYTES:
+        _rebuild(fetch)
     fetch("DELETE FROM settings WHERE key = ?", [REMOVED])
     return True
+
+
+def _rebuild(fetch: Fetch) -> None:
+    """Inside a transaction: reads the words of all memories anew."""
+    fetch("INSERT INTO words (words) VALUES ('delete-all')")
+    fetch(
+        f"INSERT INTO words (rowid, text, labels) SELECT row, text, {LABELS.format('memories')} "
+        "FROM memories WHERE text IS NOT NULL"
+    )
 
 
 def places(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int64]:
