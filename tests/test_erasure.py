@@ -16,6 +16,7 @@ from engine_servers import ENGINES, fresh_engine, postgres
 
 from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.store import words
+from pam_retriever.store.repair import check, repair
 
 DIM = 32
 
@@ -308,3 +309,15 @@ def test_words_are_found_however_often_some_were_erased():
     for query, found in (("kettle", 100), ("labels: ann", 100), (vocabulary[0], 1), ("boat", 0)):
         assert len(fetch("SELECT rowid FROM words WHERE words MATCH ?", [query])) == found
     assert longest < 2 * words.MOST_BYTES
+
+
+def test_words_that_cannot_be_read_are_found_and_made_anew(tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
+        index.add(np.eye(2), ["a", "b"], ["a kettle", "a boat"])
+        levels = bytes(4) + bytes([0x8F, 0x52, 0, 1]) + bytes(4010)  # 2,002 of them, as 1,001 merges left them
+        index._store.database.connection.fetch("UPDATE words_data SET block = ? WHERE id = 10", [levels])
+    assert "words" in str(check(tmp_path / "index"))
+    assert any("words" in line for line in repair(tmp_path / "index"))
+    assert check(tmp_path / "index") == []
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index.recall(np.ones(2), k=1, text="boat").ids == ["b"]

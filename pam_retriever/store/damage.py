@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from pam_retriever.errors import IndexFormatError
+from pam_retriever.errors import IndexFormatError, PAMError
 from pam_retriever.store.columns import checksum
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.schema import WRONG
@@ -44,6 +44,22 @@ def damaged(database: Connection) -> Iterator[tuple[int, str]]:
         last = found[-1][0]
 
 
+def check_words(database: Connection) -> None:
+    """Asks the index of words, whose pages may be sound while FTS5 cannot read it.
+
+    Raises:
+        IndexFormatError: it cannot.
+    """
+    try:
+        database.fetch("SELECT rowid FROM words WHERE words MATCH 'a' LIMIT 1")
+    except PAMError as error:
+        raise IndexFormatError(
+            f"The words in {database.path or 'the database'} cannot be read ({error.got.rstrip(".")}).",
+            "an index of the words of all texts",
+            "Run pam-retriever repair on the folder: it is made anew from the texts.",
+        ) from error
+
+
 def check_everything(database: Connection) -> None:
     """Reads every page, and compares every memory with its checksum.
 
@@ -51,6 +67,7 @@ def check_everything(database: Connection) -> None:
         IndexFormatError: the file is damaged; names the first memory that differs.
     """
     database.check_structure()
+    check_words(database)
     for _, wrong in damaged(database):
         raise IndexFormatError(
             f"{database.path or 'The database'}: {wrong}.",

@@ -13,7 +13,7 @@ from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, snapshot
-from pam_retriever.store.damage import damaged
+from pam_retriever.store.damage import check_words, damaged
 from pam_retriever.store.files import check_file
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
@@ -144,6 +144,7 @@ def _findings(folder: Path) -> Iterator[str]:
 def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Iterator[str]:
     """What is wrong inside a database that can be opened."""
     database.connection.check_structure()
+    check_words(database.connection)
     wrong = [line for _, line in damaged(database.connection)]
     yield from wrong[:NAMED]
     if len(wrong) > NAMED:
