@@ -54,7 +54,7 @@ def check_words(database: Connection) -> None:
         database.fetch("SELECT rowid FROM words WHERE words MATCH 'a' LIMIT 1")
     except PAMError as error:
         raise IndexFormatError(
-            f"The words in {database.path or 'the database'} cannot be read ({error.got.rstrip(".")}).",
+            f"The words in {database.path or 'the database'} cannot be read ({error.got.rstrip('.')}).",
             "an index of the words of all texts",
             "Run pam-retriever repair on the folder: it is made anew from the texts.",
         ) from error
