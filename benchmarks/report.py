@@ -76,7 +76,15 @@ def table(rows: list[str], columns: dict[str, dict[str, float]], digits: int = 4
 def _module_and_arguments() -> list[str]:
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = spec.name.removesuffix(".__main__") if spec else sys.argv[0]
-    return [module, *sys.argv[1:]]
+    return [module, *map(_without_this_machine, sys.argv[1:])]
+
+
+def _without_this_machine(argument: str) -> str:
+    """An argument; of an absolute path its place beside the project, or its name."""
+    path, project = Path(argument), Path(__file__).resolve().parents[1]
+    if not path.is_absolute():
+        return argument
+    return os.path.relpath(path, project) if path.is_relative_to(project.parent) else path.name
 
 
 def no_arguments(description: str | None) -> None:
