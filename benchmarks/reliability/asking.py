@@ -23,31 +23,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from langchain_core.embeddings import Embeddings
-
 from benchmarks import report
+from benchmarks.reliability.tenants import DIM, Table, vector_of
 from langchain_pam import PAMVectorStore
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
-DIM, MEMORIES, THREADS = 16, 240, 8
+MEMORIES, THREADS = 240, 8
 WORDS = ("kettle", "boat", "harbour", "gull", "storm", "net", "tea", "wall")
 MODES = (None, "association", "similarity", "hybrid")
 Question = Callable[[], Any]
-
-
-class Table(Embeddings):
-    """A vector for each text, the same in every process."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [vector_of(text).tolist() for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return vector_of(text).tolist()
-
-
-def vector_of(text: str) -> np.ndarray:
-    return np.random.default_rng(sum(map(ord, text))).standard_normal(DIM).astype(np.float32)
 
 
 def fill(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
