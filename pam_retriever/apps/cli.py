@@ -32,6 +32,7 @@ from pam_retriever.types import Direction, Hit, Hits
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
+NO_SESSIONS = "; '' if there are none"
 SHOWN = 20  # names of tenants that ``inspect`` lists
 
 
@@ -135,16 +136,23 @@ def _add_fit(commands: Commands) -> None:
     fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
     _add_model(fit)
     add_tenant(fit)
-    for name, default in asdict(Fields()).items():
-        nothing = "; '' if there are none" if name == "session" else ""
-        fit.add_argument(f"--{name}-field", default=default, help=f"key of {name} in an event ({default}{nothing})")
-    fit.add_argument("--window", type=int, default=5, help="steps apart that still count as together (5)")
-    fit.add_argument("--config", default="fast", help="how to train: fast, best or paper (fast)")
-    fit.add_argument("--device", default="auto")
-    fit.add_argument("--seed", type=int, default=0)
-    fit.add_argument("--time-budget", type=float, help="seconds that training may take")
+    of_events = [
+        fit.add_argument(
+            f"--{name}-field",
+            default=default,
+            help=f"key of {name} in an event ({default}{NO_SESSIONS if name == 'session' else ''})",
+        )
+        for name, default in asdict(Fields()).items()
+    ]
+    of_events += [
+        fit.add_argument("--window", type=int, default=5, help="steps apart that still count as together (5)"),
+        fit.add_argument("--config", default="fast", help="how to train: fast, best or paper (fast)"),
+        fit.add_argument("--device", default="auto"),
+        fit.add_argument("--seed", type=int, default=0),
+        fit.add_argument("--time-budget", type=float, help="seconds that training may take"),
+    ]
     fit.add_argument("--name", help="what a folder of documents is called in the index; that of the folder without it")
-    fit.set_defaults(run=_fit)
+    fit.set_defaults(run=_fit, of_events=of_events)
 
 
 def _add_feedback(commands: Commands) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.experience.json_lines import Fields
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.mentions.folder import FolderFile, Passage, read_folder, removed_files
 from pam_retriever.types import Trajectory
 
 AT_ONCE = 256  # passages, at least, that are embedded and stored in one call
 FOLDER, DIGEST = "folder", "digest"  # keys of the metadata; the first passage of a file has its digest
-TRAINING = {"window": 5, "config": "fast", "device": "auto", "seed": 0, "time_budget": None}
 
 
 @dataclass
@@ -42,11 +40,10 @@ def check_options(parsed: argparse.Namespace) -> None:
     Raises:
         InvalidInput: one was given.
     """
-    usual = {f"{name}_field": default for name, default in asdict(Fields()).items()} | TRAINING
-    given = [name for name, default in usual.items() if getattr(parsed, name) != default]
+    given = [one for one in parsed.of_events if getattr(parsed, one.dest) != one.default]
     if given:
         raise InvalidInput(
-            f"Got --{given[0].replace('_', '-')} with the folder {parsed.events}.",
+            f"Got {given[0].option_strings[0]} with the folder {parsed.events}.",
             "a file of events, which it is about",
             "Leave it out: documents are stored, and need no training.",
         )
