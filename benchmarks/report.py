@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -46,6 +47,23 @@ def hardware() -> dict[str, Any]:
     }
 
 
+def commit() -> str | None:
+    """The commit of the code that runs; None outside of a repository."""
+    root = Path(__file__).resolve().parents[1]
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
+
+    try:
+        head = git("rev-parse", "--short=10", "HEAD").strip()
+        changed = git(
+            "status", "--porcelain", "--untracked-files=no", "--", "pam_retriever", "integrations", "benchmarks/**.py"
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} with changes" if changed else head
+
+
 def write(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
     """Writes ``<folder>/<name>.json`` and returns its path."""
     path = folder / f"{name}.json"
@@ -53,6 +71,7 @@ def write(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
     command = "python -m " + " ".join(_module_and_arguments())
     stamped = {
         "command": command,
+        "commit": commit(),
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "hardware": hardware(),
         **result,
