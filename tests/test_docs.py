@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import gc
+import json
 import re
 import runpy
 import sys
@@ -13,11 +14,14 @@ import pytest
 
 import pam_retriever
 import pam_retriever.index
+from benchmarks.versions import RAW, linked
 
 ROOT = Path(__file__).parent.parent
 NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTES]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^ *print\(.*\)  # (\[.*\]|'.*'|\d+)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 
 
 def name(page: Path) -> str:
@@ -29,9 +33,13 @@ def test_the_docstring_examples():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name)
-def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
-    (tmp_path / "page.py").write_text("\n".join(BLOCK.findall(page.read_text())))
+def test_the_code_of_a_page_runs_from_top_to_bottom_and_prints_what_it_says(page, tmp_path, monkeypatch, capsys):
+    code = "\n".join(BLOCK.findall(page.read_text()))
+    (tmp_path / "page.py").write_text(code)
     run(tmp_path / "page.py", tmp_path, monkeypatch)
+    printed = iter(capsys.readouterr().out.splitlines())
+    for said in PRINTED.findall(code):
+        assert said.strip("'") in printed, f"{name(page)} does not print {said}, or not in this order"
 
 
 @pytest.mark.slow
@@ -42,8 +50,17 @@ def test_an_example_runs(example, tmp_path, monkeypatch):
 
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
-            assert (page.parent / target).exists(), f"{name(page)}: {target}"
+        for target in LINK.findall(page.read_text()):
+            path, _, anchor = target.partition("#")
+            to = page.parent / path if path else page
+            assert to.exists(), f"{name(page)}: {target}"
+            assert not anchor or anchor in anchors(to), f"{name(page)}: {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name behind #: the headings, as GitHub and MkDocs write them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def run(script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +75,38 @@ def test_every_public_name_is_in_the_reference():
     page = (ROOT / "docs" / "reference" / "index.md").read_text()
     listed = re.findall(r"^::: pam_retriever\.(\w+)$", page, re.MULTILINE)
     assert sorted(listed) == sorted(set(pam_retriever.__all__) - {"__version__"})
+
+
+# ---- pages for people who use it
+
+
+def test_a_page_is_short_and_the_site_has_it():
+    nav = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert len(page.read_text().splitlines()) <= 150, name(page)
+        assert page.relative_to(ROOT / "docs").as_posix() in nav, f"{name(page)} is not in the nav of mkdocs.yml"
+
+
+def test_ten_tasks_are_two_clicks_from_the_readme_and_can_be_copied():
+    tasks = ROOT / "docs" / "start" / "tasks.md"
+    assert tasks.relative_to(ROOT).as_posix() in LINK.findall((ROOT / "README.md").read_text())
+    rows = re.findall(r"^\| (?!task)([^|-]+?) \| \[[^]]+\]\(([^)#]+)", tasks.read_text(), re.MULTILINE)
+    assert len(rows) >= 10
+    for task, target in rows:
+        assert BLOCK.search((tasks.parent / target).read_text()), f"nothing to copy for: {task}"
+
+
+def test_every_raw_result_that_a_page_links_has_a_command_and_a_version_of_the_code():
+    listed = (ROOT / "docs" / "results" / "raw.md").read_text()
+    for path in linked():
+        made = json.loads((ROOT / path).read_text())
+        assert made["command"].startswith("python -m benchmarks."), path
+        row = re.search(rf"^\| \[{re.escape(path.removeprefix('benchmarks/results/'))}\].*$", listed, re.MULTILINE)
+        assert row, f"{path} is not in docs/results/raw.md: run python -m benchmarks.versions"
+        assert re.search(r"\| `[0-9a-f]{7,}[^`]*` ?[†‡]? \|$", row[0]), row[0]
+    assert len(re.findall(r"^\| \[", listed, re.MULTILINE)) == len(linked())
+
+
+def test_a_page_of_results_links_raw_results():
+    for page in (ROOT / "docs" / "results").glob("*.md"):
+        assert RAW.search(page.read_text()), name(page)
