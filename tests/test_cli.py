@@ -227,3 +227,37 @@ def test_recall_in_a_direction(tmp_path, capsys):
         assert [one["offset"] for one in hit["evidence"]] == [1 if way == "after" else -1]
     with pytest.raises(SystemExit):
         main(["recall", folder, "--id", "second", "--direction", "up"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--where", '{"user": "ann"'], "is no JSON (Expecting"),
+        (["--where", '["ann"]'], "is no JSON object"),
+        (["--feedback-where", "ann"], "is no JSON"),
+        (["--hops", "2"], "Got --hops 2 with a question in words"),
+        (["--hops", "2", "--mode", "hybrid"], "Pass --mode association"),
+    ],
+)
+def test_an_option_that_cannot_be_read_or_would_be_ignored_is_refused(tmp_path, capsys, arguments, message):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
+        index.add([[1, 0]])
+    try:
+        code = main(["recall", str(tmp_path / "index"), "stairs", *arguments])
+    except SystemExit as left:  # argparse leaves by itself
+        code = left.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_questions_leave_a_writer_alone_and_inspect_says_where_the_index_lies(tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    with PredictiveAssociativeIndex.open(folder, dim=2) as index:
+        index.add([[1, 0]], ["it"], texts=["found"])
+        assert main(["search", folder, "--id", "it"]) == 0
+        assert main(["inspect", folder]) == 0
+        index.add([[0, 1]], ["other"])
+        assert main(["search", folder, "--id", "it"]) == 0
+    out = capsys.readouterr().out
+    assert f"read-only, at '{folder}'" in out
+    assert "other" in out

@@ -241,6 +241,26 @@ def test_several_keys_order_a_group_and_whole_and_broken_numbers_are_numbers(pla
     assert index.trajectories()[0].ids == ("e", "a", "c", "b", "d")
 
 
+@pytest.mark.parametrize("kind", ["folder", *ENGINES])
+def test_groups_and_their_order_may_lie_deeper_in_the_metadata(planted, tmp_path, kind):
+    if kind == "folder":
+        index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
+    else:
+        index = PredictiveAssociativeIndex(dim=DIM, backend=fresh_engine(kind))
+    of = [("ann", 3), ("bob", 2), ("ann", 1), ("bob", 5), ("ann", 2)]
+    metadatas = [{"user": {"name": name, "a": {"t": at}}} for name, at in of]
+    metadatas[1] = {"user.name": "bob", "user": {"name": "ann", "a": {"t": 2}}}  # the entry spelt so comes first
+    index.add(planted.vectors[:7], list("abcdefg"), metadatas=[*metadatas, {"user": "name"}, {"user": ["name"]}])
+    index.fit(group_by="user.name", order_by="user.a.t", config=QUICK, progress=False)
+    assert {one.id: one.ids for one in index.trajectories()} == {
+        'user.name="ann"': ("c", "e", "a"),
+        'user.name="bob"': ("b", "d"),
+    }
+    with pytest.raises(InvalidInput, match="No two memories share"):
+        index.fit(group_by=".".join("a" * 100), config=QUICK, progress=False)
+    index.close()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

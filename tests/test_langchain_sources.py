@@ -90,6 +90,13 @@ def test_a_question_defaults_to_everything_that_helps_and_an_id_to_association()
 # ---- the order within a source
 
 
+def test_group_and_order_may_lie_deeper_in_the_metadata():
+    store = PAMVectorStore(EMBEDDER, group_by="file.name", order_by="file.at")
+    places = [("x", 2), ("y", 1), ("x", 1), ("x", 3)]
+    store.add_texts(list("abcd"), [{"file": {"name": name, "at": at}} for name, at in places], ids=list("abcd"))
+    assert orders(store, "a") == {("a", "c", -1), ("a", "d", 1)}
+
+
 def test_chunks_stand_in_the_order_of_page_and_start_index():
     store = PAMVectorStore(TableEmbedder())
     places = {"d": (1, 50), "b": (0, 900), "a": (0, 0), "c": (1, 0)}

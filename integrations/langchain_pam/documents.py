@@ -21,7 +21,7 @@ from pam_retriever import (
     PredictiveAssociativeIndex,
     Record,
 )
-from pam_retriever.filters import to_json
+from pam_retriever.filters import key_path, to_json
 from pam_retriever.model.keys import Mode
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Metadata, Time
@@ -199,7 +199,7 @@ def read_recall(
         InvalidInput: two cues or none, two filters, or an option that is not known.
     """
     own, handed_on = RecallOptions.__annotations__.keys(), HandedOn.__annotations__.keys()
-    refuse(options.keys() - own - handed_on, f"k, {', '.join([*handed_on, *own])}")
+    refuse(options.keys() - own - handed_on, f"k, {', '.join(dict.fromkeys([*handed_on, *own]))}")
     id = options.get("id")
     if (query is None) == (id is None):
         raise InvalidInput(f"Got query={query!r} and id={id!r}.", "one of them", "Give a text or an id.")
@@ -230,11 +230,23 @@ def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_b
     """
     found: dict[str, Place] = {}
     for id, metadata in memories:
-        group = metadata.get(group_by)
-        order = tuple(_sortable(metadata.get(key)) for key in order_by)
+        group = value_at(metadata, group_by)
+        order = tuple(_sortable(value_at(metadata, key)) for key in order_by)
         if isinstance(group, str | int | float) and (not order or order[-1] != _sortable(None)):
             found[id] = to_json(group), order
     return found
+
+
+def value_at(metadata: Metadata, key: str) -> object:
+    """What a key has, as filters find it: the entry spelt so, else what its path leads to, else None."""
+    if key in metadata:
+        return metadata[key]
+    value: object = metadata
+    for part in key_path(key):
+        if not isinstance(value, Mapping) or part not in value:
+            return None
+        value = value[part]
+    return value
 
 
 def in_order(places: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:

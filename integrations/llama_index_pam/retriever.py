@@ -94,6 +94,10 @@ class PAMRetriever(BaseRetriever):
         self.when, self.feedback_where, self.direction = when, feedback_where, check_direction(direction)
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
 
+    def __repr__(self) -> str:
+        mode = "all evidence" if self.mode is None else f"mode {self.mode!r}"
+        return f"PAMRetriever(similarity_top_k={self.similarity_top_k}, {mode}, {self._store!r})"
+
     def feedback(
         self,
         query: str | QueryBundle,

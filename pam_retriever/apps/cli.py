@@ -79,16 +79,16 @@ def _parser() -> argparse.ArgumentParser:
         add_tenant(command)
         command.add_argument("--id", help="a stored memory as the query, in place of a text")
         command.add_argument("-k", type=int, default=10, help="how many hits (10)")
-        command.add_argument("--where", type=json.loads, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
+        command.add_argument("--where", type=_filter, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
         command.add_argument("--json", action="store_true", help="print one JSON object a hit")
         command.set_defaults(run=run)
         if name == "recall":
             command.add_argument("--mode", help="hybrid, association, similarity or specific; all evidence without it")
-            command.add_argument("--feedback-where", type=json.loads, help="metadata filter: whose feedback counts")
+            command.add_argument("--feedback-where", type=_filter, help="metadata filter: whose feedback counts")
             command.add_argument("--hops", type=int, default=1)
             command.add_argument(
                 "--cue-where",
-                type=json.loads,
+                type=_filter,
                 help="metadata filter that --id must pass, in place of --where; {} for all",
             )
             command.add_argument(
@@ -163,7 +163,7 @@ def _add_feedback(commands: Commands) -> None:
     add_tenant(command)
     command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served it")
     command.add_argument("--unused", nargs="+", default=[], metavar="ID", help="memories that did not help")
-    command.add_argument("--metadata", type=json.loads, help='as JSON, for filters: \'{"user": "ann"}\'')
+    command.add_argument("--metadata", type=_filter, help='as JSON, for filters: \'{"user": "ann"}\'')
     command.set_defaults(run=_feedback)
 
 
@@ -178,9 +178,24 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _loaded(parsed: argparse.Namespace) -> AbstractContextManager[PredictiveAssociativeIndex]:
-    """A copy of the index in a folder, or of the tenant that is asked for."""
-    return within(PredictiveAssociativeIndex.load(parsed.index), parsed)
+def _to_read(parsed: argparse.Namespace) -> AbstractContextManager[PredictiveAssociativeIndex]:
+    """The index in a folder, or the tenant that is asked for, to be read; a writer may have it meanwhile."""
+    return within(PredictiveAssociativeIndex.open(parsed.index, read_only=True), parsed)
+
+
+def _filter(given: str) -> dict[str, Any]:
+    """A JSON object of the command line.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        read = json.loads(given)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f'{given!r} is no JSON ({error}), such as \'{{"user": "ann"}}\'') from error
+    if not isinstance(read, dict):
+        raise argparse.ArgumentTypeError(f'{given!r} is no JSON object, such as \'{{"user": "ann"}}\'')
+    return read
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> str:
@@ -247,9 +262,15 @@ def _feedback(parsed: argparse.Namespace) -> None:
 
 
 def _recall(parsed: argparse.Namespace) -> None:
-    with _loaded(parsed) as index:
+    with _to_read(parsed) as index:
         if parsed.cue_where is not None and parsed.id is None:
             raise InvalidInput("Got --cue-where without --id.", "--id", "Use --where alone for a text.")
+        if parsed.hops > 1 and parsed.query is not None and parsed.mode in (None, "hybrid"):
+            raise InvalidInput(
+                f"Got --hops {parsed.hops} with a question in words.",
+                "one hop, or an --id",
+                "Pass --mode association, which asks by the question's vector alone.",
+            )
         if parsed.when is not None and parsed.query is None and parsed.id is None:
             _print(index.recall(k=parsed.k, where=parsed.where, when=parsed.when, explain=True), parsed.json)
             return
@@ -267,14 +288,14 @@ def _recall(parsed: argparse.Namespace) -> None:
             faithful=parsed.faithful,
             explain=True,
             feedback_where=parsed.feedback_where,
-            text=parsed.query if parsed.mode in (None, "hybrid") and parsed.hops == 1 else None,
+            text=parsed.query if parsed.mode in (None, "hybrid") else None,
             direction=parsed.direction,
         )
         _print(hits, parsed.json)
 
 
 def _search(parsed: argparse.Namespace) -> None:
-    with _loaded(parsed) as index:
+    with _to_read(parsed) as index:
         _print(index.search(_query(index, parsed), k=parsed.k, where=parsed.where), parsed.json)
 
 
@@ -313,7 +334,7 @@ def _print(hits: Sequence[Hit], as_json: bool) -> None:
 
 
 def _inspect(parsed: argparse.Namespace) -> None:
-    with PredictiveAssociativeIndex.load(parsed.index) as whole:
+    with PredictiveAssociativeIndex.open(parsed.index, read_only=True) as whole:
         index = tenant_of(whole, parsed)
         print(index)
         drawn = sys.stdout.isatty()

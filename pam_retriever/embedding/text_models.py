@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,13 +69,29 @@ class TextModel:
 
         place, local = _place(self._name)
         try:
-            return SentenceTransformer(place, local_files_only=local)
+            with _without_bars() if local else nullcontext():  # a download has one
+                return SentenceTransformer(place, local_files_only=local)
         except (OSError, ValueError) as error:
             raise EmbedderUnavailable(
                 f"The model {self._name!r} cannot be loaded ({str(error).splitlines()[0]}).",
                 "a folder with a sentence-transformers model, or the name of one",
                 "Check it; embedder='default' needs no download.",
             ) from error
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """No progress bar of transformers, which would count tensors on the screen of whoever asks a question."""
+    from transformers.utils import logging
+
+    bars: Any = logging  # has no types
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
 
 
 def is_local(name: str) -> bool:

@@ -28,7 +28,7 @@ class EngineMemories(Memories, Protocol):
     """Memories in an engine."""
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
-        """(row, id, metadata as JSON) of each memory whose metadata have a key."""
+        """(row, id, metadata as JSON) of each memory whose metadata have a key, or more."""
 
 
 class EngineTrajectories(Trajectories, Protocol):

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from pam_retriever.store.database import Grouped
-from pam_retriever.store.trajectories import GROUPS
+from pam_retriever.store.trajectories import groups_query
 
 
 def grouped(memories: Iterable[tuple[int, str, str]], group_by: str, order_by: str | None) -> list[Grouped]:
@@ -15,6 +15,6 @@ def grouped(memories: Iterable[tuple[int, str, str]], group_by: str, order_by: s
     try:
         connection.execute("CREATE TABLE memories (row INTEGER PRIMARY KEY, id TEXT, metadata TEXT)")
         connection.executemany("INSERT INTO memories VALUES (?, ?, ?)", memories)
-        return connection.execute(GROUPS, [group_by, order_by]).fetchall()
+        return connection.execute(*groups_query(group_by, order_by)).fetchall()
     finally:
         connection.close()

@@ -130,7 +130,8 @@ class Learning(FeedbackKeeping, NextSteps):
                 these, or an iterator over them. None learns from what is stored.
             window: tau; memories at most this many positions apart are associates.
             config: "fast", "best" (more passes), "paper" (the published recipe), or a ``FitConfig``.
-            group_by: metadata key; memories that share its value are a trajectory.
+            group_by: metadata key; memories that share its value are a trajectory. "user.name" is ``name`` in ``user``,
+                as in filters.
             order_by: metadata key that orders a group, or several, the first of which counts most; the order of adding
                 if None. Where the first is a number, it is the time of each step.
             from_scratch: forget what was learnt, and learn all that is stored anew.

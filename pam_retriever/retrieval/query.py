@@ -176,12 +176,14 @@ class RecallSettings:
         return weights
 
     def _check_hops(self, weights: Channels, words: bool) -> None:
-        if words and (self.k is None or self.hops.count > 1):
+        if words and self.hops.count > 1:
             raise InvalidInput(
-                f"Got k={self.k} and hops={self.hops.count} with a text in mode 'hybrid'.",
-                "a k, and hops=1",
-                "Use another mode.",
+                f"Got hops={self.hops.count} with a text in mode 'hybrid'.",
+                "hops=1: words are found in one step",
+                "Leave hops out, or pass mode='association', which asks by the text's vector alone.",
             )
+        if words and self.k is None:
+            raise InvalidInput("Got k=None with a text in mode 'hybrid'.", "a k", "Pass k, or another mode.")
         if self.hops.count == 1:
             return
         if self.k is None:

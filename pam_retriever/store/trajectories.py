@@ -8,20 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.filters import to_json
+from pam_retriever.filters import key_path, to_json
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import End, Grouped, Step, Steps
 from pam_retriever.store.listing import Listed, to_records
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
-# the memories that have a key, by its value, and in each group by another's
-GROUPS = """
-SELECT row, memories.id, g.value, o.type, o.value FROM memories
-JOIN json_each(metadata) AS g ON g.key = ?
-LEFT JOIN json_each(metadata) AS o ON o.key = ?
-ORDER BY g.type, g.value, o.type, o.value, row  -- without a key to order by, o is NULL throughout
-"""
-
+MAX_PATH = 30  # SQLite joins 64 tables
 STEPS_AT_ONCE = 1_000_000  # as Python's own numbers
 
 
@@ -216,7 +209,7 @@ class SQLiteTrajectories:
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
-        return self._connection.fetch(GROUPS, [group_by, order_by])
+        return self._connection.fetch(*groups_query(group_by, order_by))
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """hit row -> the occasions on which it met one of ``cues``, nearest first."""
@@ -233,6 +226,37 @@ class SQLiteTrajectories:
         for row, trajectory, cue, cue_at, hit_at in found:
             meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
         return meetings
+
+
+def groups_query(group_by: str, order_by: str | None) -> tuple[str, list[str]]:
+    """SQL for the memories that have a key, by its value, and in each group by that of another; and its parameters."""
+    values, parameters = _values(group_by)
+    # without a key to order by, o is NULL throughout
+    order, more = ("SELECT NULL AS row, NULL AS type, NULL AS value", []) if order_by is None else _values(order_by)
+    query = (  # keys are parameters
+        f"SELECT memories.row, memories.id, g.value, o.type, o.value FROM memories JOIN ({values}) AS g USING (row) "
+        f"LEFT JOIN ({order}) AS o ON o.row = memories.row "
+        "ORDER BY g.type, g.value, o.type, o.value, memories.row"
+    )
+    return query, parameters + more
+
+
+def _values(key: str) -> tuple[str, list[str]]:
+    """SQL for (row, type, value) of a key, and its parameters: the entry spelt so, else what its path leads to."""
+    literal = "SELECT row, e.type, e.value FROM memories, json_each(metadata) AS e WHERE e.key = ?"
+    path = key_path(key)
+    if not 1 < len(path) <= MAX_PATH:
+        return literal, [key]
+    steps = [f"json_each({f'p{at - 1}.value' if at else 'metadata'}) AS p{at}" for at in range(len(path))]
+    tests = [
+        f"p{at}.key = ?" + ("" if at == len(path) - 1 else f" AND p{at}.type = 'object'") for at in range(len(path))
+    ]
+    last = f"p{len(path) - 1}"
+    nested = (
+        f"SELECT row, {last}.type, {last}.value FROM memories, {', '.join(steps)} WHERE {' AND '.join(tests)} "
+        "AND NOT EXISTS (SELECT 1 FROM json_each(metadata) AS spelt WHERE spelt.key = ?)"
+    )
+    return f"{literal} UNION ALL {nested}", [key, *path, key]
 
 
 def _columns(found: list[Any]) -> Steps:

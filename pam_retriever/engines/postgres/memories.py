@@ -12,6 +12,7 @@ from pam_retriever.engines.postgres.selected import Selected
 from pam_retriever.engines.postgres.vectors import pack, unpack
 from pam_retriever.engines.words import WordCounter
 from pam_retriever.errors import InvalidInput
+from pam_retriever.filters import key_path
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.columns import from_json, number_rows
 from pam_retriever.types import Float32, Int64, Record
@@ -181,8 +182,9 @@ class PostgresMemories:
         return _numbers([(row,) for row, _ in found]), _numbers([(length,) for _, length in found])
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
-        """(row, id, metadata) of each memory that has a key."""
-        return self._database.fetch("SELECT row, id, metadata FROM memories WHERE entries ? %s", [key])
+        """(row, id, metadata) of each memory that has a key, or the first part of its path."""
+        keys = [key, key_path(key)[0]]
+        return self._database.fetch("SELECT row, id, metadata FROM memories WHERE entries ?| %s", [keys])
 
 
 def check_contents(ids: Sequence[str], texts: Sequence[str | None]) -> None:
