@@ -19,7 +19,7 @@ import numpy as np
 from pam_retriever.ann import WritableAnnIndex, restore_backend
 from pam_retriever.errors import StorageError
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.store.files import blocks, crc32_of
+from pam_retriever.store.files import blocks, crc32_of, matching
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.verification import Copy
 
@@ -140,7 +140,7 @@ def remove_others(database: SQLiteDatabase, folder: Path, in_use: str | None = N
     """
     saved, gone = database.settings.get(SETTING), []
     name = str(saved.get("name")) if isinstance(saved, dict) else "none"
-    for path in [*folder.glob("ann-*"), *folder.glob("keys-*.f32")]:
+    for path in matching(folder, "ann-*", "keys-*.f32"):
         used = in_use is not None and path.name == f"{in_use.replace('ann', 'keys')}.f32"
         if not used and not path.name.replace("keys-", "ann-").startswith(name):
             path.unlink(missing_ok=True)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from pam_retriever.errors import IndexFormatError, ReadOnlyIndex, StorageError
-from pam_retriever.store import handles, words
-from pam_retriever.store.changes import Changes, forget_changes, store_changes
+from pam_retriever.store import handles
+from pam_retriever.store.changes import Changes, store_changes
 from pam_retriever.store.faults import explained
 from pam_retriever.store.forking import never_free, tell_of_forks
+from pam_retriever.store.tables import SCHEMA_OF, plain, schema_of
 
 Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
 JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own default
 MOST_VERSIONS = 2**31 - 1  # after which they begin again: SQLite keeps 32 bits
-HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
-SCHEMA_OF = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 MOST_IN_A_STATEMENT = 128  # rows; SQLite before 3.32 takes 999 parameters
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 
@@ -43,6 +39,9 @@ class Connection:
         older: schemas of earlier versions, each the beginning of ``schema``. A file that has one gets what is
             missing: in the file, or, in mode "read", in empty tables beside it.
         mode: "create" makes the file, "write" needs it to be there, "read" and "follow" leave it as it is.
+        before_change: called before each transaction, and before anything else that changes the file.
+        resting: of a file in mode "write" that nobody else writes to, and that has no journal: until the first
+            transaction SQLite reads it as it stands. Opening and closing it touches nothing then.
 
     Attributes:
         changes: what the transaction that is under way, or was the last, has written.
@@ -54,8 +53,15 @@ class Connection:
     """
 
     def __init__(
-        self, path: Path | None, schema: Sequence[str], mode: Mode = "create", older: Sequence[Sequence[str]] = ()
+        self,
+        path: Path | None,
+        schema: Sequence[str],
+        mode: Mode = "create",
+        older: Sequence[Sequence[str]] = (),
+        before_change: Callable[[], object] = lambda: None,
+        resting: bool = False,
     ) -> None:
+        self._before_change, self._resting, self._own = before_change, resting, list[str]()
         self.path, self._schema, self.mode, self.read_only = path, schema, mode, mode in ("read", "follow")
         self._older = older
         # Python shares prepared statements between threads, so a statement runs to its end before the next
@@ -63,11 +69,7 @@ class Connection:
         self._inode: tuple[int, int] | None = None
         self._closed, self._changes = False, 0
         self.changes = Changes()
-        target = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode={URI_MODES[mode]}"
-        with explained(path):
-            self._sqlite = sqlite3.connect(
-                target, isolation_level=None, check_same_thread=False, timeout=LOCK_SECONDS, uri=path is not None
-            )
+        self._sqlite = self._connect()
         self._letting_go: weakref.finalize[..., Connection] | None = None
         tell_of_forks(self)
         try:
@@ -76,24 +78,26 @@ class Connection:
             self.close()
             raise
 
+    def _connect(self) -> sqlite3.Connection:
+        target = ":memory:"
+        if self.path is not None:
+            target = (
+                f"{self.path.absolute().as_uri()}?mode={'ro&immutable=1' if self._resting else URI_MODES[self.mode]}"
+            )
+        with explained(self.path):
+            return sqlite3.connect(
+                target, isolation_level=None, check_same_thread=False, timeout=LOCK_SECONDS, uri=self.path is not None
+            )
+
     def _prepare(self) -> None:
-        self.fetch("PRAGMA trusted_schema = OFF")  # a file's own triggers and views run nothing
-        self.fetch("PRAGMA cell_size_check = ON")
-        self.fetch("PRAGMA foreign_keys = ON")
         if self.path is not None:
             with explained(self.path):
                 self._inode = _inode(self.path)
                 handles.connected(self._inode)
-                # one that nobody has any more, and nobody closed
-                self._letting_go = weakref.finalize(self, _close, self._sqlite, self._inode)
-                self._letting_go.atexit = False
-            if self.read_only:
-                self.renew_snapshot()
-            else:
-                self.fetch("PRAGMA secure_delete = ON")  # what is deleted is overwritten, whatever SQLite was built for
-                self.fetch("PRAGMA journal_mode = WAL")
-                self.fetch("PRAGMA synchronous = FULL")  # a commit is on disk before the call returns
-                self.fetch("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
+                self._close_when_dropped()
+        self._set_up()
+        if self.path is not None and self.read_only:
+            self.renew_snapshot()
         if self.mode == "create":
             with self.transaction():
                 for statement in self._schema:
@@ -101,16 +105,58 @@ class Connection:
         self.check_schema()
         self.fetch("PRAGMA trusted_schema = ON")  # they are our own triggers: SQLite lets no other write to FTS5
 
+    def _set_up(self) -> None:
+        """Says to SQLite how it has to work."""
+        self.fetch("PRAGMA trusted_schema = OFF")  # a file's own triggers and views run nothing
+        self.fetch("PRAGMA cell_size_check = ON")
+        self.fetch("PRAGMA foreign_keys = ON")
+        if self.path is None or self.read_only or self._resting:
+            return
+        self.fetch("PRAGMA secure_delete = ON")  # what is deleted is overwritten, whatever SQLite was built for
+        if self.fetch("PRAGMA journal_mode")[0][0] != "wal":
+            self._before_change()
+            self.fetch("PRAGMA journal_mode = WAL")
+        self.fetch("PRAGMA synchronous = FULL")  # a commit is on disk before the call returns
+        self.fetch("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
+
+    def _close_when_dropped(self) -> None:
+        """A connection that nobody has any more, and nobody closed."""
+        assert self._inode is not None
+        self._letting_go = weakref.finalize(self, _close, self._sqlite, self._inode)
+        self._letting_go.atexit = False
+
+    def _wake(self) -> None:
+        """Inside the mutex: opens a resting file again, to be written to."""
+        resting, let_go = self._sqlite, self._letting_go
+        self._resting = False
+        try:
+            self._sqlite = self._connect()
+            self._set_up()
+            for statement in ("PRAGMA trusted_schema = ON", *self._own):
+                self.fetch(statement)
+        except BaseException:
+            self._sqlite, self._resting = resting, True
+            raise
+        self._close_when_dropped()
+        if let_go is not None:
+            let_go.detach()
+        resting.close()
+
+    def add_own(self, statement: str) -> None:
+        """Makes what belongs to this connection, and to no file, such as a view of a table."""
+        self.fetch(statement)
+        self._own.append(statement)
+
     def check_schema(self) -> None:
         """Refuses a database with other tables, or anything beside them; brings an older one up to date.
 
         Raises:
             IndexFormatError: it has.
         """
-        there = _plain(self.fetch(SCHEMA_OF))
-        if there == _schema_of(self._schema):
+        there = plain(tuple(self.fetch(SCHEMA_OF)))
+        if there == schema_of(self._schema):
             return
-        older = next((schema for schema in self._older if there == _schema_of(schema)), None)
+        older = next((schema for schema in self._older if there == schema_of(schema)), None)
         if older is None:
             raise IndexFormatError(
                 f"{self.path or 'The database'} has other tables than an index.",
@@ -187,6 +233,9 @@ class Connection:
         self.check_writable()
         with self._mutex:
             self.check_there()
+            self._before_change()
+            if self._resting:
+                self._wake()
             self.changes = Changes()
             try:
                 if self._sqlite.in_transaction:  # one that was interrupted while it was rolled back
@@ -343,56 +392,6 @@ def _close(sqlite: sqlite3.Connection, inode: tuple[int, int] | None) -> None:
     sqlite.close()
     if inode is not None:
         handles.disconnected(inode)
-
-
-def _schema_of(statements: Sequence[str]) -> list[tuple[Any, ...]]:
-    """What a database with these statements says of itself."""
-    return _schema_of_these(tuple(statements))
-
-
-@cache
-def _schema_of_these(statements: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """The same, once for each of the few schemas that there are."""
-    database = sqlite3.connect(":memory:")
-    try:
-        for statement in statements:
-            database.execute(statement)
-        return _plain(database.execute(SCHEMA_OF).fetchall())
-    finally:
-        database.close()
-
-
-def takes_no_journal(path: Path) -> bool:
-    """Whether a file can only be read as it stands: its folder takes no journal, and holds none."""
-    wal = path.with_name(f"{path.name}-wal")
-    return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
-
-
-def finish_copy(path: Path) -> None:
-    """Makes a new copy such that readers of it never keep a later writer out, and equal copies equal in every byte."""
-    with explained(path):
-        connection = sqlite3.connect(path, isolation_level=None)
-        try:
-
-            def fetch(*statement: Any) -> list[Any]:
-                return connection.execute(*statement).fetchall()
-
-            if words.erase_removed(fetch) | forget_changes(fetch):
-                connection.execute("VACUUM")
-            connection.execute("PRAGMA schema_version = 1")  # a counter of how often it was copied before
-            connection.execute("PRAGMA user_version = 0")  # and of what was committed before
-            connection.execute("PRAGMA journal_mode = WAL")
-        finally:
-            connection.close()
-        with path.open("r+b") as file:  # how many transactions that took: 92 says of which state the size in it is
-            for place in HEADER_COUNTERS:
-                file.seek(place)
-                file.write((1).to_bytes(4, "big"))
-
-
-def _plain(schema: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """A schema without the comments in its statements, which may change from version to version."""
-    return [(*names, sql and " ".join(re.sub(r"--[^\n]*", "", str(sql)).split())) for *names, sql in schema]
 
 
 def _inode(path: Path) -> tuple[int, int]:

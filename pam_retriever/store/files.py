@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from fnmatch import translate
+from functools import cache
 from pathlib import Path
 
 from pam_retriever.errors import IndexFormatError
@@ -32,6 +35,21 @@ def write_atomically(path: Path, contents: bytes) -> None:
         except BaseException:
             written.unlink(missing_ok=True)
             raise
+
+
+def matching(folder: Path, *patterns: str) -> list[Path]:
+    """What is in a folder under a name that fits one of the patterns; nothing, if it is gone."""
+    try:
+        with os.scandir(folder) as found:  # one look: a glob for each pattern takes several
+            names = [entry.name for entry in found]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [folder / name for name in names if _compiled(patterns).match(name)]
+
+
+@cache
+def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
 
 
 def check_file(path: Path, sha256: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -71,7 +72,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(contents: bytes, path: Path) -> Manifest:
-    """Checks the contents of a manifest.
+    """Checks the contents of a manifest; each time a new object.
 
     Args:
         contents: of the file.
@@ -80,6 +81,11 @@ def parse_manifest(contents: bytes, path: Path) -> Manifest:
     Raises:
         IndexFormatError: it is not ours, or its format is newer.
     """
+    return cast("Manifest", dict(_parse(contents, path)))
+
+
+@lru_cache(8)  # of one that is opened: it is read before its lock is taken, and again after it
+def _parse(contents: bytes, path: Path) -> dict[str, Any]:
     try:
         if len(contents) > MAX_MANIFEST_BYTES:
             raise ValueError(f"more than {MAX_MANIFEST_BYTES:,} bytes")
@@ -107,7 +113,7 @@ def parse_manifest(contents: bytes, path: Path) -> Manifest:
                 "a database in the same folder, its SHA-256 or null, a dimension and a backend",
                 "Restore it from a copy, or run pam-retriever repair on the folder.",
             )
-    return cast("Manifest", manifest)
+    return manifest
 
 
 def _expected(manifest: dict[str, Any]) -> dict[str, bool]:

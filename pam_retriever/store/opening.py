@@ -12,6 +12,7 @@ from pam_retriever.protocols import Encoder
 from pam_retriever.store import snapshot
 from pam_retriever.store.base import Store
 from pam_retriever.store.connection import Mode
+from pam_retriever.store.home import Home
 from pam_retriever.store.kinds import Engine
 from pam_retriever.store.manifest import MANIFEST, Manifest, new_manifest, read_manifest
 from pam_retriever.store.space import Space
@@ -93,7 +94,7 @@ def open_store(
         _create(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
     if mode != "write":
         return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made), mode)
-    home = snapshot.Home(folder, lock_timeout)
+    home = Home(folder, lock_timeout)
     with home.closed_on_error():
         _check_backend(home.manifest)
         return SQLiteStore(home.database, home.manifest, folder, source=folder, home=home, space=made)

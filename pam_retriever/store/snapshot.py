@@ -16,21 +16,21 @@ import os
 import shutil
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store.companions import check_companions, check_links
-from pam_retriever.store.connection import Mode, finish_copy, takes_no_journal
+from pam_retriever.store.connection import Mode
+from pam_retriever.store.copying import finish_copy, takes_no_journal
 from pam_retriever.store.damage import check_everything
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import check_file, checksum_of, sync
+from pam_retriever.store.files import check_file, checksum_of, matching, sync
+from pam_retriever.store.home import has_cache, remove_unfinished
 from pam_retriever.store.lock import WriterLock
-from pam_retriever.store.manifest import FORMAT_VERSION, MANIFEST, Manifest, read_manifest, write_manifest
+from pam_retriever.store.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.tenants import Write, remove_other_tenants, write_tenants
 from pam_retriever.store.weights import pack_predictor, write_weights
@@ -38,132 +38,6 @@ from pam_retriever.store.weights import pack_predictor, write_weights
 T = TypeVar("T")
 ATTEMPTS = 10  # at reading a folder that its writer changes meanwhile
 PAUSE = 0.01  # seconds after the first of them, and so much more after each
-
-
-class Home:
-    """A folder that is open for writing, by this object alone, until ``close``.
-
-    Args:
-        folder: of the index.
-        timeout: seconds to wait for another writer.
-
-    Raises:
-        IndexFormatError: the folder is damaged, or no index.
-        IndexLocked: another index has it open for writing.
-        StorageError: it cannot be written to.
-    """
-
-    def __init__(self, folder: Path, timeout: float = 0.0) -> None:
-        self.folder = folder
-        read_manifest(folder)  # before anything is written into what may be no index
-        check_links(folder)
-        self._lock = WriterLock(folder, timeout)
-        try:
-            _remove_unfinished(folder)
-            self.manifest = read_manifest(folder)
-            remove_other_tenants(folder, self.manifest)
-            self.database = self._open()
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def name_tenants(self, name: str) -> None:
-        """Has the manifest name the folder of the tenants."""
-        self.manifest["tenants"] = name
-        write_manifest(self.folder, self.manifest)
-
-    def _open(self) -> SQLiteDatabase:
-        path, sha256 = self.folder / str(self.manifest["database"]), self.manifest["database_sha256"]
-        check_companions(path, sealed=sha256 is not None)
-        later = sha256 if has_cache(self.folder) else None
-        check_file(path, None if later else sha256)
-        self._sha256, self._stamp = sha256, _stamp(path)
-        if sha256 is not None:
-            # from now on it changes; said before SQLite touches it, so that a kill in between leaves no false alarm
-            self.manifest["database_sha256"] = None
-            write_manifest(self.folder, self.manifest)
-        try:
-            database = SQLiteDatabase(path, "write", later)
-        except PAMError:
-            self._say_checksum()
-            raise
-        if self.manifest["format_version"] < FORMAT_VERSION:  # the database was brought up to date
-            self.manifest["format_version"] = FORMAT_VERSION
-            write_manifest(self.folder, self.manifest)
-        with database.closed_on_error():
-            if sha256 is None:  # its last writer was killed
-                check_everything(database.connection)
-        return database
-
-    @contextmanager
-    def closed_on_error(self) -> Iterator[None]:
-        """Closes the folder if what is inside fails."""
-        try:
-            yield
-        except BaseException:
-            self._leave()
-            raise
-
-    def close(self) -> None:
-        """Closes the database, and gives its file a checksum again.
-
-        Raises:
-            IndexFormatError: the database was damaged when it was opened.
-        """
-        try:
-            self.database.finish_verifying()
-        except PAMError:
-            self._leave(damaged=True)
-            raise
-        try:
-            self.database.connection.check_there()
-            if self.database.holds_removed:
-                self.database.erase_removed()
-            settled = self.database.connection.settle()
-            self.database.close()
-            if self._as_it_was():
-                self._say_checksum()
-            elif settled:
-                self._sha256 = checksum_of(self.folder / str(self.manifest["database"]))
-                self._say_checksum()
-        except PAMError as error:
-            # all that was acknowledged is on disk; only the next open has to look at every memory
-            warnings.warn(f"The index was closed without a checksum: {error}", RuntimeWarning, stacklevel=3)
-        finally:
-            self.database.close()
-            self._lock.release()
-
-    def abandon(self) -> None:
-        """Lets go of the folder as it is; nothing, if it is closed."""
-        self.database.close()
-        self._lock.release()
-
-    def _leave(self, damaged: bool = False) -> None:
-        """Closes a folder that cannot be used: what is damaged keeps a checksum that says so."""
-        self.database.close()
-        try:
-            if damaged or self._as_it_was():
-                self._say_checksum()
-        finally:
-            self._lock.release()
-
-    def _as_it_was(self) -> bool:
-        """Whether nothing was written to the database since it was opened."""
-        path = self.folder / str(self.manifest["database"])
-        return self._sha256 is not None and not self.database.connection.changed and _stamp(path) == self._stamp
-
-    def _say_checksum(self) -> None:
-        write_manifest(self.folder, {**self.manifest, "database_sha256": self._sha256})
-
-
-def has_cache(folder: Path) -> bool:
-    """Whether there may be an index that can answer before the database is verified; see ``ann_cache``."""
-    return any(folder.glob("ann-*.faiss"))
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
 
 
 def create_folder(folder: Path, manifest: Manifest) -> None:
@@ -275,7 +149,7 @@ def _sealed(folder: Path) -> str | None:
 def _signature(folder: Path) -> list[tuple[str, int]]:
     """Which files are there, and when the manifest was written."""
     with explained(folder):
-        names = [(path.name, 0) for path in folder.glob("*.safetensors")] if folder.is_dir() else []
+        names = [(path.name, 0) for path in matching(folder, "*.safetensors")] if folder.is_dir() else []
         manifest = folder / MANIFEST
         return [*sorted(names), (MANIFEST, manifest.stat().st_mtime_ns if manifest.exists() else 0)]
 
@@ -331,8 +205,8 @@ def write_snapshot(
         check_links(folder)
         lock = WriterLock(folder)
         try:
-            _remove_unfinished(folder)
-            replaced = [*folder.glob("memories-*.sqlite*"), *folder.glob("predictor-*.safetensors*")]
+            remove_unfinished(folder)
+            replaced = matching(folder, "memories-*.sqlite*", "predictor-*.safetensors*")
             kept = write_files(folder, old, manifest, database, predictor, tenants)
             for path in replaced:
                 if path.name not in kept:
@@ -340,14 +214,6 @@ def write_snapshot(
             remove_other_tenants(folder, read_manifest(folder))
         finally:
             lock.release()
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """Deletes what a killed call had begun to write; the caller holds the lock."""
-    with explained(folder):
-        for path in [*folder.glob("*.new"), *folder.glob("*.new-*")]:
-            if not path.is_dir():  # of a tenant
-                path.unlink(missing_ok=True)
 
 
 def write_files(

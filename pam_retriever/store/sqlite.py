@@ -21,6 +21,7 @@ from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.connection import MOST_VERSIONS
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.following import FollowingStore, Moments
+from pam_retriever.store.home import Home
 from pam_retriever.store.key_indexes import Built, KeyIndexes
 from pam_retriever.store.manifest import Manifest, new_manifest
 from pam_retriever.store.model_metadata import check_fitted, read_learnt, read_model
@@ -60,7 +61,7 @@ class SQLiteStore(FollowingStore):
         manifest: Manifest,
         folder: Path | None = None,
         source: Path | None = None,
-        home: snapshot.Home | None = None,
+        home: Home | None = None,
         space: Space | None = None,
     ) -> None:
         self._database, self._moments, self._restored = database, None, False

@@ -32,6 +32,7 @@ class SQLiteDatabase:
         mode: as for ``Connection``.
         sha256: of the file, to be verified later, by ``verify`` or ``verify_meanwhile``; None for a file that was.
         checked: its contents were checked by who has it open.
+        before_change, resting: as for ``Connection``.
 
     Attributes:
         connection: to the file: its transactions and copies.
@@ -51,10 +52,16 @@ class SQLiteDatabase:
     DERIVED = "ann"  # the setting that names an index that is cached beside the database; see ``ann_cache``
 
     def __init__(
-        self, path: Path | None = None, mode: Mode = "create", sha256: str | None = None, checked: bool = False
+        self,
+        path: Path | None = None,
+        mode: Mode = "create",
+        sha256: str | None = None,
+        checked: bool = False,
+        before_change: Callable[[], object] = lambda: None,
+        resting: bool = False,
     ) -> None:
         self._verification = None if path is None or sha256 is None else Verification(path, sha256, _types_of(path))
-        self.connection = Connection(path, SCHEMA, mode, OLDER)
+        self.connection = Connection(path, SCHEMA, mode, OLDER, before_change, resting)
         self.memories = SQLiteMemories(self.connection)
         self.trajectories = SQLiteTrajectories(self.connection)
         self.feedback = SQLiteFeedback(self.connection)
@@ -63,7 +70,7 @@ class SQLiteDatabase:
         self.mentions = KeptMentions(self.connection, self.settings)
         self.noted: list[set[int]] = []
         with self.closed_on_error():
-            self.connection.fetch(words.VOCABULARY)
+            self.connection.add_own(words.VOCABULARY)
             if mode != "create" and self._verification is None and not checked:
                 check_types(self.connection)
 

@@ -22,7 +22,7 @@ from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.limits import MAX_TENANT_BYTES
 from pam_retriever.store.connection import Mode
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import sync
+from pam_retriever.store.files import matching, sync
 from pam_retriever.store.manifest import Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.validation import check_id, check_size
@@ -63,11 +63,13 @@ class Home(Protocol):
 
     Attributes:
         folder: where it is.
-        manifest: what it says of itself.
     """
 
     folder: Path
-    manifest: Manifest
+
+    @property
+    def manifest(self) -> Manifest:
+        """What it says of itself."""
 
     def name_tenants(self, name: str) -> None:
         """Has the manifest name the folder of the tenants."""
@@ -201,9 +203,8 @@ def remove_other_tenants(folder: Path, manifest: Manifest) -> None:
     """Deletes tenants of an index that was replaced, and what a killed call had begun to write or to remove."""
     root = root_of(folder, manifest)
     with explained(folder):
-        others = [path for path in folder.glob("tenants-*") if path != root]
-        for path in [*others, *folder.glob(f"tenant-*{UNFINISHED}")]:
-            if path.is_dir() and not path.is_symlink():
+        for path in matching(folder, "tenants-*", f"tenant-*{UNFINISHED}"):
+            if path != root and path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
 
 

@@ -18,7 +18,7 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.limits import MAX_DIM, MAX_HIDDEN, MAX_LAYERS, MAX_WINDOW
 from pam_retriever.model.forward import PredictorConfig, PredictorWeights
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import check_file, write_atomically
+from pam_retriever.store.files import check_file, matching, write_atomically
 
 NAME = re.compile(r"predictor-[0-9a-f]{12}\.safetensors")
 HEADER = 1_000_000  # bytes that safetensors may need beside the weights
@@ -118,7 +118,7 @@ def _unpack(packed: bytes, config: PredictorConfig, where: str) -> PredictorWeig
 
 def remove_other_predictors(folder: Path, keep: str | None) -> None:
     """Deletes weights that no setting names: older ones, or those of a fit that was killed."""
-    for path in folder.glob("predictor-*.safetensors*"):
+    for path in matching(folder, "predictor-*.safetensors*"):
         if path.name != keep:
             with suppress(OSError):  # one that stays harms nothing, and is tried again by the next open
                 path.unlink(missing_ok=True)

@@ -1,0 +1,206 @@
+"""A folder that is open for writing: its lock, and the checksum that its database has between two changes."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pam_retriever.errors import PAMError
+from pam_retriever.store.companions import check_companions, check_links
+from pam_retriever.store.damage import check_everything
+from pam_retriever.store.faults import explained
+from pam_retriever.store.files import check_file, checksum_of, matching
+from pam_retriever.store.lock import WriterLock
+from pam_retriever.store.manifest import FORMAT_VERSION, Manifest, read_manifest, write_manifest
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.tenants import remove_other_tenants
+
+
+class Seal:
+    """The manifest of a folder that is open for writing, with the checksum while nothing was written.
+
+    Args:
+        folder: of the index.
+
+    Attributes:
+        manifest: as it is in the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.manifest = folder, read_manifest(folder)
+        self._mutex = threading.Lock()  # a tenant may be made while another thread writes for the first time
+
+    @property
+    def whole(self) -> bool:
+        """Whether the manifest has the checksum of the database."""
+        return self.manifest["database_sha256"] is not None
+
+    def lift(self) -> None:
+        """Takes the checksum away: the database is about to change, and a kill must leave no false alarm."""
+        if self.whole:
+            self.set(None)
+
+    def set(self, sha256: str | None) -> None:
+        """Writes the manifest with another checksum."""
+        with self._mutex:
+            self._write({**self.manifest, "database_sha256": sha256})
+
+    def name_tenants(self, name: str) -> None:
+        """Has the manifest name the folder of the tenants."""
+        with self._mutex:
+            self._write({**self.manifest, "tenants": name})
+
+    def bring_up_to_date(self) -> None:
+        """Has the manifest say the version of the format that the database has now."""
+        with self._mutex:
+            if self.manifest["format_version"] < FORMAT_VERSION:
+                self._write({**self.manifest, "format_version": FORMAT_VERSION})
+
+    def _write(self, manifest: Manifest) -> None:
+        write_manifest(self._folder, manifest)
+        self.manifest = manifest
+
+
+class Home:
+    """A folder that is open for writing, by this object alone, until ``close``.
+
+    Args:
+        folder: of the index.
+        timeout: seconds to wait for another writer.
+
+    Attributes:
+        database: in it.
+
+    Raises:
+        IndexFormatError: the folder is damaged, or no index.
+        IndexLocked: another index has it open for writing.
+        StorageError: it cannot be written to.
+    """
+
+    def __init__(self, folder: Path, timeout: float = 0.0) -> None:
+        self.folder = folder
+        read_manifest(folder)  # before anything is written into what may be no index
+        check_links(folder)
+        self._lock = WriterLock(folder, timeout)
+        try:
+            remove_unfinished(folder)
+            self._seal = Seal(folder)
+            remove_other_tenants(folder, self.manifest)
+            self.database = self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def manifest(self) -> Manifest:
+        """As it is in the folder."""
+        return self._seal.manifest
+
+    def name_tenants(self, name: str) -> None:
+        """Has the manifest name the folder of the tenants."""
+        self._seal.name_tenants(name)
+
+    def _open(self) -> SQLiteDatabase:
+        path, sha256 = self.folder / str(self.manifest["database"]), self.manifest["database_sha256"]
+        check_companions(path, sealed=sha256 is not None)
+        later = sha256 if has_cache(self.folder) else None
+        check_file(path, None if later else sha256)
+        self._sha256, self._stamp = sha256, _stamp(path)
+        try:
+            resting = sha256 is not None and later is None
+            database = SQLiteDatabase(path, "write", later, before_change=self._seal.lift, resting=resting)
+        except PAMError:
+            self._say_checksum()
+            raise
+        self._seal.bring_up_to_date()
+        with database.closed_on_error():
+            if sha256 is None:  # its last writer was killed
+                check_everything(database.connection)
+        return database
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Closes the folder if what is inside fails."""
+        try:
+            yield
+        except BaseException:
+            self._leave()
+            raise
+
+    def close(self) -> None:
+        """Closes the database, and gives its file a checksum again if it was changed.
+
+        Raises:
+            IndexFormatError: the database was damaged when it was opened.
+        """
+        try:
+            self.database.finish_verifying()
+        except PAMError:
+            self._leave(damaged=True)
+            raise
+        try:
+            self.database.connection.check_there()
+            if not self._seal.whole:
+                self._settle()
+        except PAMError as error:
+            # all that was acknowledged is on disk; only the next open has to look at every memory
+            warnings.warn(f"The index was closed without a checksum: {error}", RuntimeWarning, stacklevel=3)
+        finally:
+            self.database.close()
+            self._lock.release()
+
+    def _settle(self) -> None:
+        """Closes a database that was written to, and gives its file a checksum."""
+        if self.database.holds_removed:
+            self.database.erase_removed()
+        settled = self.database.connection.settle()
+        self.database.close()
+        if self._as_it_was():
+            self._say_checksum()
+        elif settled:
+            self._sha256 = checksum_of(self.folder / str(self.manifest["database"]))
+            self._say_checksum()
+
+    def abandon(self) -> None:
+        """Lets go of the folder as it is; nothing, if it is closed."""
+        self.database.close()
+        self._lock.release()
+
+    def _leave(self, damaged: bool = False) -> None:
+        """Closes a folder that cannot be used: what is damaged keeps a checksum that says so."""
+        self.database.close()
+        try:
+            if damaged or self._as_it_was():
+                self._say_checksum()
+        finally:
+            self._lock.release()
+
+    def _as_it_was(self) -> bool:
+        """Whether nothing was written to the database since it was opened."""
+        path = self.folder / str(self.manifest["database"])
+        return self._sha256 is not None and not self.database.connection.changed and _stamp(path) == self._stamp
+
+    def _say_checksum(self) -> None:
+        if self.manifest["database_sha256"] != self._sha256:
+            self._seal.set(self._sha256)
+
+
+def has_cache(folder: Path) -> bool:
+    """Whether there may be an index that can answer before the database is verified; see ``ann_cache``."""
+    return bool(matching(folder, "ann-*.faiss"))
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Deletes what a killed call had begun to write; the caller holds the lock."""
+    with explained(folder):
+        for path in matching(folder, "*.new", "*.new-*"):
+            if not path.is_dir():  # of a tenant
+                path.unlink(missing_ok=True)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,35 @@
+"""What a database says of its tables, to be compared with what an index has."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+SCHEMA_OF = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+Said = tuple[tuple[Any, ...], ...]
+
+
+def schema_of(statements: Sequence[str]) -> Said:
+    """What a database with these statements says of itself."""
+    return _schema_of_these(tuple(statements))
+
+
+@cache
+def _schema_of_these(statements: tuple[str, ...]) -> Said:
+    """The same, once for each of the few schemas that there are."""
+    database = sqlite3.connect(":memory:")
+    try:
+        for statement in statements:
+            database.execute(statement)
+        return plain(tuple(database.execute(SCHEMA_OF).fetchall()))
+    finally:
+        database.close()
+
+
+@lru_cache(8)
+def plain(schema: Said) -> Said:
+    """A schema without the comments in its statements, which may change from version to version."""
+    return tuple((*names, sql and " ".join(re.sub(r"--[^\n]*", "", str(sql)).split())) for *names, sql in schema)
