@@ -77,6 +77,14 @@ def test_every_public_name_is_in_the_reference():
     assert sorted(listed) == sorted(set(pam_retriever.__all__) - {"__version__"})
 
 
+def test_every_public_name_and_every_call_of_the_index_is_in_code_that_runs():
+    code = "\n".join(block for page in PAGES for block in BLOCK.findall(page.read_text()))
+    calls = [f".{name}" for name in dir(pam_retriever.PredictiveAssociativeIndex) if not name.startswith("_")]
+    known = [name for name in pam_retriever.__all__ if name != "__version__"]
+    missing = [name for name in [*known, *calls] if not re.search(rf"{re.escape(name)}\b", code)]
+    assert missing == []
+
+
 # ---- pages for people who use it
 
 
