@@ -41,7 +41,7 @@ class Trajectory:
             of a unit of your own, the same in the whole index. ``recall(decay=...)`` and ``prune`` use them; a
             datetime counts in seconds. Memories without a time of their own have the date of their first step.
         salience: T finite numbers >= 0, how much each state counts in training; None for 1 each. Two
-            states that met count the geometric mean of both, 0 where one is 0 (pam.tex 3.4).
+            states that met count the geometric mean of both, 0 where one is 0 (Dury 3.4).
         id: name of the trajectory. One that is there is replaced, or grows if this begins with the same steps. A new
             uuid4 if None.
     """
@@ -78,8 +78,8 @@ class Record:
         id: the user's id.
         vector: (dim,) float32, as it was added.
         text: the text, or None.
-        metadata: what was stored with it.
-        time: when it was: a datetime with its offset, a number where times are numbers, None where there is none.
+        metadata: the stored metadata.
+        time: its time: a datetime with its offset, or a number if the times of the index are numbers; None without one.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One occasion on which cue and hit were experienced together.
+    """One session in which cue and hit were experienced together, at one pair of positions.
 
     Attributes:
         trajectory: id of the trajectory.
@@ -114,8 +114,8 @@ class Evidence:
         cue_position: its position in the trajectory, from 0.
         hit_position: the position of the hit.
         offset: ``hit_position - cue_position``: positive if the hit came after the cue.
-        hop: which step of the hit's path this occasion proves, from 1. Above 1, "cue" above is the
-            memory before it on the path.
+        hop: the step of the hit's path that this is evidence for, from 1. Above 1, "cue" above is the memory before
+            it on the path.
     """
 
     trajectory: str
@@ -155,7 +155,7 @@ class Mention:
     """A place in a text that names a memory, and so led to a hit.
 
     Attributes:
-        source: what leads there: the name or the id of a memory; None for the question.
+        source: name or id of the memory whose text this is; None for the question.
         name: the words of the text that name it.
         way: "asked" (the question names the hit), "names" or "second step" (the source names it), "named by" (it names
             the source), "shares" (both have these words).
@@ -182,17 +182,17 @@ class Hit:
 
     Attributes:
         id: the user's id.
-        score: what the hits are sorted by, larger is closer. In mode "association" the share of the
+        score: hits are sorted by it, larger is closer. In mode "association" the share of the
             cue's experience that the memory takes, from 0 to 1; else the weighted mean of the channels.
         text: the stored text, or None.
         metadata: the stored metadata.
         similarity: cosine of query and memory.
-        association: what the predictor alone says: in mode "association" the share that it gives, else
-            the weighted mean of the association channels, in [-1, 1]. None without association.
+        association: the score of the predictor alone: in mode "association" its share, else the weighted mean of
+            the association channels, in [-1, 1]. None without association.
         hop: how many steps of association away the hit was found; 0 for plain similarity.
-        evidence: the occasions on which the cue and the hit were experienced together, filled by
-            ``explain=True``; for a hit of several hops, those of each step of its path. Empty, or a step
-            without an occasion, then means: predicted, not experienced. None: not asked for.
+        evidence: sessions and positions at which the cue and the hit were experienced together, filled by
+            ``explain=True``; for a hit of several hops, those of each step of its path. An empty tuple, or a step
+            without an entry, means: predicted, not experienced. None without ``explain=True``.
         confidence: the probability, calibrated by ``fit``, that this was experienced with the cue; in
             mode "association", for a single hop.
         lexical: how well the words fit (BM25, neighbours' words counted in part), 1 for the best candidate;
@@ -202,8 +202,8 @@ class Hit:
         times: the times in the question that speak for it, and those in its text, filled by ``explain=True``.
         mentions: the texts that name it, or that it names, filled by ``explain=True`` where memories have names.
         sources: what each source of evidence adds, by name, filled by ``explain=True``: to the score, or with feedback
-            to the log odds that the score follows from. None where sources are not told apart.
-        others: what else came next, and how often, filled by ``recall_next(explain=True)``.
+            to the log odds that the score follows from. None in modes that do not separate sources.
+        others: other memories that came next, and how often, filled by ``recall_next(explain=True)``.
     """
 
     id: str
