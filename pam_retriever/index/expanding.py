@@ -22,21 +22,21 @@ class Expanding(IndexBase):
         cue_where: Where = None,
         direction: Direction | None = None,
     ) -> dict[str, float] | list[dict[str, float]]:
-        """What happened with the hits of another retriever, to be added to its scores.
+        """Memories that happened with the hits of another retriever, with shares to add to its scores.
 
         Each hit brings up the memories that the default recall names for it, by their shares; the best hit counts most
         and the last not at all, so pass a few more than you trust. Measured on five bases in docs/results/real-data.md.
 
         Args:
             found: the scores of one query's hits, by id, on any scale; or a list of such, one a query.
-            k: how many memories at most; None for all that are brought up.
-            where: metadata filter; see ``filters``. What is brought up must pass it, and so must the hits.
+            k: how many memories at most; None for all.
+            where: metadata filter; see ``filters``. The memories must pass it, and so must the hits.
             cue_where: filter that the hits must pass in place of ``where``; {} for all.
             direction: "after": only what came after the hits; "before"; None for both.
 
         Returns:
-            Shares by id, the largest first, at most 1 in all; for a batch a list of them. What was found itself
-            is in it, if another hit brings it up.
+            Shares by id, the largest first, at most 1 in all; for a batch a list of them. A hit is among them if
+            another hit leads to it.
 
         Raises:
             InvalidInput, UnknownId: of the arguments.

@@ -63,9 +63,8 @@ class FeedbackKeeping(IndexBase):
     ) -> str | list[str]:
         """Stores a request and what served it. Later requests find it at once, and the next ``fit`` learns from it.
 
-        Pass what was *used*, not what was merely retrieved: learning from retrieval would feed on itself.
-        Feedback is no memory: it is never a hit, and ``len`` does not count it. It goes with the last memory that it
-        used.
+        Name the memories that were *used*, not those that were retrieved. Feedback is no memory: it is never a hit, and
+        ``len`` does not count it. It is deleted with the last memory that it used.
 
         Args:
             query: the request: a vector, or its words for the index's embedder. A batch: an array (n, dim), or texts;
@@ -73,7 +72,7 @@ class FeedbackKeeping(IndexBase):
             used: ids of the memories that served it, or {id: weight} with weights above 0.
             unused: ids of memories that were shown and did not help.
             text: the request in words, beside its vector or in place of it.
-            metadata: what JSON can hold, such as whose request it was.
+            metadata: a dict that JSON can hold, for example whose request it was.
             timestamp: when it was made; without times the order of arrival is time.
             id: of your own; one that is there is replaced. A new uuid4 if None.
 
@@ -146,7 +145,7 @@ class FeedbackKeeping(IndexBase):
             where: metadata filter; see ``filters``.
             limit: how many at most.
             offset: how many to skip first.
-            naming: only requests that this memory served, or was shown to in vain.
+            naming: id of a memory: only requests that it served, or for which it was shown and did not help.
 
         Raises:
             InvalidInput, UnknownId: of the arguments.
@@ -177,7 +176,7 @@ class FeedbackKeeping(IndexBase):
             return self._store.delete_feedback(names)
 
     def set_popularity_cap(self, by: str = WRITER, most: float = MOST_OF_ONE) -> None:
-        """Bounds what one writer's feedback adds to how popular a memory is. It is kept with the index.
+        """Bounds how much one writer's feedback adds to the popularity of a memory. The bound is stored with the index.
 
         Args:
             by: key of the metadata of feedback: all with the same value count as one writer. Feedback without the key

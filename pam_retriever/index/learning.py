@@ -117,9 +117,9 @@ class Learning(FeedbackKeeping, NextSteps):
 
         Where the index is fitted already and there is new experience, ``fit`` goes on from what was learnt: it
         learns the new steps and rehearses as many of the old ones, so that it costs what is new. A trajectory or group
-        that is stored already, step by step, is not new, and of one that has grown since only the rest is. If nothing
-        is new, nothing is done, and the report says so. It begins afresh if another ``window`` or recipe is asked for,
-        or if a memory that was experienced has been deleted since: the new weights are then made without it.
+        that is stored already, step by step, is not new; of one that has grown, only the new steps are. If nothing is
+        new, ``fit`` does nothing, and the report says so. With another ``window`` or recipe, or after a memory that was
+        experienced has been deleted, it starts from scratch: the new weights are made without that memory.
 
         More experience than memory holds is learnt part by part: ``buffer``, ``checkpoint``, or an iterator
         (``read_parquet``, a generator) asks for that. Then trajectories are stored as they come and stay stored if the
@@ -134,12 +134,12 @@ class Learning(FeedbackKeeping, NextSteps):
                 as in filters.
             order_by: metadata key that orders a group, or several, the first of which counts most; the order of adding
                 if None. Where the first is a number, it is the time of each step.
-            from_scratch: forget what was learnt, and learn all that is stored anew.
+            from_scratch: discard the weights, and learn from everything that is stored.
             device: "auto" takes CUDA if there is one.
             seed: the same seed gives the same index on the same machine.
             time_budget: seconds that training may take.
             buffer: how many states training holds in memory at once, at most.
-            checkpoint: a file in which the state of the training is kept meanwhile. If it is there, the training goes
+            checkpoint: a file that holds the state of the training meanwhile. If it is there, the training goes
                 on from it; call ``fit`` again with the same settings after a kill, without the trajectories that
                 are stored. It is gone when the fit is done.
             progress: show a progress bar; None shows it on a terminal and in a notebook.
@@ -218,13 +218,13 @@ class Learning(FeedbackKeeping, NextSteps):
             return nothing_given and not len(database.trajectories) and table is not None and len(table) > 0
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
-        """Has the index fit by itself, in the background, after so much new experience.
+        """Fits in the background, whenever there is so much new experience.
 
-        ``append`` and ``observe`` count the steps that are linked to others. What goes wrong in such a fit is raised by
-        the next of these calls, or by ``close``, which waits for it. It is not kept with the index.
+        ``append`` and ``observe`` count the steps that are linked to others. The next of these calls raises the error
+        of a fit that failed, or ``close`` does, which waits for it. The setting is not stored with the index.
 
         Args:
-            steps: after how many; None ends it.
+            steps: how many new steps start a fit; None ends it.
             window: as for ``fit``.
             config: as for ``fit``.
 
@@ -243,8 +243,8 @@ class Learning(FeedbackKeeping, NextSteps):
         """Says whether weights may be learnt from this index: ``tenant(name, train=...)``. It is stored.
 
         Args:
-            allowed: False has ``fit`` and ``auto_fit`` refused, and ends an ``auto_fit``; what was learnt stays until
-                memories are erased.
+            allowed: False: ``fit`` and ``auto_fit`` are refused, and a running ``auto_fit`` ends. The weights stay
+                until memories are erased.
         """
         if self._trainable() != allowed:
             if not allowed:
@@ -299,7 +299,7 @@ class Learning(FeedbackKeeping, NextSteps):
     ) -> int:
         """Forgets trajectories, by id or by a filter; their memories stay. Unknown ids are ignored.
 
-        The links are gone at once; what the predictor learnt of them goes with the next ``fit``, which begins afresh.
+        The links are gone at once. The next ``fit`` starts from scratch, so that the predictor forgets them, too.
 
         Args:
             ids: which ones.
@@ -328,10 +328,11 @@ class Learning(FeedbackKeeping, NextSteps):
         return database.trajectories.numbers(ids=ids)
 
     def prune(self, keep: int, half_life: float | Literal["auto"] | None = "auto") -> int:
-        """Forgets all but the strongest memories, and frees their space (pam.tex 3.9).
+        """Forgets all but the strongest memories, and frees their space (Dury 3.9).
 
-        A memory is as strong as its experiences, each as salient as it was and fading with its age. One that was
-        never experienced counts as if it had been, once, now. Trajectories of which nothing is left go too.
+        The strength of a memory is the sum of its experiences, each weighed by its salience and halved with every
+        half-life of its age. A memory that was never experienced counts as experienced once, now. Trajectories of
+        which no step is left are deleted, too.
 
         Args:
             keep: how many memories to keep.
@@ -353,7 +354,7 @@ class Learning(FeedbackKeeping, NextSteps):
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:
         """Bounds the index: once it holds a tenth more, the weakest memories are forgotten.
 
-        It is kept with the index, and holds from the next ``add``, ``observe`` or ``fit`` on.
+        The bound is stored with the index, and holds from the next ``add``, ``observe`` or ``fit`` on.
 
         Args:
             memories: how many to keep; None takes the bound away.

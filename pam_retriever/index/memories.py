@@ -44,7 +44,7 @@ class Memories(IndexBase):
         Args:
             vectors: (n, dim) finite numbers, no row all zeros; None embeds ``texts``. With an encoder also n
                 observations: a list of dicts of modalities, or a dict of n values each, None where one is missing.
-                These are kept.
+                The index stores the observations.
             ids: n distinct non-empty strings; uuid4 strings if None.
             texts: n strings or None.
             metadatas: n dicts that JSON can hold, or None.
@@ -122,7 +122,7 @@ class Memories(IndexBase):
 
         Args:
             id: which memory.
-            text: the new text; None takes it away.
+            text: the new text; None removes it.
             metadata: all of the new metadata; None for none.
             vector: (dim,) the new vector.
 
@@ -152,7 +152,7 @@ class Memories(IndexBase):
             encoder: of the same ``dim`` and modalities; copied at once.
             predictor: the inward predictor that was trained with it. None keeps that of the index, which is
                 only right after small moves: else ``fit`` again.
-            outward: kept with the index, see ``outward``. None keeps the one that is there.
+            outward: stored with the index, see ``outward``. None leaves the one that is there.
             window: tau of ``predictor``; None for that of the index.
             background: return at once.
             progress: show a progress bar; None shows it on a terminal.
@@ -192,16 +192,18 @@ class Memories(IndexBase):
     ) -> ErasureReport:
         """Forgets memories for good: no file of the index holds a byte of them when this returns.
 
-        As ``delete``, and all that was deleted before is overwritten too: words, vectors, journal, compressed indexes,
-        names of trajectories without a step, feedback that used nothing else. Takes as long as writing the index anew;
-        ``delete`` does most of the same at ``close``. Copies that ``save`` made before are other indexes.
+        It deletes as ``delete`` does, and overwrites everything that was deleted before, too: words, vectors, journal,
+        compressed indexes, names of trajectories without a step, feedback that used nothing else. It takes as long as
+        writing the whole index; ``delete`` does most of the same at ``close``. Copies that ``save`` made before are
+        other indexes.
 
         Args:
             ids: which ones; unknown ids are ignored.
             where: in place of ids: metadata filter; {} for all memories.
 
         Returns:
-            What was removed where, what may still hold some of it, and whether the weights were trained on it.
+            A report: how much was removed, in which files, what may still hold some of it, and whether the weights
+            were trained on it.
 
         Raises:
             InvalidInput: neither ids nor a filter, or both.

@@ -75,7 +75,7 @@ class Recalling(IndexBase):
         *,
         text: str | list[str] | None = None,
     ) -> Hits | list[Hits]:
-        """What looks like the query: what a vector store does. Needs no ``fit``.
+        """The nearest memories by cosine, as in any vector store. Needs no ``fit``.
 
         Args:
             query: a vector, an id, or a batch of either; with an encoder also a dict of modalities, or a list of them.
@@ -152,12 +152,12 @@ class Recalling(IndexBase):
 
         In the modes "association" and "specific", a vector is taken for a view of a stored memory and is
         completed first: it stands for the memories nearest to it. In "hybrid" it may be anything, such as
-        a question in words, and is completed only so far as one memory stands out among the nearest.
+        a question in words; it is completed in proportion to how far one memory stands out among the nearest.
 
-        With ``text``, mode "hybrid" also looks for the words (BM25), for metadata that the text names, and counts
-        what was experienced next to a memory as evidence for it; see ``fusion``. Times that it names ("in July", "last
-        week") raise the memories that have dates of then or that tell of then. Where memories have names, whom the text
-        and its best hits name is found too. That needs no ``fit``.
+        With ``text``, mode "hybrid" also looks for the words (BM25) and for metadata that the text names, and counts
+        memories that were experienced next to a memory as evidence for it (docs/how/recall.md). Times that the text
+        names ("in July", "last week") raise memories whose date, or whose text, lies in that time. If memories have
+        names, those that the text or its best hits name are found, too. That needs no ``fit``.
 
         Args:
             query: a vector, an id, or a batch of either; None with ``text`` and an embedder. With an encoder also a
@@ -166,7 +166,7 @@ class Recalling(IndexBase):
             mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
                 or "specific" (both must agree). None is "hybrid" with ``text``, else "association".
             hops: how many steps of association to follow, such as A-B and then B-C where A never met C
-                (pam.tex 3.7). A path scores the geometric mean of its steps (in mode "association" of their
+                (Dury 3.7). A path scores the geometric mean of its steps (in mode "association" of their
                 confidence), a memory by its best path. The filter and ``min_score`` hold at every hop.
             fan_out: with hops, how many memories each one leads to.
             beam: with hops, how many paths of a query are followed further; bounds the cost.
@@ -180,7 +180,7 @@ class Recalling(IndexBase):
             cue_where: filter of the memories that the query may be, or be taken for, in place of ``where``: {} for
                 all, where a turn of a chat asks for documents.
             decay: half-life, in the unit of the timestamps: a positive score halves with each one that lies
-                between ``now`` and when the memory was last experienced (pam.tex 3.9). A memory that was
+                between ``now`` and when the memory was last experienced (Dury 3.9). A memory that was
                 never experienced at a known time keeps its score.
             now: for ``decay``, a date or a number, the newest timestamp in the index if None; and what words of time
                 in ``text`` and ``when`` count from, a date, the clock if None (a plain number is for ``decay``
@@ -288,7 +288,7 @@ class Recalling(IndexBase):
     def imagine(
         self, query: One | Many, k: int = 5, complete: bool = True, *, where: Where = None
     ) -> Imagination | list[Imagination]:
-        """Where the associates of a query should lie, whether or not a memory is there (pam.tex 1, 3).
+        """Where the associates of a query should lie, whether or not a memory is there (Dury 1, 3).
 
         The point can be asked of another vector store: ``imagine(q).point``, or ``imagine(q).sample(10)``.
 
@@ -326,7 +326,7 @@ class Recalling(IndexBase):
         """How far each state of a trajectory was from being expected there: salience from prediction error.
 
         Pass it on as ``Trajectory(salience=...)``, so that what the index knew already counts little in the next
-        ``fit``, and what it did not know counts in full (pam.tex 3.4). Nothing is stored.
+        ``fit``, and what it did not know counts in full (Dury 3.4). Nothing is stored.
 
         Args:
             trajectory: as for ``observe``.

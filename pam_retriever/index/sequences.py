@@ -52,7 +52,7 @@ class NextSteps(IndexBase):
             where: metadata filter of the hits, and of all evidence; see ``filters``. The steps must pass it, too.
             cue_where: filter that the steps must pass in place of ``where``; {} for all: symptoms that ask for fixes.
             min_score: leave out hits that score less.
-            explain: fill ``Hit.evidence`` with the occasions on which the hit came right after the last step, one each,
+            explain: fill ``Hit.evidence`` with the places at which the hit came right after the last step, one each,
                 and ``Hit.others`` with what else did, and how often.
 
         Returns:

@@ -28,8 +28,8 @@ class Tenants(IndexBase):
             name: any string of 1 to 150 bytes of UTF-8 without NUL. Capital and small letters differ, also on file
                 systems that do not tell them apart.
             train: False: no weights may be learnt from this tenant. Its own ``fit`` and ``auto_fit`` are refused then,
-                and it answers by what needs none. It is stored with the tenant; None leaves what was said before, True
-                takes it back.
+                and it answers by what needs none. It is stored with the tenant; None leaves the setting as it is, True
+                allows training again.
 
         Raises:
             InvalidInput: of the arguments; the index is in an engine, is a tenant itself, or was opened with
