@@ -47,7 +47,7 @@ class FitConfig:
         hidden: width of the predictor.
         residual_layers: residual layers of the predictor.
         whiten: see ``PredictorConfig``.
-        code: length of an episode code, see ``codes``; 0 for none. "info_nce" has none.
+        code: length of an episode code, see ``episode_embeddings``; 0 for none. "info_nce" has none.
         probation: share of the memories (at most 200) that are no cues in the first nine tenths of the training.
             What the channels know of them by then says how far to trust each on a cue that was never learnt.
         learning_rate: peak; falls along a cosine to ``final_learning_rate``.
@@ -64,7 +64,7 @@ class FitConfig:
         distance_weights: in the loss of f, "inverse" weighs an association by the sum over its
             meetings of 1 / distance, "uniform" weighs all alike. The episode codes weigh all alike.
         familiarity: "log" or "difference" weighs an association, in training and among the exact links, by what is
-            left of it above how often its two memories would have met by chance (pam.tex 3.8; ``familiarity.py``),
+            left of it above how often its two memories would have met by chance (Dury 3.8; ``familiarity.py``),
             "none" does not.
         pairs: how many directed pairs "info_nce" draws, once, before training.
         precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware multiplies it faster.
@@ -135,7 +135,7 @@ class FitConfig:
 CONFIGS = {
     "fast": FitConfig(),
     "best": FitConfig(passes=100, learning_rate=4e-3),
-    "paper": FitConfig(  # D2 of pam.tex section 4.3
+    "paper": FitConfig(  # D2 of Dury, section 4.3
         objective="info_nce",
         passes=500,
         batch_size=512,

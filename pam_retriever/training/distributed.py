@@ -54,14 +54,14 @@ class Together(nn.Module):
         self.seconds, self.bytes = 0.0, 0
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
-        """f of each state, as of the predictor."""
+        """f of each state, computed as the predictor does."""
         own, gather = share(len(states)), cast("Any", _Gathered).apply
         disturbed = disturb(self.normalise(states))[own]  # the same noise as one process draws
         gathered: Tensor = gather(self._share(states[own], disturbed), len(states), self)
         return gathered
 
     def forward(self, states: Tensor) -> Tensor:
-        """f of each state, as of the predictor."""
+        """f of each state, computed as the predictor does."""
         own, gather = share(len(states)), cast("Any", _Gathered).apply
         gathered: Tensor = gather(self._share(states[own], None), len(states), self)
         return gathered

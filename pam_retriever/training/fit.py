@@ -25,7 +25,7 @@ from pam_retriever.training.shards import InMemory, Shards, Stored
 from pam_retriever.training.trainer import Start, Trainer
 from pam_retriever.types import FitReport, Float32
 
-BUFFER = 250_000  # steps that a fit part by part holds, unless told otherwise
+BUFFER = 250_000  # steps that a fit part by part holds by default
 
 
 @dataclass(frozen=True)

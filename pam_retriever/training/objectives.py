@@ -66,8 +66,8 @@ class InfoNCEObjective:
 class JointObjective:
     """f and the episode codes, on whole trajectories: every pair that met is in some batch.
 
-    f(q) is drawn to the vectors of q's associates, the code of q to their codes; see ``codes``. A long trajectory
-    is cut into segments that overlap by the window, so that no pair is lost at a cut. A batch holds each
+    f(q) is drawn to the vectors of q's associates, the code of q to their codes; see ``episode_embeddings``. A long
+    trajectory is cut into segments that overlap by the window, so that no pair is lost at a cut. A batch holds each
     memory once, and every association among its memories, wherever it was experienced: none is ever
     taken for a negative.
 
