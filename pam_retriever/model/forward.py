@@ -27,15 +27,15 @@ ERFC_A = (0.180278854, 0.303992236, -0.282459944, 1.204869883, -1.244778575, 1.0
 
 @dataclass(frozen=True)
 class PredictorConfig:
-    """The shape of the predictor (pam.tex section 4.3).
+    """The shape of the predictor (Dury, section 4.3).
 
     Attributes:
         dim: d, the dimension of a memory and of a prediction.
         hidden: width of the hidden layers; 1,024 in the paper.
         residual_layers: hidden-to-hidden layers with a residual connection; 2 in the paper.
         whiten: centre and decorrelate the input with statistics of the training memories, and let the output
-            move in the decorrelated space too; they are kept in the model. The paper feeds and predicts raw vectors.
-        code: length of the episode code that a memory has beside f(p), see ``codes``; 0, as in the paper, for none.
+            move in the decorrelated space too; they are stored in the model. The paper feeds and predicts raw vectors.
+        code: length of the episode code beside f(p), see ``episode_embeddings``; 0, as in the paper, for none.
     """
 
     dim: int

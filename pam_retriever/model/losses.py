@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 def info_nce(predicted: Tensor, associates: Tensor, temperature: float) -> Tensor:
-    """The paper's loss: InfoNCE over cosine similarity, in-batch negatives (pam.tex 4.3).
+    """The paper's loss: InfoNCE over cosine similarity, in-batch negatives (Dury 4.3).
 
     Args:
         predicted: (B, d) f of the anchors.
