@@ -102,7 +102,7 @@ def read_cues(
     texts: list[str] | None = None,
     allowed: Rows | None = None,
 ) -> Cues:
-    """Queries, each an id or a row of (Q, d), completed so far as is asked for.
+    """Queries, each an id or a row of (Q, d), completed as the caller asks.
 
     Args:
         view: of the index.
@@ -148,7 +148,7 @@ def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> di
     """The rows of ids that are asked for; the error says the same of an id that is not there and of one not allowed.
 
     Raises:
-        UnknownId: one is either; words are told apart from ids, so that the error says what to do.
+        UnknownId: one is no id of the index; the error tells words from ids, and says what to do.
     """
     known = view.database.memories.rows_of(asked)
     if allowed is not None:
@@ -263,7 +263,7 @@ def complete_cues(
 
 
 def trusted_cues(cues: Cues) -> Cues:
-    """Cues that may be no view of any memory, such as questions in words: completed so far as one stands out."""
+    """Cues that may be no view of any memory, for example questions in words: completed as far as one stands out."""
     trust, dim = cues.stands_out[:, None], cues.looks.shape[1]
     completed = trust * cues.completed + (1 - trust) * cues.looks
     predicted = trust * cues.predicted + (1 - trust) * cues.unaided

@@ -1,7 +1,7 @@
-"""Adaptive decay (pam.tex 3.9): what is recent counts more, and what is weakest is forgotten.
+"""Adaptive decay (Dury 3.9): what is recent counts more, and what is weakest is forgotten.
 
 A memory is as strong as its experiences, each fading with its age and as salient as it was. The denser
-the associations, the faster they fade: what is new has more to be told apart from.
+the associations, the faster they fade: a new one has more others to compete with.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How much of an association lies in the direction that is asked for: after, or before.
 
-The predictor is trained on what met, whichever came first. What of its share came after is told apart by the links of
-what a cue is, or looks like: p(memory, after | cue) = p(memory | cue) p(after | cue, memory). The second factor is the
-part of their meetings that lies in the direction, smoothed; without a meeting nothing is known, and the share stays.
-Heads that learn the direction of any pair tell less: benchmarks/notes/direction.md.
+The predictor is trained on pairs that met, in either order. Which part of its share came after follows from the links
+of what a cue is, or looks like: p(memory, after | cue) = p(memory | cue) p(after | cue, memory). The second factor is
+the part of their meetings that lies in the direction, smoothed; without a meeting nothing is known, and the share
+stays. Heads that learn the direction of any pair tell less: benchmarks/notes/direction.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imagination (pam.tex 1, 3): the predicted point itself, whether or not a memory lies there."""
+"""Imagination (Dury 1, 3): the predicted point itself, whether or not a memory lies there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multi-hop recall (pam.tex 3.7), as a beam over paths of memories."""
+"""Multi-hop recall (Dury 3.7), as a beam over paths of memories."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class MultihopScorer:
 
 
 def unfamiliar(view: View, rows: Int64) -> Float32:
-    """(n,) how rarely each memory was experienced, from 1 (at most once) to 0 (pam.tex 3.8)."""
+    """(n,) how rarely each memory was experienced, from 1 (at most once) to 0 (Dury 3.8)."""
     counts, steps = view.database.trajectories.experienced_often(rows)
     return rarity(counts, steps, view.window)
 

@@ -1,4 +1,4 @@
-"""Prediction error as salience (pam.tex 3.4): what was not expected counts."""
+"""Prediction error as salience (Dury 3.4): what was not expected counts."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Bank:
     def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
         """For each vector (Q, dim) the positions of the ``n`` memories that look most like it, best first.
 
-        Several sources ask this of the same questions: the last answer is kept.
+        Several sources ask this of the same questions: the last answer is cached.
         """
         last = self._near
         if last is None or last[0] is not vectors or last[1] != n or last[2] is not allowed:

@@ -19,7 +19,7 @@ class Calibration:
     """A logistic regression on the log odds of the share and the logarithm of the rank.
 
     Attributes:
-        weights: constant, log odds, log rank. The default believes the share.
+        weights: constant, log odds, log rank. The default takes the share as it is.
     """
 
     weights: tuple[float, float, float] = (0.0, 1.0, 0.0)

@@ -39,7 +39,7 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
     Args:
         history: all past requests.
         evidence_of: makes the evidence that a bank with only the given requests would have.
-        priors: weights from other data, kept where there is little to learn from.
+        priors: weights from other data, which stay where there is little to learn from.
         seed: of what is held out, and of intervals.
     """
     evidence = evidence_of(history.log())
@@ -119,7 +119,7 @@ class _View:
     def _start(self, choices: Choices, stacked: bool) -> Float64:
         """The prior; stacked with recall without feedback, as far as the questions say (Breiman 1996).
 
-        Two numbers can be told from a few dozen questions: what other data say of past requests need not hold here.
+        A few dozen questions determine two numbers: what other data say of past requests need not hold here.
         """
         if not stacked or self.plain is None:
             return self.prior

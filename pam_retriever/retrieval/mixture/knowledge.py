@@ -1,4 +1,4 @@
-"""What default recall knows from use: the evidence that is kept between questions, and follows what is written."""
+"""Evidence of use for default recall: it stays between questions, and follows writes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests, most: float = M
 
 
 class Knowledge:
-    """What default recall knows from use. It is kept between questions, and takes in what was written since.
+    """Evidence of use for default recall. It stays between questions, and takes in what was written since.
 
     Args:
         view: of the index.
