@@ -1,4 +1,4 @@
-"""The mentions of an index, kept in step with its memories.
+"""The mentions of an index, which follow its memories.
 
 It goes both ways: a new text is searched for all names, and all texts for a new name.
 A name is looked up in the words index, and the texts that have it are searched anew; so whatever order memories come

@@ -1,6 +1,6 @@
 """What a store keeps of names and mentions, and SQLite's way of keeping it.
 
-Three kinds of number, told apart by ``is_link`` and ``is_phrase`` of ``links``: a name's (positive, its words are in
+Three kinds of number, which ``is_link`` and ``is_phrase`` of ``links`` tell apart: a name's (positive, its words are in
 ``names``), a link's key and a shared phrase (negative, made of the string itself, so there is nothing to look up and
 nothing to clean away).
 """
