@@ -102,7 +102,7 @@ class EngineStore(Store):
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """One moment of the engine; whether this process knows all that was written before it."""
-        if self._closed:  # whoever asks a closed store is told so
+        if self._closed:  # a closed store says so
             yield True
             return
         with self._database.reading() as state:

@@ -18,7 +18,7 @@ POINT = {"dim": 2, "metric": "IP", "index": "FLAT", "params": {}}  # Milvus want
 
 
 class MilvusSettings:
-    """What is kept beside memories and trajectories.
+    """Settings of the index, beside memories and trajectories.
 
     Args:
         connection: to where it is.
@@ -32,7 +32,7 @@ class MilvusSettings:
         connection.create(self._name, "key", fields, {"point": POINT})
 
     def get(self, key: str) -> object:
-        """What ``set`` kept, or None."""
+        """The value that ``set`` stored, or None."""
         found = self.read(self._own(key))
         return None if found is None else from_json(found, f"The setting {key!r}")
 
@@ -48,7 +48,7 @@ class MilvusSettings:
         return {key: value for key, value in kept.items() if value is not None}
 
     def weights(self, name: str) -> bytes | None:
-        """What ``set_weights`` kept, or None."""
+        """The weights that ``set_weights`` stored, or None."""
         found = self.read(f"$weights:{name}@{self._generation()}")
         return None if found is None else base64.b64decode(found)
 

@@ -279,7 +279,7 @@ class MilvusTrajectories:
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """hit row -> the occasions on which it met one of ``cues``, nearest first."""
+        """hit row -> where it met one of ``cues``, nearest first."""
         table = self._table()
         ids = self._memories.contents(cues[np.isin(cues, table.rows)])
         occasions = []

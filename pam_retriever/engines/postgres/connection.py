@@ -18,7 +18,7 @@ from pam_retriever.engines.postgres.vectors import adapt_vectors
 from pam_retriever.engines.state import State
 from pam_retriever.errors import EngineUnavailable, IndexClosed
 
-IDLE = 8  # connections that are kept for the next call
+IDLE = 8  # connections that stay open for the next call
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts to connect
 LOCKED_FOR, IDLE_FOR = "120s", "600s"  # how long to wait for another writer; how long one may hang
 EF_SEARCH = 200  # pgvector's own 40 finds too little of a pool of candidates
@@ -230,7 +230,7 @@ class Connections:
         return _Call(connection, state, writing)
 
     def _end(self, call: _Call, how: str) -> None:
-        """Ends a transaction; the connection is kept for the next call if it is sound."""
+        """Ends a transaction; a sound connection stays open for the next call."""
         try:
             if not call.connection.closed:
                 call.connection.execute(how.encode())

@@ -8,7 +8,7 @@ from pam_retriever.store.columns import from_json
 
 
 class PostgresSettings:
-    """What is kept beside memories and trajectories.
+    """Settings of the index, beside memories and trajectories.
 
     Args:
         database: where it is.
@@ -18,7 +18,7 @@ class PostgresSettings:
         self._database = database
 
     def get(self, key: str) -> object:
-        """What ``set`` kept, or None."""
+        """The value that ``set`` stored, or None."""
         found = self._database.fetch("SELECT value FROM settings WHERE key = %s", [key])
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
@@ -39,7 +39,7 @@ class PostgresSettings:
         self._database.fetch("DELETE FROM settings WHERE key = %s", [key])
 
     def weights(self, name: str) -> bytes | None:
-        """What ``set_weights`` kept, or None."""
+        """The weights that ``set_weights`` stored, or None."""
         found = self._database.fetch("SELECT safetensors FROM weights WHERE name = %s", [name])
         return bytes(found[0][0]) if found else None
 

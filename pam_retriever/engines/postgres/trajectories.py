@@ -212,7 +212,7 @@ class PostgresTrajectories:
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """hit row -> the occasions on which it met one of ``cues``, nearest first."""
+        """hit row -> where it met one of ``cues``, nearest first."""
         found = self._database.fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
