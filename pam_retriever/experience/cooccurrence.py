@@ -1,4 +1,4 @@
-"""Step 2: windowed temporal co-occurrence (pam.tex section 3.4).
+"""Step 2: windowed temporal co-occurrence (Dury, section 3.4).
 
 Two memories are associates when some trajectory holds them at most ``window`` positions apart.
 The result is a sparse symmetric matrix in CSR form; everything here is array operations.

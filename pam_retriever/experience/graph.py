@@ -229,10 +229,10 @@ class CooccurrenceGraph:
         return pairs // size, pairs % size, *sums
 
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
-        """What was experienced next to each of ``rows``, on the latest occasions of each.
+        """The memories that were experienced next to each of ``rows``, at the latest places of each.
 
         Returns:
-            ``owner`` and ``linked`` as of ``of``, and how far apart they were at the nearest occasion.
+            ``owner`` and ``linked`` as in ``of``, and how far apart they were at the nearest place.
         """
         owner, at = self._occurrences(rows)
         latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCASIONS

@@ -1,6 +1,6 @@
-"""How strong a memory is (pam.tex 3.9): the sum over its experiences, each fading with its age.
+"""How strong a memory is (Dury 3.9): the sum over its experiences, each fading with its age.
 
-The denser the associations, the faster they fade: what is new has more to be told apart from.
+The denser the associations, the faster they fade: a new one has more others to compete with.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: in
     """Checks trajectories as they come, about so many states at a time.
 
     Raises:
-        InvalidInput: as of ``read_trajectories``; what came before was yielded.
+        InvalidInput: as in ``read_trajectories``; trajectories before the bad one were yielded.
     """
     episodes: dict[str, Episode] = {}
     waiting = 0

@@ -1,4 +1,4 @@
-"""How much each association counts: its salience, and how far it is above what familiarity explains (pam.tex 3.4, 3.8).
+"""How much each association counts: its salience, and how far it is above what familiarity explains (Dury 3.4, 3.8).
 
 Of two memories that come everywhere, many meetings say nothing. The baseline is how often two memories
 would meet if the stream were shuffled, given how often each was experienced: a running count.
