@@ -161,7 +161,7 @@ def evaluate(
         questions: Q queries, each a vector or an id, as ``recall`` takes them.
         relevant: for each question the ids that are right; none may be empty.
         ks: depths of the metrics, each at least 1.
-        recall: asks one question in another way, such as ``lambda query, k: index.recall(query, k=k, mode="similar")``.
+        recall: asks one question in another way, for example ``lambda query, k: index.search(query, k=k)``.
         seed: of the bootstrap.
 
     Returns:

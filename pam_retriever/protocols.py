@@ -27,7 +27,7 @@ class Observed(Protocol):
 
 @runtime_checkable
 class Trainable(Protocol):
-    """A module whose weights are kept with an index."""
+    """A module whose weights are stored with an index."""
 
     @property
     def dim(self) -> int:

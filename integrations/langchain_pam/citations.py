@@ -146,7 +146,7 @@ class CitationFeedback(BaseCallbackHandler):
 
     def _begin(self, run_id: UUID, parent: UUID | None) -> _Run:
         with self._lock:
-            # what is part of nothing that this was told of is the whole run
+            # a run whose parent this handler never saw is the whole run
             root = run_id if parent is None else self._root.get(parent, run_id)
             self._root[run_id] = root
             return self._runs.setdefault(root, _Run())

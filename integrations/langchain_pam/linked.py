@@ -37,7 +37,7 @@ from pam_retriever.validation import check_count
 class WholeIndex:
     """The index in which a store and those of its tenants are.
 
-    Args: as of ``PAMVectorStore``.
+    Args: those of ``PAMVectorStore``.
 
     Attributes:
         index: None before the first document.
@@ -81,7 +81,7 @@ class WholeIndex:
 class LinkedIndex:
     """The index of a store. It links documents of one group, in their order, as they are stored and deleted.
 
-    Args: as of ``PAMVectorStore``.
+    Args: those of ``PAMVectorStore``.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str 
         retriever: how to recall: ``PAMRetriever(vectorstore=store, k=4)``, whose other fields are settings that the
             agent cannot change.
         name: what the agent calls it.
-        description: what the agent is told about it.
+        description: the text with which the agent sees the tool.
     """
     return StructuredTool.from_function(
         partial(_recall, retriever),
@@ -55,12 +55,12 @@ def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str 
 
 
 def feedback_tool(store: PAMVectorStore, name: str = "feedback", description: str = FEEDBACK) -> BaseTool:
-    """A tool with which an agent says which documents served a question; unknown ids are an error that it is told.
+    """A tool with which an agent says which documents served a question; unknown ids give it an error to read.
 
     Args:
         store: where the documents are.
         name: what the agent calls it.
-        description: what the agent is told about it.
+        description: the text with which the agent sees the tool.
     """
 
     def feedback(question: str, used: list[str], unused: list[str]) -> str:

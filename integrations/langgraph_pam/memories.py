@@ -17,7 +17,7 @@ from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.types import Float32
 
 FOLDER = "index"
-LONGEST = 150  # bytes of the name of a tenant; a longer label is told by its digest
+LONGEST = 150  # bytes of the name of a tenant; a longer label is replaced by its digest
 ONE_BY_ONE = 8  # new steps of a namespace in one batch, beyond which they are stored together
 Where = Mapping[str, object] | None
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class WholeIndex:
     """An index that is made when the first node is added, with the dimension of its embedding.
 
-    Args: as of ``PAMVectorStore``.
+    Args: those of ``PAMVectorStore``.
 
     Attributes:
         index: None before the first node.

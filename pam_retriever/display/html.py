@@ -14,7 +14,7 @@ BLUE = "#4c78a8"
 
 
 def text_of(value: str | None, most: int = LONGEST) -> str:
-    """A text as HTML, cut where it is long; its own direction of writing is kept."""
+    """A text as HTML, cut where it is long; it has its own direction of writing."""
     if value is None:
         return f'<span style="{FAINT}">no text</span>'
     short = value if len(value) <= most else value[: most - 1] + "…"

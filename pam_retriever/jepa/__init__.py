@@ -1,4 +1,4 @@
-"""Two predictors over one learned space (pam.tex sections 3.1 to 3.5).
+"""Two predictors over one learned space (Dury, sections 3.1 to 3.5).
 
 The flow, one module a step::
 

@@ -1,4 +1,4 @@
-"""The target encoder: a slow copy of the encoder that is trained (pam.tex section 3.1)."""
+"""The target encoder: a slow copy of the encoder that is trained (Dury, section 3.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""f_theta: the composite state of what the senses give (pam.tex section 3.3)."""
+"""f_theta: the composite state of what the senses give (Dury, section 3.3)."""
 
 from __future__ import annotations
 

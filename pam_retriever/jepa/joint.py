@@ -1,4 +1,4 @@
-"""Joint training: the encoder, the outward and the inward predictor, in one latent space (pam.tex 3.1 to 3.5)."""
+"""Joint training: the encoder, the outward and the inward predictor, in one latent space (Dury 3.1 to 3.5)."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Modality:
 
     @property
     def stored(self) -> npt.DTypeLike:
-        """The dtype in which memories keep it: references are kept as text."""
+        """The dtype in which memories store it: references are stored as text."""
         return np.dtype(object) if self.loader else np.dtype(self.dtype)
 
     def read(self, values: Sequence[object] | Array, where: str) -> Array:

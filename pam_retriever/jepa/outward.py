@@ -1,4 +1,4 @@
-"""The outward predictor: which state comes next (pam.tex section 3.2)."""
+"""The outward predictor: which state comes next (Dury, section 3.2)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def read_question(text: str, now: datetime | None = None, *, language: str | Non
         text: the question; of a longer text, its first ``MAX_CHARACTERS``.
         now: what "yesterday" counts from; the clock by default. A naive one is UTC, an aware one keeps its zone:
             its days are the days meant.
-        language: "en", "de", "fr", "es" or "zh"; told from the text by default.
+        language: "en", "de", "fr", "es" or "zh"; detected by default.
 
     Returns:
         At most ``MAX_PERIODS`` periods in the order of the text; none for a text without a time.

@@ -20,7 +20,7 @@ def read_when(value: When, now: datetime | None = None, *, language: str | None 
             where None is open. A date or words as an end are included whole, a datetime is not.
         now: what the words count from; the clock by default. Naive datetimes and dates are in its zone: UTC if it
             is naive, too.
-        language: of the words; told from them by default.
+        language: of the words; detected by default.
 
     Returns:
         Start and end, UTC; ``OPEN_START`` and ``OPEN_END`` where there is none.

@@ -1,11 +1,11 @@
-"""What is kept of a file and of a commit, in words."""
+"""The texts of files and of commits that an index stores."""
 
 from __future__ import annotations
 
 import re
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
-CONTENT = 2_000  # characters of a file that are kept: a model of sentences reads the first thousand or so
+CONTENT = 2_000  # characters of a file that are stored: a model of sentences reads the first thousand or so
 MESSAGE = 1_000  # characters of the message of a commit
 TRAILER = re.compile(r"^(?:[A-Z][A-Za-z]*(?:-[A-Za-z]+)*-(?:by|id|Id)|Change-Id|git-svn-id|Cc|Fixes|Closes): .*$", re.M)
 COMMENT = re.compile(r"\s*(?:#|//|/\*|\*|--|;|<!--|\.\.)")
