@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 from importlib.util import find_spec
 from urllib.parse import quote
@@ -455,32 +454,6 @@ def test_a_tenant_is_shown_alone(tmp_path, capsys):
     assert "no tenant 'carl'" in capsys.readouterr().err
     with PredictiveAssociativeIndex.open(path, read_only=True) as whole:
         assert whole.tenants() == ["ann", "bob"]
-
-
-@pytest.mark.slow
-def test_beside_a_writer_the_folder_is_read_and_locked_for_a_moment_only(tmp_path):
-    path = tmp_path / "index"
-    fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed), fit=False).save(path)
-    command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(path), "--no-browser", "--write"]
-    running = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
-    try:
-        address = running.stdout.readline().strip()
-        given = {"id": SINK, "request": "r", "used": ["2026-03-02/4"], "unused": []}
-        with PredictiveAssociativeIndex.open(path, embedder=embed) as writer:
-            status, content, _ = send(address, "/api/feedback", given)
-            assert status == 409
-            assert "open" in json.loads(content)["problem"]
-            writer.add(embed(["a new memory"]), ["new"], texts=["a new memory"])
-            assert told(address, "/api/ask", {"id": SINK})["looks"]
-        assert told(address, "/api/refresh", {})["memories"] == 77
-        assert told(address, "/api/feedback", given)["id"] == "r"
-        assert told(address, "/api/health")["requests"] == 1
-        with PredictiveAssociativeIndex.open(path, embedder=embed) as writer:  # nobody has it locked
-            assert writer.feedbacks()[0].id == "r"
-        assert told(address, "/api/check", {}) == {"wrong": []}
-    finally:
-        running.terminate()
-        running.wait(timeout=30)
 
 
 def test_sources_are_evaluated_as_recall_is(dialogue):

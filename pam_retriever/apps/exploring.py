@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import threading
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from pam_retriever.apps.tenant import add_tenant, within
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, TextModel, is_local
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import IndexLocked, InvalidInput
 from pam_retriever.explore import Source, explore, report
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store import repair
+
+WAIT = 10.0  # seconds for which feedback waits for other writers, as a write of the MCP server does
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,26 +44,29 @@ def run(parsed: argparse.Namespace) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer asks no other machine
     model: TextModel | None = None
 
-    def opened(read_only: bool) -> PredictiveAssociativeIndex:
+    def reading() -> AbstractContextManager[PredictiveAssociativeIndex]:
         # a reader sees what the writer beside it commits
-        return PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=read_only, follow=read_only)
+        opened = PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=True, follow=True)
+        return within(opened, parsed)
 
-    def asked(read_only: bool) -> AbstractContextManager[PredictiveAssociativeIndex]:
-        return within(opened(read_only), parsed)
+    @contextmanager
+    def writing() -> Iterator[PredictiveAssociativeIndex]:
+        with within(_to_write(parsed.index, model), parsed) as index:
+            yield index
 
     with ExitStack() as held:
-        index = held.enter_context(asked(read_only=True))
+        index = held.enter_context(reading())
         model = _model(parsed, index.embedder_name)
         if model is not None:
             held.close()
-            index = held.enter_context(asked(read_only=True))
+            index = held.enter_context(reading())
         if parsed.export is not None:
             _export(index, parsed)
             return
         source = Source(
             index,
             refresh=index.refresh,
-            writable=(lambda: asked(read_only=False)) if parsed.write else None,
+            writable=writing if parsed.write else None,
             check=lambda: repair.check(parsed.index, parsed.tenant),
             texts=model is not None,
         )
@@ -68,6 +74,20 @@ def run(parsed: argparse.Namespace) -> None:
             threading.Thread(target=lambda: model.encode_query(["a question"]), daemon=True).start()
         begin = f"ask?q={quote(parsed.query)}" if parsed.query else f"ask?id={quote(parsed.id)}" if parsed.id else ""
         explore(source, parsed.port, not parsed.no_browser, begin).wait()
+
+
+def _to_write(folder: Path, model: TextModel | None) -> PredictiveAssociativeIndex:
+    """The index, once no other program writes to it.
+
+    Raises:
+        IndexLocked: others wrote for longer than the wait.
+    """
+    try:
+        return PredictiveAssociativeIndex.open(folder, embedder=model, lock_timeout=WAIT)
+    except IndexLocked as error:
+        raise IndexLocked(
+            f"{error.got} Nothing was stored.", f"a turn within {WAIT:g} s", "Close the index there, or try again."
+        ) from error
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:

@@ -223,16 +223,26 @@ function helpful(hit, context) {
   const { used, unused } = context;
   const buttons = [["This one helped", used, unused], ["This one did not", unused, used]].map(([label, mine, other]) =>
     el("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => press(mine, other) }, label));
-  async function press(mine, other) {
+  // one after the other, in the order of the clicks: the last word on a hit is the one that stays
+  const press = (mine, other) => { context.turn = (context.turn ?? Promise.resolve()).then(() => store(mine, other)); };
+  async function store(mine, other) {
     const before = [new Set(used), new Set(unused)];
+    const place = buttons.at(-1).parentElement;
+    place.querySelector(".problem")?.remove();
     other.delete(hit.id);
     mine.has(hit.id) ? mine.delete(hit.id) : mine.add(hit.id);
+    const wait = el("span", { class: "faint small" }, "Waiting: another program writes to this index.");
+    const waiting = setTimeout(() => { place.append(wait); say(wait.textContent); }, 500);
     try {
       await post("feedback", { ...context.asked, request: `explorer:${context.request}`, used: [...used], unused: [...unused] });
       say("Stored.");
     } catch (error) {
       for (const [set, old] of [[used, before[0]], [unused, before[1]]]) { set.clear(); for (const id of old) set.add(id); }
-      buttons.at(-1).parentElement.append(problem(error.message));
+      say("");
+      place.append(problem(error.message));
+    } finally {
+      clearTimeout(waiting);
+      wait.remove();
     }
     buttons[0].setAttribute("aria-pressed", String(used.has(hit.id)));
     buttons[1].setAttribute("aria-pressed", String(unused.has(hit.id)));
