@@ -1,10 +1,9 @@
 """What the explorer costs in a browser, beyond the library: first view, answers, the map, frames while dragging.
 
     python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
-    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --backend faiss:ivf,sq8 --unfitted
+    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4 [--folder kept]
 
-The second one writes explore_1000000.json. Its backend is what "faiss" becomes beyond a million memories: it stays in
-the folder, while a graph of as many keys would be built by every opening, which takes minutes.
+The second one writes explore_1000000.json: of the default index of so many memories, an HNSW, fitted.
 
 Needs the extra explore, playwright and the Chromium of the system. Vectors around 200 centres, texts, times, sessions
 of 50. An answer is timed in the page, from the click to the hits on the screen; "beyond" is that without the seconds
@@ -161,10 +160,12 @@ def main() -> None:
     parser.add_argument("--backend", default="faiss")
     parser.add_argument("--unfitted", action="store_true", help="sessions are stored, and nothing is trained")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where the index is made and stays; one that is there is taken")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "index"
-        filled(folder, given.memories, given.dim, given.backend, not given.unfitted)
+        folder = given.folder or Path(scratch) / "index"
+        if not folder.exists():
+            filled(folder, given.memories, given.dim, given.backend, not given.unfitted)
         began = time.perf_counter()
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(folder), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:

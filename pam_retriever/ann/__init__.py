@@ -6,6 +6,7 @@ from typing import Any
 from pam_retriever.ann.base import AnnIndex, Chunked, WritableAnnIndex, chunks
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.ann.faiss import FaissBackend
+from pam_retriever.ann.graph import Graph
 from pam_retriever.ann.prefix_view import PrefixView
 from pam_retriever.errors import InvalidInput
 
@@ -54,6 +55,7 @@ __all__ = [
     "Chunked",
     "ExactBackend",
     "FaissBackend",
+    "Graph",
     "PrefixView",
     "WritableAnnIndex",
     "chunks",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from pam_retriever.ann.graph import Graph
 from pam_retriever.ann.selection import Rows
 from pam_retriever.types import Float32, Int64
 
@@ -65,6 +66,22 @@ class WritableAnnIndex(AnnIndex, Protocol):
     @property
     def files(self) -> AnnFiles | None:
         """Its files in a folder; None where it has none, and is quick to build anew."""
+
+    @property
+    def graph(self) -> Graph | None:
+        """What takes long to build and holds no keys; None where there is no such thing, or ``files`` has it."""
+
+    def rebuild_with_graph(self, graph: Graph, rows: Int64, keys: Chunked) -> None:
+        """As ``rebuild``, with the edges of an index that was built before.
+
+        Args:
+            graph: which may be anything.
+            rows: (n,) those of the graph, sorted.
+            keys: of them (n, width).
+
+        Raises:
+            ValueError: the graph is none, or none of so many keys; call ``rebuild`` then.
+        """
 
     def rebuild(self, rows: Int64, keys: Chunked) -> None:
         """Replaces everything by ``rows`` (n,) and their ``keys`` (n, width).

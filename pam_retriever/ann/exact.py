@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.ann.base import Chunked, chunks
+from pam_retriever.ann.graph import Graph
 from pam_retriever.ann.selection import Rows
 from pam_retriever.types import Float32, Int64
 
@@ -13,7 +14,7 @@ class ExactBackend:
     """Scores every row. Exact, without an index to build; for small banks and for tests."""
 
     kind = description = "exact"
-    compressed, files = False, None
+    compressed, files, graph = False, None, None
 
     def __init__(self, width: int) -> None:
         self._rows: Int64 = np.empty(0, np.int64)  # sorted
@@ -29,6 +30,9 @@ class ExactBackend:
         order, width = np.argsort(rows), self._keys.shape[1]
         whole = np.concatenate([np.empty((0, width), np.float32), *(keys[chunk] for chunk in chunks(len(rows)))])
         self._rows, self._keys = rows[order], whole[order]
+
+    def rebuild_with_graph(self, graph: Graph, rows: Int64, keys: Chunked) -> None:  # noqa: ARG002
+        raise ValueError("brute force needs no graph")
 
     def add(self, rows: Int64, keys: Float32) -> None:
         kept = ~np.isin(self._rows, rows)

@@ -19,6 +19,7 @@ from pam_retriever.ann.erasing import erase_codes
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import OldKeys, graph_keys, kept_parameters, scanned_centres, search_parameters
 from pam_retriever.ann.flat import FlatKeys
+from pam_retriever.ann.graph import Graph, graph_of, put_graph
 from pam_retriever.ann.id_map import IdMap
 from pam_retriever.ann.scan import scan
 from pam_retriever.ann.selection import Rows
@@ -307,6 +308,20 @@ class FaissBackend:
         return faiss.index_factory(self.width, self.choice.factory, faiss.METRIC_INNER_PRODUCT)
 
     # ---- on disk
+
+    @property
+    def graph(self) -> Graph | None:
+        return graph_of(self._index, self._places.rows) if self.kind == "hnsw" and self._full is None else None
+
+    def rebuild_with_graph(self, graph: Graph, rows: Int64, keys: Chunked) -> None:
+        self._reset(len(rows))
+        if self.kind != "hnsw" or self._full is not None:
+            raise ValueError(f"{len(rows):,} keys have no graph")
+        put_graph(self._index, graph)
+        self._places, stored = IdMap(graph.rows), graph_keys(self._index)
+        for chunk in chunks(len(rows)):
+            stored[self._places.of(rows[chunk])] = keys[chunk]
+        erase_codes(self._index, self._places.alive())
 
     @property
     def files(self) -> AnnFiles | None:

@@ -138,11 +138,11 @@ def remove_others(database: SQLiteDatabase, folder: Path, in_use: str | None = N
         folder: of the index.
         in_use: name of the index whose full keys are being used.
     """
-    saved, gone = database.settings.get(SETTING), []
-    name = str(saved.get("name")) if isinstance(saved, dict) else "none"
+    gone, settings = [], [database.settings.get(name) for name in (SETTING, SQLiteDatabase.GRAPH)]
+    names = tuple(str(saved.get("name")) for saved in settings if isinstance(saved, dict))
     for path in matching(folder, "ann-*", "keys-*.f32"):
         used = in_use is not None and path.name == f"{in_use.replace('ann', 'keys')}.f32"
-        if not used and not path.name.replace("keys-", "ann-").startswith(name):
+        if not used and not path.name.replace("keys-", "ann-").startswith(names):
             path.unlink(missing_ok=True)
             gone.append(path.name)
     return gone

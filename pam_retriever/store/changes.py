@@ -20,7 +20,7 @@ PREFIX = "changes:"  # of the keys of the settings
 KEPT = 1_000  # transactions
 MOST_RANGES = 1_000  # of rows, or trajectories, in one transaction; beyond that reading all anew is hardly slower
 # settings of which nothing in the memory of a reader is made: it asks the database
-ASKED: Final = ("grew:", "forgotten", "words_removed", "ann", "capacity", "mentions", "names", "embedder")
+ASKED: Final = ("grew:", "forgotten", "words_removed", "ann", "graph", "capacity", "mentions", "names", "embedder")
 
 # a setting: in the row after the last of the others, also where there are none but what transactions changed
 PUT_SETTING = (
@@ -123,6 +123,14 @@ def forget_changes(fetch: Fetch) -> bool:
     there = bool(fetch("SELECT 1 FROM settings WHERE rowid < 0 LIMIT 1"))
     if there:
         fetch("DELETE FROM settings WHERE rowid < 0")
+    return there
+
+
+def forget_kept(fetch: Fetch) -> bool:
+    """Removes what names files beside the database, which a copy has not; returns whether there was any."""
+    there = bool(fetch("SELECT 1 FROM settings WHERE key IN ('ann', 'graph')"))
+    if there:
+        fetch("DELETE FROM settings WHERE key IN ('ann', 'graph')")
     return there
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pam_retriever.store import words
-from pam_retriever.store.changes import forget_changes
+from pam_retriever.store.changes import forget_changes, forget_kept
 from pam_retriever.store.faults import explained
 
 HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
@@ -29,7 +29,7 @@ def finish_copy(path: Path) -> None:
             def fetch(*statement: Any) -> list[Any]:
                 return connection.execute(*statement).fetchall()
 
-            if words.erase_removed(fetch) | forget_changes(fetch):
+            if words.erase_removed(fetch) | forget_changes(fetch) | forget_kept(fetch):
                 connection.execute("VACUUM")
             connection.execute("PRAGMA schema_version = 1")  # a counter of how often it was copied before
             connection.execute("PRAGMA user_version = 0")  # and of what was committed before

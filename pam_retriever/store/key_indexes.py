@@ -47,10 +47,11 @@ class KeyIndexes:
         whole: over whole keys.
         similar: over p.
         associative: over [p ; f(p) ; e(p)]; None before ``fit``.
+        width: as given.
     """
 
     def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, dim: int) -> None:
-        self.whole, self._own, self._dim = whole, own, dim
+        self.whole, self._own, self._dim, self.width = whole, own, dim, width
         self.associative: AnnIndex | None = whole if width > dim else None
         self.similar: AnnIndex
         if own is not None:
@@ -94,6 +95,10 @@ class KeyIndexes:
         """Builds the indexes anew, of what they have of these memories."""
         for index in self._indexes():
             index.rebuild(rows, index.keys(rows))
+
+    def parts(self) -> dict[str, WritableAnnIndex]:
+        """The indexes by name: "whole", and "own" where there is one over p."""
+        return {"whole": self.whole} if self._own is None else {"whole": self.whole, "own": self._own}
 
     def _indexes(self) -> list[WritableAnnIndex]:
         return [index for index in (self._own, self.whole) if index is not None]

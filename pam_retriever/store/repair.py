@@ -12,7 +12,7 @@ from pam_retriever.ann import chunks, make_backend
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import ann_cache, snapshot
+from pam_retriever.store import ann_cache, graph_cache, snapshot
 from pam_retriever.store.damage import check_words, damaged
 from pam_retriever.store.files import check_file
 from pam_retriever.store.lock import WriterLock
@@ -135,6 +135,7 @@ def _findings(folder: Path) -> Iterator[str]:
     try:
         yield from _contents(folder, manifest, database)
         yield from ann_cache.damaged(database, folder)
+        yield from graph_cache.damaged(database, folder)
     except PAMError as error:
         yield str(error)
     finally:

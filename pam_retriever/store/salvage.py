@@ -106,7 +106,7 @@ def _copy_trajectories(source: sqlite3.Connection, database: SQLiteDatabase, los
 
 
 def _copy_setting(database: SQLiteDatabase, key: Any, value: Any, lost: list[str]) -> None:
-    if key == SQLiteDatabase.DERIVED.encode():
+    if key in (SQLiteDatabase.DERIVED.encode(), SQLiteDatabase.GRAPH.encode()):
         return  # made of what may be lost now
     try:
         database.settings.set(str(key, "utf-8"), json.loads(value))

@@ -15,7 +15,7 @@ from pam_retriever.errors import StorageError
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store import ann_cache, snapshot, weights
+from pam_retriever.store import ann_cache, graph_cache, snapshot, weights
 from pam_retriever.store.base import NO_ROWS
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.connection import MOST_VERSIONS
@@ -30,7 +30,7 @@ from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space, read_space, write_space
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
-from pam_retriever.store.stored_keys import Associate, NewKeys, StoredKeys
+from pam_retriever.store.stored_keys import Associate, NewKeys
 from pam_retriever.store.tenants import TenantFolders
 from pam_retriever.store.verification import Verification
 from pam_retriever.store.view import FIRST_WINDOW, View
@@ -64,7 +64,7 @@ class SQLiteStore(FollowingStore):
         home: Home | None = None,
         space: Space | None = None,
     ) -> None:
-        self._database, self._moments, self._restored = database, None, False
+        self._database, self._moments, self._restored, self._took_graphs = database, None, False, False
         self._home, self._source = home, source
         self._verification: Verification | None = None  # of a database that is asked already
         self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: of what is, or is about to be, committed
@@ -78,8 +78,8 @@ class SQLiteStore(FollowingStore):
             # weights of a fit that was killed before it was committed
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
             ann_cache.remove_others(database, folder)
-        cached_in = source if folder is not None or database.read_only else None
-        if cached_in is None or not self._take_cached(database, cached_in):
+        self._cached_in = source if folder is not None or database.read_only else None
+        if self._cached_in is None or not self._take_cached(database, self._cached_in):
             database.verify()
             self._view_database(database)
         if database.connection.mode == "follow" and source is not None:
@@ -109,13 +109,21 @@ class SQLiteStore(FollowingStore):
         width = self.dim + (0 if predictor is None else predictor.config.width)
         rows = database.memories.rows()
         check_fitted(len(rows), predictor is not None, database.memories.associated)
-        stored = StoredKeys(database.memories, rows, self.dim, width - self.dim)
-        indexes = KeyIndexes.of(self.built.over(rows, stored, width), rows, width, self.built)
+        indexes = self._indexes_of(graph_cache.Stored(database, self.built, rows, width))
         links = CooccurrenceGraph(*database.trajectories.experienced())
         similar, associative = indexes.similar, indexes.associative
         self._view = View(self.dim, database, similar, associative, links, predictor, calibration, window)
         self.indexes, self._version, self._restored = indexes, version, False
         log.info("rebuild: %s over %d memories and %d steps", similar.description, len(rows), len(links))
+
+    def _indexes_of(self, stored: graph_cache.Stored) -> KeyIndexes:
+        """With the graphs that were kept, if there are any; else built from the keys."""
+        kept = None if self._cached_in is None else graph_cache.take(self._cached_in, stored)
+        self._took_graphs = kept is not None
+        if kept is not None:
+            return kept
+        whole = self.built.over(stored.rows, stored.keys(stored.rows), stored.width)
+        return KeyIndexes.of(whole, stored.rows, stored.width, self.built)
 
     def _model_of(self, database: SQLiteDatabase) -> tuple[PredictorWeights | None, Calibration | None, int]:
         """What ``fit`` left in the database: f, the calibration, and tau."""
@@ -233,12 +241,13 @@ class SQLiteStore(FollowingStore):
             if self._home is not None:
                 self._home.abandon()  # the first ``close`` was interrupted
             return
-        whole, links, current = self.indexes.whole, self._view.links, self._version == database.connection.version
+        indexes, links, current = self.indexes, self._view.links, self._version == database.connection.version
         del self.indexes, self._view  # memory, and the file of full keys
         if self._home is not None and self.folder is not None:
             try:
                 if current:
-                    ann_cache.save(database, self.folder, whole, links)
+                    ann_cache.save(database, self.folder, indexes.whole, links)
+                    graph_cache.save(database, self.folder, indexes, self._took_graphs)
                 ann_cache.remove_others(database, self.folder)
             finally:
                 self._home.close()
@@ -288,6 +297,8 @@ class SQLiteStore(FollowingStore):
         if self.folder is None:
             return ["memory"], []
         overwritten, remaining = [path.name for path in self.folder.glob("memories-*.sqlite")], []
+        graph_cache.forget(database)  # it was built when what was removed was there
+        self.apply_after_commit(NO_ROWS, _nothing)
         if files is not None:
             files.erase_removed()
             overwritten.append(files.name.replace("ann", "keys") + ".f32")

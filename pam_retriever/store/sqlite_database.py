@@ -50,6 +50,7 @@ class SQLiteDatabase:
     """
 
     DERIVED = "ann"  # the setting that names an index that is cached beside the database; see ``ann_cache``
+    GRAPH = "graph"  # the setting that names graphs that are kept; see ``graph_cache``
 
     def __init__(
         self,

@@ -1,0 +1,93 @@
+"""The edges of an HNSW index as plain arrays, which are kept apart from its keys and checked before FAISS walks them.
+
+FAISS reads its own files as they come: a wrong number in one has it read, or write, where it must not. So only numbers
+are kept, each of which is compared with what it may be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.types import Int64
+
+Int32 = npt.NDArray[np.int32]
+NOBODY = -1  # a neighbour that there is not
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What takes long to build.
+
+    Attributes:
+        levels: (n,) int32, on how many levels each place is, at least 1.
+        neighbours: (m,) int32, those of one place after the other, level by level.
+        rows: (n,) int64, the row at each place, -1 for one that was removed.
+        entry: the place at which a search begins.
+    """
+
+    levels: Int32
+    neighbours: Int32
+    rows: Int64
+    entry: int
+
+
+def graph_of(index: Any, rows: Int64) -> Graph:
+    """The edges of an index of FAISS whose places hold ``rows``; the arrays are copies."""
+    import faiss
+
+    graph = index.hnsw
+    levels, neighbours = faiss.vector_to_array(graph.levels), faiss.vector_to_array(graph.neighbors)
+    return Graph(levels, neighbours, rows.copy(), int(graph.entry_point))
+
+
+def put_graph(index: Any, graph: Graph) -> None:
+    """Gives an empty HNSW index of float32 keys these edges, and keys of zeros at all places.
+
+    Raises:
+        ValueError: they are not those of an index.
+    """
+    import faiss
+
+    hnsw, count = index.hnsw, len(graph.levels)
+    starts = np.array([hnsw.cum_nb_neighbors(level) for level in range(hnsw.cum_nneighbor_per_level.size())], np.int64)
+    _check(graph, starts)
+    faiss.copy_array_to_vector(np.ascontiguousarray(graph.levels, np.int32), hnsw.levels)
+    hnsw.prepare_level_tab(count, True)
+    faiss.rev_swig_ptr(hnsw.neighbors.data(), hnsw.neighbors.size())[:] = graph.neighbours
+    hnsw.entry_point, hnsw.max_level = graph.entry, int(graph.levels.max()) - 1
+    storage = faiss.downcast_index(index.storage)
+    storage.codes.resize(count * storage.code_size)
+    storage.ntotal = index.ntotal = count
+
+
+def _check(graph: Graph, starts: Int64) -> None:
+    """Raises ValueError unless every number leads to a place, on a level that the place is on.
+
+    Args:
+        graph: which may be anything.
+        starts: (most levels + 1,) where the neighbours on each level begin, among those of one place.
+    """
+    levels, neighbours, rows = graph.levels, graph.neighbours, graph.rows
+    count, arrays = len(levels), (levels, neighbours, rows)
+    types = [array.dtype for array in arrays] == [np.int32, np.int32, np.int64]
+    if not types or any(array.ndim != 1 for array in arrays) or not count or len(rows) != count:
+        raise ValueError("these are no edges of a graph")
+    if levels.min() < 1 or levels.max() >= len(starts) or rows.min() < NOBODY:
+        raise ValueError("a level or a row is out of range")
+    if len(neighbours) != starts[levels].sum() or neighbours.min() < NOBODY or neighbours.max() >= count:
+        raise ValueError("a neighbour is out of range")
+    alive = rows[rows >= 0]
+    if len(np.unique(alive)) != len(alive):
+        raise ValueError("a row is in two places")
+    if not 0 <= graph.entry < count or levels[graph.entry] != levels.max():
+        raise ValueError("a search cannot begin there")
+    firsts = np.cumsum(starts[levels]) - starts[levels]
+    for level in range(1, int(levels.max())):
+        places = np.flatnonzero(levels > level)
+        found = neighbours[firsts[places][:, None] + np.arange(starts[level], starts[level + 1])]
+        if (levels[found[found >= 0]] <= level).any():
+            raise ValueError("a neighbour is not on the level of its edge")

@@ -1,0 +1,193 @@
+"""The graphs of an HNSW index that stay in the folder from ``close`` to ``open``: building them takes minutes.
+
+Only edges are kept; keys come from the database. The setting "graph" names the files, their checksums and the version
+of the database that they are of. What transactions changed since is left out and added again, as long as it is known;
+otherwise the graphs are built. So a reader beside a writer uses them, and so does who opens after a kill.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann import Chunked, Graph, WritableAnnIndex, make_backend
+from pam_retriever.model.keys import make_keys
+from pam_retriever.store.changes import Changes, changes_between
+from pam_retriever.store.files import blocks, crc32_of
+from pam_retriever.store.key_indexes import Built, KeyIndexes
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.stored_keys import PrefixKeys, StoredKeys
+from pam_retriever.types import Int64
+
+log = logging.getLogger(__name__)
+
+SETTING, NAME = SQLiteDatabase.GRAPH, re.compile(r"ann-[0-9a-f]{12}")
+ARRAYS = ("levels", "neighbours", "rows")
+MOST_CHANGED = 0.2  # of all memories; where more changed, the graphs are built
+UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the keys of graphs are read from.
+
+    Attributes:
+        database: with the memories.
+        built: where and how indexes are built.
+        rows: (n,) sorted, of all memories.
+        width: of whole keys; d before ``fit``.
+    """
+
+    database: SQLiteDatabase
+    built: Built
+    rows: Int64
+    width: int
+
+    def keys(self, rows: Int64) -> StoredKeys:
+        """The whole keys of some rows."""
+        return StoredKeys(self.database.memories, rows, self.built.dim, self.width - self.built.dim)
+
+
+def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: bool) -> None:
+    """Saves the graphs, if there are any; not again where they were ``taken`` and no memory changed since."""
+    graphs = {part: index.graph for part, index in indexes.parts().items()}
+    kept = {part: graph for part, graph in graphs.items() if graph is not None}
+    saved = _saved(database)
+    if len(kept) < len(graphs):
+        if saved is not None:
+            forget(database)
+        return
+    if taken and saved is not None and _is_recent(database, saved):
+        return
+    name, version = f"ann-{uuid.uuid4().hex[:12]}", database.connection.version
+    try:
+        parts = {part: _write(folder / f"{name}.{part}", graph) for part, graph in kept.items()}
+    except OSError as error:
+        warnings.warn(f"The graphs were not saved ({error}): the next open builds them.", RuntimeWarning, 3)
+        return
+    with database.transaction():
+        said = {"name": name, "version": version, "width": indexes.width, "parts": parts}
+        database.settings.set(SETTING, said)
+
+
+def _write(path: Path, graph: Graph) -> dict[str, Any]:
+    checksums = {}
+    for array in ARRAYS:
+        file = path.with_name(f"{path.name}.{array}.npy")
+        np.save(file, getattr(graph, array))
+        checksums[array] = crc32_of(blocks(file))
+    return {"entry": graph.entry, "checksums": checksums}
+
+
+def take(folder: Path, stored: Stored) -> KeyIndexes | None:
+    """The indexes with the graphs that were saved, brought up to what the database holds now."""
+    database, built = stored.database, stored.built
+    try:
+        saved = _saved(database)
+        changes = None if saved is None else _changes(database, saved)
+        if saved is None or changes is None or int(saved["width"]) != stored.width:
+            return None
+        changed = np.array(sorted(changes.rows), np.int64)
+        wanted = ("whole", "own") if stored.width > built.dim else ("whole",)
+        graphs = {part: _without(_read(folder, saved, part), stored.rows, changed) for part in wanted}
+        whole = make_backend(built.backend, stored.width, built.folder)
+        _fill(whole, graphs["whole"], stored)
+        if "own" not in graphs:
+            return KeyIndexes(whole, None, stored.width, built.dim)
+        own = make_backend(built.backend, built.dim, built.folder)
+        _fill(own, graphs["own"], stored, whole)
+        return KeyIndexes(whole, own, stored.width, built.dim)
+    except UNUSABLE as error:
+        log.info("The graphs that were saved cannot be used (%s): they are built.", error)
+    return None
+
+
+def _without(graph: Graph, rows: Int64, changed: Int64) -> Graph:
+    """A graph without what is not stored any more, or was changed since.
+
+    Raises:
+        ValueError: that is too much.
+    """
+    there = np.isin(graph.rows, rows) & ~np.isin(graph.rows, changed)
+    if there.sum() < (1 - MOST_CHANGED) * max(len(rows), len(graph.rows)):
+        raise ValueError("too much changed since")
+    return Graph(graph.levels, graph.neighbours, np.where(there, graph.rows, -1), graph.entry)
+
+
+def _fill(index: WritableAnnIndex, graph: Graph, stored: Stored, whole: WritableAnnIndex | None = None) -> None:
+    """Gives an index a graph, the keys of its rows, and the rows that it lacks.
+
+    Args:
+        index: an empty one.
+        graph: of it.
+        stored: where the keys are.
+        whole: the index over whole keys, for one over p.
+    """
+    known = np.sort(graph.rows[graph.rows >= 0])
+    new = np.setdiff1d(stored.rows, known, assume_unique=True)
+    keys: Chunked = stored.keys(known) if whole is None else PrefixKeys(whole, known, stored.built.dim)
+    index.rebuild_with_graph(graph, known, keys)
+    if len(new):
+        memories, dim = stored.database.memories, stored.built.dim
+        added = make_keys(*memories.stored(new, dim, stored.width - dim))
+        index.add(new, added if whole is None else np.ascontiguousarray(added[:, :dim]))
+
+
+def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
+    """What is not as it was saved, in words."""
+    try:
+        saved = _saved(database)
+        for part in () if saved is None else saved["parts"]:
+            _read(folder, saved, part)
+    except UNUSABLE as error:
+        yield f"the graphs that were saved are not whole ({error}); they can be built from the database"
+
+
+def forget(database: SQLiteDatabase) -> None:
+    """Has no graph be saved; whoever deletes files that nothing names deletes its files."""
+    if database.settings.get(SETTING) is not None:
+        with database.transaction():
+            database.settings.remove(SETTING)
+
+
+def _changes(database: SQLiteDatabase, saved: dict[str, Any]) -> Changes | None:
+    """What was written since; None where that is not known, or is everything."""
+    changes = changes_between(database.connection.fetch, int(saved["version"]), database.connection.version)
+    return None if changes is None or changes.refitted else changes
+
+
+def _is_recent(database: SQLiteDatabase, saved: dict[str, Any]) -> bool:
+    try:
+        changes = _changes(database, saved)
+    except UNUSABLE:
+        return False
+    return changes is not None and not changes.rows
+
+
+def _saved(database: SQLiteDatabase) -> dict[str, Any] | None:
+    """What the setting says."""
+    saved = database.settings.get(SETTING)
+    return saved if isinstance(saved, dict) and NAME.fullmatch(str(saved.get("name"))) else None
+
+
+def _read(folder: Path, saved: dict[str, Any] | None, part: str) -> Graph:
+    """A graph, of which the files are what was saved; whether it is one is not looked at."""
+    assert saved is not None
+    told, arrays = saved["parts"][part], {}
+    if part not in ("whole", "own"):
+        raise ValueError(f"there is no part {part!r}")
+    for array in ARRAYS:
+        path = folder / f"{saved['name']}.{part}.{array}.npy"
+        if crc32_of(blocks(path)) != told["checksums"][array]:
+            raise ValueError(f"{path} is damaged: its checksum differs")
+        # mapped first: a header may promise more than there is
+        arrays[array] = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+    return Graph(arrays["levels"], arrays["neighbours"], arrays["rows"], int(told["entry"]))
