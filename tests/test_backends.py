@@ -118,14 +118,25 @@ def test_an_unknown_backend_is_refused(name):
 
 
 @settings(max_examples=60)
-@given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 40), st.sampled_from([0, scanning.IN_CACHE]))
-def test_the_scan_is_exact_for_any_size(count, k, queries, in_cache):
+@given(
+    st.integers(1, 300),
+    st.integers(1, 20),
+    st.integers(1, 40),
+    st.sampled_from([0, scanning.IN_CACHE]),
+    st.integers(0, WIDTH - 1),
+    st.sampled_from(["all", "first", "rest", "none"]),
+)
+def test_the_scan_is_exact_for_any_size(count, k, queries, in_cache, first, asks):
+    """Of keys in one block or in two, of which queries ask both, one or none."""
     stored, asked = keys(count), keys(queries)
+    asked[:, : first if asks in ("rest", "none") else 0] = 0
+    asked[:, first if asks in ("first", "none") else WIDTH :] = 0
+    blocks = [stored[:, :first], stored[:, first:]] if first else [stored]
     backend = ExactBackend(WIDTH)
     backend.rebuild(np.arange(count), stored)
     with pytest.MonkeyPatch.context() as patch:  # as if the keys were too many for the cache
         patch.setattr(scanning, "IN_CACHE", in_cache)
-        assert_same(scan(asked, stored, np.arange(count), min(k, count)), backend.search(asked, k))
+        assert_same(scan(asked, blocks, np.arange(count), min(k, count)), backend.search(asked, k))
 
 
 def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):

@@ -13,7 +13,6 @@ import pytest
 from pam_retriever import Channels, FitConfig, InvalidInput, PredictiveAssociativeIndex, StorageError
 from pam_retriever.ann import FaissBackend, make_backend
 from pam_retriever.ann.factory import choose
-from pam_retriever.ann.prefix_view import PrefixView
 from pam_retriever.model.keys import unit
 
 COUNT, DIM, LENGTH = 4_000, 24, 10
@@ -76,9 +75,8 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
     for channels in (Channels(forward=1, reverse=1, mutual=2), Channels(episode=1)):
         found, expected = (i.recall(asked, k=5, channels=channels) for i in (index, exact))
         assert overlap(found, expected) > 0.85  # of one part of the key, which the cells do not follow alone
-    assert isinstance(index._store.similar, PrefixView)
+    assert index._store.indexes.over_p is None  # keys are stored once
     assert f"{name} ({name.split(':')[1]})" in repr(index)
-    assert not isinstance(exact._store.similar, PrefixView)
 
 
 def test_a_shared_index_follows_every_change(tmp_path, fitted):
@@ -95,7 +93,7 @@ def test_a_shared_index_follows_every_change(tmp_path, fitted):
         assert index.recall("3", k=1)[0].id == "2" or index.recall("3", k=3)
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.search(new[0], k=1)[0].id == "3"
-        assert isinstance(index._store.similar, PrefixView)
+        assert index._store.indexes.over_p is None  # keys are stored once
         index.prune(keep=100)  # too few to compress
         assert len(index.search(new[0], k=200)) == 100
 

@@ -11,7 +11,7 @@ from pam_retriever.ann.prefix_view import PrefixView
 from pam_retriever.errors import InvalidInput
 
 
-def make_backend(name: str, width: int, folder: Path | None = None) -> WritableAnnIndex:
+def make_backend(name: str, width: int, folder: Path | None = None, first: int = 0) -> WritableAnnIndex:
     """A new index by name.
 
     Args:
@@ -19,6 +19,7 @@ def make_backend(name: str, width: int, folder: Path | None = None) -> WritableA
             With ",fp16", ",sq8" or (IVF only) ",pq", keys are compressed in memory, such as "faiss:ivf,sq8".
         width: length of a key.
         folder: for the full keys of a compressed index; None for a temporary file.
+        first: so many numbers of a key are asked for alone, too; 0 for none.
 
     Raises:
         InvalidInput: for any other name.
@@ -27,7 +28,7 @@ def make_backend(name: str, width: int, folder: Path | None = None) -> WritableA
     if engine == "exact" and not kind:
         return ExactBackend(width)
     if engine == "faiss":
-        return FaissBackend(width, kind or "auto", folder)
+        return FaissBackend(width, kind or "auto", folder, first)
     raise InvalidInput(
         f"Got backend={name!r}.",
         "'faiss' (chooses by size), 'faiss:flat', 'faiss:hnsw', 'faiss:ivf' or 'exact'",

@@ -64,6 +64,14 @@ class WritableAnnIndex(AnnIndex, Protocol):
         """Whether memory holds codes in place of keys."""
 
     @property
+    def answers_for_first(self) -> bool:
+        """Whether the first numbers of keys are found by it as well as by an index of them alone."""
+
+    @property
+    def rows(self) -> Int64:
+        """(n,) what is stored, sorted."""
+
+    @property
     def files(self) -> AnnFiles | None:
         """Its files in a folder; None where it has none, and is quick to build anew."""
 

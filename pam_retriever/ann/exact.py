@@ -14,11 +14,15 @@ class ExactBackend:
     """Scores every row. Exact, without an index to build; for small banks and for tests."""
 
     kind = description = "exact"
-    compressed, files, graph = False, None, None
+    compressed, answers_for_first, files, graph = False, False, None, None
 
     def __init__(self, width: int) -> None:
         self._rows: Int64 = np.empty(0, np.int64)  # sorted
         self._keys: Float32 = np.empty((0, width), np.float32)
+
+    @property
+    def rows(self) -> Int64:
+        return self._rows
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -17,7 +17,15 @@ import numpy as np
 from pam_retriever.ann.base import AT_ONCE, AnnFiles, Chunked, chunks
 from pam_retriever.ann.erasing import erase_codes
 from pam_retriever.ann.factory import Choice, choose, read_kind
-from pam_retriever.ann.faiss_indexes import OldKeys, graph_keys, kept_parameters, scanned_centres, search_parameters
+from pam_retriever.ann.faiss_indexes import (
+    OldKeys,
+    graph_keys,
+    kept_parameters,
+    look_up,
+    ranked,
+    scanned_centres,
+    search_parameters,
+)
 from pam_retriever.ann.flat import FlatKeys
 from pam_retriever.ann.graph import Graph, graph_of, put_graph
 from pam_retriever.ann.id_map import IdMap
@@ -51,6 +59,7 @@ class FaissBackend:
         kind: "flat" (exact), "hnsw", "ivf", or "auto" by size; with ",fp16", ",sq8" or ",pq" (ivf only) to
             compress the keys in memory and keep the full ones on disk. See ``choice``.
         folder: for the full keys of a compressed index; None for a temporary file.
+        first: so many numbers of a key are asked for alone, too; a flat index has them in a block of their own.
 
     Attributes:
         width: length of a key.
@@ -62,9 +71,9 @@ class FaissBackend:
         InvalidInput: for any other kind.
     """
 
-    def __init__(self, width: int, kind: str = "auto", folder: Path | None = None) -> None:
+    def __init__(self, width: int, kind: str = "auto", folder: Path | None = None, first: int = 0) -> None:
         self._wanted, self._wanted_code = read_kind(kind)
-        self.width, self._folder = width, folder
+        self.width, self._folder, self._first = width, folder, first
         self.probed: int | None = None
         self._index: Any
         self._places: IdMap
@@ -87,6 +96,14 @@ class FaissBackend:
     @property
     def compressed(self) -> bool:
         return bool(self.choice.code)
+
+    @property
+    def answers_for_first(self) -> bool:
+        return self.compressed or (self._is_plain and self._first > 0)
+
+    @property
+    def rows(self) -> Int64:
+        return np.sort(self._places.rows[self._places.stored()])
 
     @property
     def description(self) -> str:
@@ -186,13 +203,13 @@ class FaissBackend:
     def _scan(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
         """The ``k`` best of all keys, or of those at the places ``inside``: exact."""
         if self._is_plain:
-            return scan(queries, self._index.stored, self._places.rows, k, inside)
+            return scan(queries, self._index.blocks, self._places.rows, k, inside)
         assert inside is not None
         if self._full is not None:
-            return scan(queries, self._full.mapped, self._places.rows, k, inside)
+            return scan(queries, [self._full.mapped], self._places.rows, k, inside)
         if self.kind == "hnsw":
-            return scan(queries, graph_keys(self._index), self._places.rows, k, inside)
-        return scan(queries, self._index.reconstruct_batch(inside), self._places.rows[inside], k)
+            return scan(queries, [graph_keys(self._index)], self._places.rows, k, inside)
+        return scan(queries, [self._index.reconstruct_batch(inside)], self._places.rows[inside], k)
 
     def _among_nearest(self, queries: Float32, k: int, inside: Int64) -> tuple[Float32, Int64]:
         """The ``k`` best at the places ``inside``, in a graph.
@@ -216,38 +233,13 @@ class FaissBackend:
         """The ``k`` best by the index; where it finds fewer, they end in row -1."""
         times, more = CANDIDATES[self.choice.code]
         candidates = min(times * k + more, len(self._places.rows))
-        scores, places = self._look_up(queries, candidates, self._parameters(candidates, inside))
+        scores, places = look_up(self._index, self._centres, queries, candidates, self._parameters(candidates, inside))
         if self._full is not None:
-            scores, places = self._ranked(queries, places, k)
+            scores, places = ranked(self._full, queries, places, k)
         if places[:, -1].min(initial=0) < 0:  # what is missing comes last
             found = places >= 0
             return np.where(found, scores, -np.inf), np.where(found, self._places.rows[places], -1)
         return scores, self._places.rows[places]
-
-    def _look_up(self, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
-        if self._centres is None:
-            scores, places = self._index.search(queries, k, params=parameters)
-            return scores, places
-        import faiss
-
-        nearness, cells = self._centres.search(queries, parameters.nprobe)
-        scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-        pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, places)]
-        self._index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
-        return scores, places
-
-    def _ranked(self, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
-        """The ``k`` best of the candidates (Q, n) by the full keys, read where they are; -1 after the last."""
-        import faiss
-
-        assert self._full is not None
-        count, candidates = places.shape
-        scores, found = np.empty((count, k), np.float32), np.empty((count, k), np.int64)
-        pointers = [faiss.swig_ptr(array) for array in (queries, self._full.mapped, np.ascontiguousarray(places))]
-        sizes = self.width, count, len(self._full), candidates, k
-        # the stride is named because FAISS takes a wrong one for a batch unless it is (seen with 1.15)
-        faiss.knn_inner_products_by_idx(*pointers, *sizes, faiss.swig_ptr(scores), faiss.swig_ptr(found), candidates)
-        return scores, found
 
     @property
     def _is_plain(self) -> bool:
@@ -302,7 +294,7 @@ class FaissBackend:
 
     def _new_index(self) -> Any:
         if self._is_plain:
-            return FlatKeys(self.width, self._trained_for)
+            return FlatKeys(self.width, self._trained_for, self._first)
         import faiss
 
         return faiss.index_factory(self.width, self.choice.factory, faiss.METRIC_INNER_PRODUCT)

@@ -49,6 +49,33 @@ def graph_keys(index: Any) -> Float32:
     return keys
 
 
+def look_up(index: Any, centres: Any, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
+    """Scores and places (Q, k) that FAISS finds; ``centres`` as ``scanned_centres``."""
+    if centres is None:
+        scores, places = index.search(queries, k, params=parameters)
+        return scores, places
+    import faiss
+
+    nearness, cells = centres.search(queries, parameters.nprobe)
+    scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+    pointers = [faiss.swig_ptr(array) for array in (cells, nearness, scores, places)]
+    index.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, parameters)
+    return scores, places
+
+
+def ranked(full: VectorFile, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
+    """The ``k`` best of the candidates (Q, n) by the full keys, read where they are; -1 after the last."""
+    import faiss
+
+    count, candidates = places.shape
+    scores, found = np.empty((count, k), np.float32), np.empty((count, k), np.int64)
+    pointers = [faiss.swig_ptr(array) for array in (queries, full.mapped, np.ascontiguousarray(places))]
+    sizes = queries.shape[1], count, len(full), candidates, k
+    # the stride is named because FAISS takes a wrong one for a batch unless it is (seen with 1.15)
+    faiss.knn_inner_products_by_idx(*pointers, *sizes, faiss.swig_ptr(scores), faiss.swig_ptr(found), candidates)
+    return scores, found
+
+
 class OldKeys:
     """The keys that an index has at ``places``, and more after them.
 

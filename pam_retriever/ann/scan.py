@@ -6,6 +6,8 @@ so that only what is above the bound is sorted: nothing is missed. Of equal scor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pam_retriever.types import Float32, Int64
@@ -18,12 +20,14 @@ FEW = 4  # queries
 IN_CACHE = 16_000_000  # bytes of keys, about what the caches of a processor hold
 
 
-def scan(queries: Float32, keys: Float32, rows: Int64, k: int, places: Int64 | None = None) -> tuple[Float32, Int64]:
+def scan(
+    queries: Float32, blocks: Sequence[Float32], rows: Int64, k: int, places: Int64 | None = None
+) -> tuple[Float32, Int64]:
     """The ``k`` largest inner products of each query, best first.
 
     Args:
         queries: (Q, width).
-        keys: (n, width).
+        blocks: (n, part of the width) each, the numbers of the keys from the first to the last.
         rows: (n,) of the keys.
         k: at least 1, and at most n, or as many as there are ``places``.
         places: (m,) rising, which of the keys count; None for all.
@@ -33,11 +37,24 @@ def scan(queries: Float32, keys: Float32, rows: Int64, k: int, places: Int64 | N
     """
     scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     rows = rows if places is None else rows[places]
-    step = max(1, SCORES_AT_ONCE // len(keys))
+    step = max(1, SCORES_AT_ONCE // len(blocks[0]))
     for start in range(0, len(queries), step):
         chunk = slice(start, start + step)
-        scores[chunk], found[chunk] = _best(_products(queries[chunk], keys, places), rows, k)
+        scores[chunk], found[chunk] = _best(_sums(queries[chunk], blocks, places), rows, k)
     return scores, found
+
+
+def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> Float32:
+    """(Q, m) inner products with keys in blocks; one of which no query asks is not read."""
+    if len(blocks) == 1:
+        return _products(queries, blocks[0], places)
+    ends = np.cumsum([block.shape[1] for block in blocks])
+    parts = zip(np.split(queries, ends[:-1], axis=1), blocks, strict=True)
+    asked = [(part, block) for part, block in parts if part.any()] or [(queries[:, : ends[0]], blocks[0])]
+    sums = _products(*asked[0], places)
+    for part, block in asked[1:]:
+        sums += _products(part, block, places)
+    return sums
 
 
 def _products(queries: Float32, keys: Float32, places: Int64 | None) -> Float32:

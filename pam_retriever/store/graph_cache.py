@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.ann import Chunked, Graph, WritableAnnIndex, make_backend
+from pam_retriever.ann import Chunked, Graph, WritableAnnIndex
 from pam_retriever.model.keys import make_keys
 from pam_retriever.store.changes import Changes, changes_between
 from pam_retriever.store.files import blocks, crc32_of
@@ -98,13 +98,13 @@ def take(folder: Path, stored: Stored) -> KeyIndexes | None:
         changed = np.array(sorted(changes.rows), np.int64)
         wanted = ("whole", "own") if stored.width > built.dim else ("whole",)
         graphs = {part: _without(_read(folder, saved, part), stored.rows, changed) for part in wanted}
-        whole = make_backend(built.backend, stored.width, built.folder)
+        whole = built.empty(stored.width)
         _fill(whole, graphs["whole"], stored)
         if "own" not in graphs:
-            return KeyIndexes(whole, None, stored.width, built.dim)
-        own = make_backend(built.backend, built.dim, built.folder)
+            return KeyIndexes(whole, None, stored.width, built)
+        own = built.empty(built.dim)
         _fill(own, graphs["own"], stored, whole)
-        return KeyIndexes(whole, own, stored.width, built.dim)
+        return KeyIndexes(whole, own, stored.width, built)
     except UNUSABLE as error:
         log.info("The graphs that were saved cannot be used (%s): they are built.", error)
     return None

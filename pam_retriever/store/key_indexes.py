@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pam_retriever.ann import AnnIndex, Chunked, PrefixView, WritableAnnIndex, make_backend
+from pam_retriever.ann.selection import Rows
 from pam_retriever.model.keys import make_keys, unit
 from pam_retriever.store.stored_keys import PrefixKeys
 from pam_retriever.types import Float32, Int64
@@ -26,22 +27,27 @@ class Built(NamedTuple):
 
     def over(self, rows: Int64, keys: Chunked, width: int) -> WritableAnnIndex:
         """An index over keys (n, width)."""
-        made = make_backend(self.backend, width, self.folder)
+        made = self.empty(width)
         made.rebuild(rows, keys)
         return made
+
+    def empty(self, width: int) -> WritableAnnIndex:
+        """An index of no keys."""
+        return make_backend(self.backend, width, self.folder, self.dim if width > self.dim else 0)
 
 
 class KeyIndexes:
     """The indexes that answer for the keys of one store.
 
     Before ``fit`` there is one, over p. After it there is one over [p ; f(p) ; e(p)]. It answers for p as well where
-    it is compressed, so that keys are stored once; else there is a second one over p, which is shorter and so faster.
+    it is compressed, or flat, so that keys are stored once; else there is a second one over p, which is shorter and so
+    faster.
 
     Args:
         whole: over whole keys.
         own: over p alone; None where ``whole`` answers for p.
         width: length of whole keys; d before ``fit``.
-        dim: d.
+        built: where and how indexes are built.
 
     Attributes:
         whole: over whole keys.
@@ -50,27 +56,28 @@ class KeyIndexes:
         width: as given.
     """
 
-    def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, dim: int) -> None:
-        self.whole, self._own, self._dim, self.width = whole, own, dim, width
-        self.associative: AnnIndex | None = whole if width > dim else None
-        self.similar: AnnIndex
-        if own is not None:
-            self.similar = own
-        else:
-            self.similar = whole if self.associative is None else PrefixView(whole, width, dim)
-
-    @classmethod
-    def of(cls, whole: WritableAnnIndex, rows: Int64, width: int, built: Built) -> KeyIndexes:
-        """Those around an index over the whole keys of ``rows``."""
-        own = None
-        if width > built.dim and not whole.compressed:
-            own = built.over(rows, PrefixKeys(whole, rows, built.dim), built.dim)
-        return cls(whole, own, width, built.dim)
+    def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, built: Built) -> None:
+        self.whole, self._own, self._built, self.width = whole, own, built, width
+        self.associative: AnnIndex | None = whole if width > built.dim else None
+        self.similar: AnnIndex = whole if self.associative is None else OverP(self, width, built.dim)
+        self._settle()
 
     def with_whole(self, whole: WritableAnnIndex, width: int) -> KeyIndexes:
         """The same memories under new whole keys: what answered for p goes on, unless the new index does that."""
-        own = self.whole if self.associative is None else self._own
-        return KeyIndexes(whole, None if whole.compressed else own, width, self._dim)
+        return KeyIndexes(whole, self.whole if self.associative is None else self._own, width, self._built)
+
+    @property
+    def over_p(self) -> AnnIndex | None:
+        """The index over p alone; None where that over whole keys answers for p."""
+        return self._own
+
+    def _settle(self) -> None:
+        """Has an index over p if that over whole keys, which changes with their number, does not answer for p."""
+        if self.associative is None or self.whole.answers_for_first:
+            self._own = None
+        elif self._own is None:
+            rows, dim = self.whole.rows, self._built.dim
+            self._own = self._built.over(rows, PrefixKeys(self.whole, rows, dim), dim)
 
     def add(self, rows: Int64, vectors: Float32, associations: Float32 | None) -> None:
         """Stores the keys of memories, replacing those that are there."""
@@ -80,6 +87,7 @@ class KeyIndexes:
         if self._own is not None:
             self._own.add(rows, unit(vectors))
         self.whole.add(rows, make_keys(vectors, associations))
+        self._settle()
 
     def add_prefixes(self, rows: Int64, vectors: Float32) -> None:
         """Stores p of memories whose whole keys are there already."""
@@ -90,11 +98,13 @@ class KeyIndexes:
         """Removes the keys of memories."""
         for index in self._indexes():
             index.remove(rows)
+        self._settle()
 
     def shrink_to(self, rows: Int64) -> None:
         """Builds the indexes anew, of what they have of these memories."""
         for index in self._indexes():
             index.rebuild(rows, index.keys(rows))
+        self._settle()
 
     def parts(self) -> dict[str, WritableAnnIndex]:
         """The indexes by name: "whole", and "own" where there is one over p."""
@@ -102,3 +112,36 @@ class KeyIndexes:
 
     def _indexes(self) -> list[WritableAnnIndex]:
         return [index for index in (self._own, self.whole) if index is not None]
+
+
+class OverP:
+    """What answers for p: an index of its own, or that over whole keys, whichever there is now.
+
+    Args:
+        indexes: of the store.
+        width: of whole keys.
+        dim: d.
+    """
+
+    def __init__(self, indexes: KeyIndexes, width: int, dim: int) -> None:
+        self._indexes, self._first = indexes, PrefixView(indexes.whole, width, dim)
+
+    def __len__(self) -> int:
+        return len(self._now)
+
+    def __repr__(self) -> str:
+        return repr(self._now)
+
+    @property
+    def description(self) -> str:
+        return self._now.description
+
+    def keys(self, rows: Int64) -> Float32:
+        return self._now.keys(rows)
+
+    def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
+        return self._now.search(queries, k, allowed)
+
+    @property
+    def _now(self) -> AnnIndex:
+        return self._first if self._indexes.over_p is None else self._indexes.over_p

@@ -94,7 +94,7 @@ class SQLiteStore(FollowingStore):
         whole = ann_cache.take(database, folder, self.backend, width)
         if whole is None:
             return False
-        self.indexes, self._version = KeyIndexes(whole, None, width, self.dim), database.connection.version
+        self.indexes, self._version = KeyIndexes(whole, None, width, self.built), database.connection.version
         self._restored = database.read_only
         links = ann_cache.take_links(database, folder) or CooccurrenceGraph(*database.trajectories.experienced())
         similar, associative = self.indexes.similar, self.indexes.associative
@@ -123,7 +123,7 @@ class SQLiteStore(FollowingStore):
         if kept is not None:
             return kept
         whole = self.built.over(stored.rows, stored.keys(stored.rows), stored.width)
-        return KeyIndexes.of(whole, stored.rows, stored.width, self.built)
+        return KeyIndexes(whole, None, stored.width, self.built)
 
     def _model_of(self, database: SQLiteDatabase) -> tuple[PredictorWeights | None, Calibration | None, int]:
         """What ``fit`` left in the database: f, the calibration, and tau."""
@@ -347,7 +347,7 @@ class SQLiteStore(FollowingStore):
         database, new = self.database, predictor is not self.predictor
         width = self.dim + (0 if predictor is None else predictor.config.width)
         keys = NewKeys(rows, vectors, None if predictor is None else self._associate_moved(predictor))
-        indexes = KeyIndexes.of(self.built.over(rows, keys, width), rows, width, self.built)
+        indexes = KeyIndexes(self.built.over(rows, keys, width), None, width, self.built)
         model, calibration = read_model(database.settings), self.calibration
         if predictor is not None and new:
             about = {"window": window, "trust": None, "learnt_to": 0, "recipe": None}
