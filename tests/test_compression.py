@@ -75,7 +75,7 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
     for channels in (Channels(forward=1, reverse=1, mutual=2), Channels(episode=1)):
         found, expected = (i.recall(asked, k=5, channels=channels) for i in (index, exact))
         assert overlap(found, expected) > 0.85  # of one part of the key, which the cells do not follow alone
-    assert index._store.indexes.over_p is None  # keys are stored once
+    assert index._store.indexes.own is None  # keys are stored once
     assert f"{name} ({name.split(':')[1]})" in repr(index)
 
 
@@ -93,7 +93,7 @@ def test_a_shared_index_follows_every_change(tmp_path, fitted):
         assert index.recall("3", k=1)[0].id == "2" or index.recall("3", k=3)
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.search(new[0], k=1)[0].id == "3"
-        assert index._store.indexes.over_p is None  # keys are stored once
+        assert index._store.indexes.own is None  # keys are stored once
         index.prune(keep=100)  # too few to compress
         assert len(index.search(new[0], k=200)) == 100
 
@@ -158,7 +158,8 @@ def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, 
         index._store._home.close()
     else:
         index = PredictiveAssociativeIndex.open(path)
-        index._store.database.settings.set("ann", {"name": "../../etc", "checksums": []})
+        with index._store.database.transaction():
+            index._store.database.settings.set("ann", {"name": "../../etc", "checksums": []})
         index._store._home.close()
     built = building(monkeypatch)
     with PredictiveAssociativeIndex.open(path) as index:

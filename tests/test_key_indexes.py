@@ -41,7 +41,7 @@ def assert_answers(indexes: KeyIndexes, held: dict[int, np.ndarray], share: floa
 def test_a_flat_index_holds_every_number_once():
     vectors, associations = some(300)
     indexes = over("faiss", np.arange(300), vectors, associations)
-    assert indexes.over_p is None
+    assert indexes.own is None
     assert list(indexes.parts()) == ["whole"]
     places = indexes.whole.bytes - 4 * 300 * (DIM + CODE)
     assert places <= 16 * 300
@@ -76,7 +76,7 @@ def test_p_is_found_while_the_index_becomes_another_kind_and_back(
     held.update(zip(range(300, 900), vectors[300:], strict=True))
     assert indexes.whole.description.startswith(large)
     assert indexes.similar is similar
-    assert (indexes.over_p is not None) == (large == "hnsw")
+    assert (indexes.own is not None) == (large == "hnsw")
     assert_answers(indexes, held, share)
     indexes.add(np.arange(10), -vectors[:10], associations[:10])
     held.update(enumerate(-vectors[:10]))
@@ -87,5 +87,5 @@ def test_p_is_found_while_the_index_becomes_another_kind_and_back(
     assert_answers(indexes, held, share)
     indexes.shrink_to(np.arange(200))
     assert indexes.whole.description.startswith(small)
-    assert (indexes.over_p is not None) == (small == "hnsw")
+    assert (indexes.own is not None) == (small == "hnsw")
     assert_answers(indexes, held, 0.95)

@@ -57,42 +57,43 @@ class KeyIndexes:
     """
 
     def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, built: Built) -> None:
-        self.whole, self._own, self._built, self.width = whole, own, built, width
+        self.whole, self._built, self.width = whole, built, width
+        self._over_p = OverP(whole, own, width, built.dim)
         self.associative: AnnIndex | None = whole if width > built.dim else None
-        self.similar: AnnIndex = whole if self.associative is None else OverP(self, width, built.dim)
+        self.similar: AnnIndex = whole if self.associative is None else self._over_p
         self._settle()
 
     def with_whole(self, whole: WritableAnnIndex, width: int) -> KeyIndexes:
         """The same memories under new whole keys: what answered for p goes on, unless the new index does that."""
-        return KeyIndexes(whole, self.whole if self.associative is None else self._own, width, self._built)
+        return KeyIndexes(whole, self.whole if self.associative is None else self.own, width, self._built)
 
     @property
-    def over_p(self) -> AnnIndex | None:
+    def own(self) -> WritableAnnIndex | None:
         """The index over p alone; None where that over whole keys answers for p."""
-        return self._own
+        return self._over_p.own
 
     def _settle(self) -> None:
         """Has an index over p if that over whole keys, which changes with their number, does not answer for p."""
         if self.associative is None or self.whole.answers_for_first:
-            self._own = None
-        elif self._own is None:
+            self._over_p.own = None
+        elif self.own is None:
             rows, dim = self.whole.rows, self._built.dim
-            self._own = self._built.over(rows, PrefixKeys(self.whole, rows, dim), dim)
+            self._over_p.own = self._built.over(rows, PrefixKeys(self.whole, rows, dim), dim)
 
     def add(self, rows: Int64, vectors: Float32, associations: Float32 | None) -> None:
         """Stores the keys of memories, replacing those that are there."""
         if self.associative is None:
             self.whole.add(rows, unit(vectors))
             return
-        if self._own is not None:
-            self._own.add(rows, unit(vectors))
+        if self.own is not None:
+            self.own.add(rows, unit(vectors))
         self.whole.add(rows, make_keys(vectors, associations))
         self._settle()
 
     def add_prefixes(self, rows: Int64, vectors: Float32) -> None:
         """Stores p of memories whose whole keys are there already."""
-        if self._own is not None:
-            self._own.add(rows, unit(vectors))
+        if self.own is not None:
+            self.own.add(rows, unit(vectors))
 
     def remove(self, rows: Int64) -> None:
         """Removes the keys of memories."""
@@ -108,23 +109,27 @@ class KeyIndexes:
 
     def parts(self) -> dict[str, WritableAnnIndex]:
         """The indexes by name: "whole", and "own" where there is one over p."""
-        return {"whole": self.whole} if self._own is None else {"whole": self.whole, "own": self._own}
+        return {"whole": self.whole} if self.own is None else {"whole": self.whole, "own": self.own}
 
     def _indexes(self) -> list[WritableAnnIndex]:
-        return [index for index in (self._own, self.whole) if index is not None]
+        return [index for index in (self.own, self.whole) if index is not None]
 
 
 class OverP:
     """What answers for p: an index of its own, or that over whole keys, whichever there is now.
 
     Args:
-        indexes: of the store.
+        whole: over whole keys.
+        own: over p.
         width: of whole keys.
         dim: d.
+
+    Attributes:
+        own: as given, and replaced while readers hold this object.
     """
 
-    def __init__(self, indexes: KeyIndexes, width: int, dim: int) -> None:
-        self._indexes, self._first = indexes, PrefixView(indexes.whole, width, dim)
+    def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, dim: int) -> None:
+        self.own, self._first = own, PrefixView(whole, width, dim)
 
     def __len__(self) -> int:
         return len(self._now)
@@ -144,4 +149,4 @@ class OverP:
 
     @property
     def _now(self) -> AnnIndex:
-        return self._first if self._indexes.over_p is None else self._indexes.over_p
+        return self._first if self.own is None else self.own

@@ -291,14 +291,14 @@ class SQLiteStore(FollowingStore):
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Overwrites what was removed wherever it still is; returns where, and what may still hold some of it."""
         database, files = self.database, self.indexes.whole.files
+        graph_cache.forget(database)  # those that were kept are of what was there before
+        self.apply_after_commit(NO_ROWS, _nothing)
         database.erase_removed()
         self.apply_after_commit(NO_ROWS, _nothing)
         settled = database.shrink()
         if self.folder is None:
             return ["memory"], []
         overwritten, remaining = [path.name for path in self.folder.glob("memories-*.sqlite")], []
-        graph_cache.forget(database)  # it was built when what was removed was there
-        self.apply_after_commit(NO_ROWS, _nothing)
         if files is not None:
             files.erase_removed()
             overwritten.append(files.name.replace("ann", "keys") + ".f32")
