@@ -202,7 +202,7 @@ class Memories(IndexBase):
             where: in place of ids: metadata filter; {} for all memories.
 
         Returns:
-            A report: how much was removed, in which files, what may still hold some of it, and whether the weights
+            How much was removed, in which files, what may still hold some of it, and whether the weights
             were trained on it.
 
         Raises:
