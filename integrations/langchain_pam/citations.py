@@ -37,8 +37,8 @@ class _Run:
 class CitationFeedback(BaseCallbackHandler):
     """Turns the documents that an answer cites into feedback: such questions find them sooner.
 
-    Hand it to a whole chain or agent: ``chain.invoke(question, {"callbacks": [CitationFeedback(store)]})``. What was
-    retrieved and not cited counts neither for nor against a document. One handler may serve many runs at once.
+    Hand it to a whole chain or agent: ``chain.invoke(question, {"callbacks": [CitationFeedback(store)]})``. A
+    document that was retrieved and not cited gains and loses nothing. One handler may serve many runs at once.
 
     Args:
         store: where the documents are.

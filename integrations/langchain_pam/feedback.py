@@ -45,7 +45,7 @@ class FeedbackOfDocuments:
     ) -> str:
         """Stores a question and the documents that served it. ``recall`` counts it from now on, ``fit`` learns from it.
 
-        Pass what was *used*, not what was merely retrieved.
+        Name documents that were *used*, not those that were retrieved.
 
         Args:
             query: the question.

@@ -49,9 +49,10 @@ class PAMRetriever(BaseRetriever):
     Attributes:
         vectorstore: the store to ask.
         k: how many documents.
-        mode: None counts all evidence that there is: similarity, words, neighbours, feedback, and association once the
-            store was fitted. "hybrid" is the same without feedback; "association" is what happened with the query, and
-            "specific" asks that both agree: before there is something to ask, they raise ``NotFitted``. "similarity".
+        mode: None counts all evidence: similarity, words, neighbours, feedback, and association after a ``fit``.
+            "hybrid" is the same without feedback. "association" finds documents that happened with the query,
+            "specific" those that are also similar; both raise ``NotFitted`` while there is no association.
+            "similarity" ranks by cosine.
         hops: how many steps of association to follow.
         where: metadata filter, a dict or a function of a document, applied before the ``k`` are
             chosen. A function goes with ``hops=1`` only.

@@ -47,23 +47,23 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
     The async methods await the embedder's own and leave the event loop free.
 
     Documents of one group are linked in their order as they are stored, replaced and deleted, so that each
-    is evidence for its neighbours before any ``fit``. A text splitter's chunks are, without more, where it
-    adds the start index: ``add_start_index=True``.
+    is evidence for its neighbours before any ``fit``. A text splitter's chunks are linked if it adds the
+    start index: ``add_start_index=True``.
 
     Args:
         embedding: of texts and queries. Its first vectors decide the dimension of a new store.
         index: an index to use, in memory or opened from a folder.
         path: folder of a durable store, opened or made. What a call stored is on disk when it returns.
-        group_by: metadata key; documents that share its value stand together. None links nothing.
-        order_by: metadata key that orders them, or several; a document without the last one stands nowhere.
+        group_by: metadata key; documents that share its value are linked. None links nothing.
+        order_by: metadata key that orders them, or several; a document without the last one is not linked.
             An empty list is the order of adding, and so is None, except for the group "source": there it is
             the page and the start index.
         read_only: open the folder without changing it, beside the one process that writes.
         same_embedder: ``embedding`` makes the vectors that are there, though it has another name.
         tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
         time_key: metadata key that says when a document was, or several, of which the first that holds a date counts:
-            a datetime, a date, or one in ISO 8601. Questions such as "what happened in July?" and ``when=`` hear it.
-            None reads none.
+            a datetime, a date, or one in ISO 8601. Questions with a time ("what happened in July?") and ``when=`` use
+            it. None reads none.
 
     Raises:
         InvalidInput: two arguments that do not go together, or another embedder than that of the index.
@@ -310,7 +310,7 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
     # ---- experience and recall
 
     def fit(self, trajectories: Iterable[TrajectoryLike] | None = None, **options: Unpack[FitOptions]) -> FitReport:
-        """Learns what happened with what.
+        """Learns which documents happen together.
 
         Args:
             trajectories: lists of document ids in the order in which they were experienced, or
@@ -344,8 +344,8 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
     ) -> list[tuple[Document, float]]:
         """What happened with a query, each document with its score.
 
-        In the modes "association" and "specific" the text is taken for a view of a stored document. A text
-        that is a stored document (cosine 0.9999 or more) is no answer to itself there, as with ``id``.
+        In the modes "association" and "specific" the nearest stored documents replace the text. A stored document that
+        equals the text (cosine 0.9999 or more) is no hit there, as with ``id``.
         For evidence and the parts of a score, ask ``store.index.recall(..., explain=True)``.
 
         Args:

@@ -58,12 +58,12 @@ class Texts:
 
 
 class PAMStore(BaseStore):
-    """A store for LangGraph that stays on disk, and whose search also recalls what happened together.
+    """A store for LangGraph that stays on disk, and whose search also finds items that happened together.
 
     Use it as any other: ``graph.compile(store=PAMStore("folder", index={...}))``. The first element of a namespace is
-    the tenant: nothing of one tenant counts in the search of another. What is put in one namespace, in order, is
-    experience, and so is what ``observe`` tells; a search with a query is the default recall of the library: vectors,
-    words, what was stored next to what, and what served such questions before (``feedback``).
+    the tenant: nothing of one tenant counts in the search of another. Items that are put into one namespace are linked
+    in their order, and so are those of ``observe``. A search with a query is the default recall of the library:
+    vectors, words, neighbours, and items that served such questions before (``feedback``).
 
     Each call is one transaction, also of a batch over several tenants; what it stored is on disk when it returns. Any
     method may be called from any thread. With ``index``, one process at a time has a folder open.
@@ -75,8 +75,8 @@ class PAMStore(BaseStore):
             whole value by default. Without ``index`` a query is ignored. ``"mode": "similarity"`` ranks by cosine
             alone, as ``InMemoryStore`` does.
         ttl: ``{"default_ttl": minutes, "refresh_on_read": True, "omit_expired": False,
-            "sweep_interval_minutes": minutes}``, each optional. What has expired goes with ``sweep_ttl``, or with
-            the thread of ``start_ttl_sweeper``; with ``omit_expired`` nobody sees it until then.
+            "sweep_interval_minutes": minutes}``, each optional. ``sweep_ttl``, or the thread of
+            ``start_ttl_sweeper``, deletes expired items; with ``omit_expired`` they do not show until then.
 
     Raises:
         InvalidInput: of the arguments, or there is something else in the folder.
@@ -145,7 +145,7 @@ class PAMStore(BaseStore):
     # ---- experience
 
     def observe(self, namespace: Namespace, keys: Sequence[str]) -> None:
-        """Tells that items of a namespace were experienced together, in this order.
+        """Stores that items of a namespace were experienced together, in this order.
 
         Args:
             namespace: whose items.
@@ -161,7 +161,7 @@ class PAMStore(BaseStore):
     def feedback(
         self, namespace: Namespace, query: str, used: Sequence[str] | Mapping[str, float], unused: Sequence[str] = ()
     ) -> str:
-        """Tells which items served a question: later questions like it find them at once.
+        """Stores which items served a question: later questions like it find them at once.
 
         Args:
             namespace: of the items.

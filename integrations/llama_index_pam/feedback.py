@@ -45,7 +45,7 @@ class FeedbackOfNodes:
     ) -> str:
         """Stores a question and the nodes that served it. ``recall`` counts it from now on, ``fit`` learns from it.
 
-        Pass what was *used*, not what was merely retrieved. ``PAMRetriever.feedback`` takes the question in words.
+        Name nodes that were *used*, not those that were retrieved. ``PAMRetriever.feedback`` takes words.
 
         Args:
             query: the vector of the question.

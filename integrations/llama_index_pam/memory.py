@@ -20,7 +20,7 @@ SESSION = "session_id"  # under which LlamaIndex tells a block whose message it 
 
 
 class PAMMemoryBlock(BaseMemoryBlock[str]):
-    """Keeps the messages that no longer fit into the window, and recalls them: also by what was said around them.
+    """Stores the messages that no longer fit into the window, and finds them, also by the messages around them.
 
     Messages of one session are linked in their order. A recall is the default one of the library: vectors, words,
     neighbours, and what served before (``index.feedback``). Use it as any other block:

@@ -25,16 +25,16 @@ from pam_retriever.validation import check_direction
 
 
 class PAMRetriever(BaseRetriever):
-    """Finds what happened with a question, not only what looks like it.
+    """Finds nodes that happened with a question, not only those that look like it.
 
     Words and neighbours count from the first node on; association joins them once the store was fitted.
 
     Args:
         index_or_store: a ``VectorStoreIndex`` over a ``PAMVectorStore``, or the store itself.
         similarity_top_k: how many nodes at most.
-        mode: None counts all evidence that there is: the words, what looks like it, its neighbours, feedback, and what
-            happened with it. "hybrid" is the same without feedback; "association" is what happened with it alone, and
-            "specific" asks that both agree: before there is something to ask, they raise ``NotFitted``. "similarity".
+        mode: None counts all evidence: words, similarity, neighbours, feedback and association. "hybrid" is the same
+            without feedback. "association" finds nodes that happened with the question, "specific" those that are also
+            similar; both raise ``NotFitted`` while there is no association. "similarity" ranks by cosine.
         hops: how many steps of association to follow.
         where: metadata filter in the language of the index.
         filters: LlamaIndex's metadata filters; both together must hold.

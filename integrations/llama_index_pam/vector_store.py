@@ -70,8 +70,8 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         link_nodes: False links nothing.
         tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
         time_key: metadata key that says when a node was, or several, of which the first that holds a date counts:
-            a datetime, a date, or one in ISO 8601. Questions such as "what happened in July?" and ``when=`` hear it.
-            None reads none.
+            a datetime, a date, or one in ISO 8601. Questions with a time ("what happened in July?") and ``when=`` use
+            it. None reads none.
 
     Raises:
         InvalidInput: both ``index`` and ``path``, ``read_only`` without ``path``, or what can be no tenant.
@@ -248,7 +248,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def clear(self) -> None:
-        """Deletes all nodes; the dimension and what ``fit`` learned stay."""
+        """Deletes all nodes; the dimension and the weights stay."""
         index = self._index
         if index is not None:
             index.delete([record.id for record in index.find()])
@@ -305,7 +305,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         config: str | FitConfig = "fast",
         **options: Unpack[FitOptions],
     ) -> FitReport:
-        """Learns what happened together; see ``PredictiveAssociativeIndex.fit``.
+        """Learns which nodes happen together; see ``PredictiveAssociativeIndex.fit``.
 
         Args:
             trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from
