@@ -46,7 +46,7 @@ def calibrated(request, monkeypatch) -> tuple[PredictiveAssociativeIndex, Memori
         return fit_scoring_weights(known, *arguments)
 
     monkeypatch.setattr(holdout, "fit_scoring_weights", noted)
-    config = FitConfig(hidden=32, passes=20, familiarity=request.param, probation=0.1)
+    config = FitConfig(hidden=32, passes=20, familiarity=request.param, holdout=0.1)
     index.fit(walks, window=WINDOW, config=config, progress=False)
     assert len(seen) == 2  # of cues that were held out, and of those that were not
     return index, seen[-1]

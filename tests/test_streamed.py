@@ -19,7 +19,7 @@ from pam_retriever.training import checkpoint
 from pam_retriever.training.shards import Stored
 from pam_retriever.training.trainer import Trainer
 
-SMALL = FitConfig(hidden=64, passes=30, batch_size=50, probation=0.2)
+SMALL = FitConfig(hidden=64, passes=30, batch_size=50, holdout=0.2)
 QUICK_PASSES = FitConfig(hidden=16)  # passes follow from the data
 LONG = FitConfig(hidden=64, passes=100, batch_size=50)
 
@@ -112,7 +112,7 @@ from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.training import checkpoint
 checkpoint.EVERY = checkpoint.SHARE = 0
 with PredictiveAssociativeIndex.open(sys.argv[1]) as index:
-    index.fit(window=int(sys.argv[3]), config=FitConfig(hidden=64, passes=30, batch_size=50, probation=0.2), buffer=60,
+    index.fit(window=int(sys.argv[3]), config=FitConfig(hidden=64, passes=30, batch_size=50, holdout=0.2), buffer=60,
               checkpoint=sys.argv[2], progress=False)
 """
 

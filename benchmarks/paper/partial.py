@@ -35,7 +35,7 @@ def subset(associations: Associations, kept: np.ndarray) -> Associations:
 
 def plain(setting: Setting) -> FitConfig:
     """The setting's recipe without its own test of held-out memories."""
-    return replace(setting.fit_config, probation=0.0)
+    return replace(setting.fit_config, holdout=0.0)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ VARIANTS = {
     "batches of 500": replace(BASE, batch_size=500),
     "512 wide": replace(BASE, hidden=512),
     "one residual layer": replace(BASE, residual_layers=1),
-    "five times the probation": replace(BASE, probation=5 * BASE.probation),
+    "five times the holdout": replace(BASE, holdout=5 * BASE.holdout),
 }
 
 

@@ -150,6 +150,7 @@ class NextSteps(IndexBase):
                 return before.next_steps, Validation(worths)
             if view.database.sharded is None or not len(view.links) or not len(view.similar):
                 return 0, Validation()
+            # a copy of vectors and steps; that of a whole database, as for past requests, would take longer
             experienced = Experienced.of(view.links, view.similar)
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock:

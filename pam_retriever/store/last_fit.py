@@ -13,6 +13,7 @@ from pam_retriever.store.base import Store
 from pam_retriever.types import FitReport
 
 LAST_FIT = "last_fit"  # a setting
+OLD_NAMES = {"probation": "holdout"}  # of settings, in reports of earlier versions
 
 
 def keep(store: Store, report: FitReport, anything_new: bool) -> None:
@@ -55,8 +56,9 @@ def from_stored(stored: object) -> FitReport:
     try:
         given: dict[str, Any] = dict(stored)  # type: ignore[call-overload]  # else a TypeError, as below
         finished, validation = given.pop("finished"), given.pop("validation")
+        config = {OLD_NAMES.get(name, name): value for name, value in given.pop("config").items()}
         return FitReport(
-            **{**given, "losses": tuple(float(loss) for loss in given["losses"])},
+            **{**given, "config": config, "losses": tuple(float(loss) for loss in given["losses"])},
             finished=None if finished is None else datetime.fromisoformat(finished),
             validation=Validation(tuple(_worth(worth) for worth in validation["worths"])),
         )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Literal
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
@@ -13,6 +16,9 @@ PASSES, FEWEST_STEPS = 16, 200
 FEW_STATES, FEWEST_SHARE = 1_300, 0.3  # a pass of fewer states needs fewer steps, but no less than that share
 LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256  # in between, a batch is half of the states
 WIDEST, NARROW, NARROWEST, PER_MEMORY = 4_096, 512, 256, 3  # few memories take a network from 256 to 512 wide
+
+OLD_HOLDOUT = "probation"
+STORED_AS = {"holdout": OLD_HOLDOUT}  # in indexes and checkpoints, so that those of earlier versions are read
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class FitConfig:
         residual_layers: residual layers of the predictor.
         whiten: see ``PredictorConfig``.
         code: length of an episode code, see ``episode_embeddings``; 0 for none. "info_nce" has none.
-        probation: share of the memories (at most 200) that are no cues in the first nine tenths of the training.
+        holdout: share of the memories (at most 200) that are no cues in the first nine tenths of the training.
             What the channels know of them by then says how far to trust each on a cue that was never learnt.
         learning_rate: peak; falls along a cosine to ``final_learning_rate``.
         final_learning_rate: at the end.
@@ -78,7 +84,7 @@ class FitConfig:
     residual_layers: int = 2
     whiten: bool = True
     code: int = 64
-    probation: float = 0.02
+    holdout: float = 0.02
     learning_rate: float = 6e-3
     final_learning_rate: float = 1e-5
     warmup: float = 0.05
@@ -94,6 +100,18 @@ class FitConfig:
     familiarity: Familiarity = "none"
     pairs: int | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    def to_stored(self) -> dict[str, object]:
+        """What an index and a checkpoint keep of it, under the names that earlier versions gave."""
+        return {STORED_AS.get(name, name): value for name, value in asdict(self).items()}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> float:
+            if name != OLD_HOLDOUT:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            _warn_of_old_name(3)
+            return self.holdout
 
     def resolve(self, steps: int, memories: int) -> FitConfig:
         """Fills in width and batch size for ``steps`` experienced states of ``memories`` memories.
@@ -132,6 +150,25 @@ class FitConfig:
         return replace(self, passes=self.passes or math.ceil(max(PASSES / meetings, fewest / steps)))
 
 
+def _warn_of_old_name(level: int) -> None:
+    warnings.warn("FitConfig.probation is called holdout now.", DeprecationWarning, stacklevel=level)
+
+
+def _taking_old_name(make: Callable[..., None]) -> Callable[..., None]:
+    @wraps(make)
+    def taking(self: FitConfig, *given: Any, **named: Any) -> None:
+        if OLD_HOLDOUT in named:
+            _warn_of_old_name(3)
+            if "holdout" in named:
+                raise InvalidInput("Got both holdout and probation.", "one of them", "Use holdout.")
+            named["holdout"] = named.pop(OLD_HOLDOUT)
+        make(self, *given, **named)
+
+    return taking
+
+
+FitConfig.__init__ = _taking_old_name(FitConfig.__init__)  # type: ignore[method-assign]
+
 CONFIGS = {
     "fast": FitConfig(),
     "best": FitConfig(passes=100, learning_rate=4e-3),
@@ -142,7 +179,7 @@ CONFIGS = {
         hidden=1024,
         whiten=False,
         code=0,
-        probation=0.0,
+        holdout=0.0,
         learning_rate=5e-4,
         warmup=0.0,
         beta2=0.999,

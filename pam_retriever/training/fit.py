@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -72,7 +72,7 @@ def learn(
         made.found(trained.embeddings),
         trained.report.calibration,
         window,
-        asdict(config),
+        config.to_stored(),
         lambda vectors: in_shards(predictor, vectors),
         news.learnt_to.ends,
     )
@@ -125,7 +125,7 @@ def _from_storage(
 
 
 def _start(store: Store, config: FitConfig, window: int) -> Start | None:
-    predictor = store.predictor_to_continue(asdict(config), window)
+    predictor = store.predictor_to_continue(config.to_stored(), window)
     return None if predictor is None else Start(Predictor.of(predictor), store.calibration)
 
 

@@ -54,7 +54,7 @@ class Holdout:
         self._asked = ~never
         self._seen = np.flatnonzero((np.diff(associations.indptr) > 0) & ~never)
         self.unseen: ScoringWeights = UNTESTED if calibration is None else calibration.unseen
-        count = min(MOST, int(config.probation * len(self._seen)))
+        count = min(MOST, int(config.holdout * len(self._seen)))
         held = np.empty(0, np.int64)
         if joint is not None and calibration is None and count >= FEWEST:
             held = shards.generator(HOLDOUT).permutation(self._seen)[:count]

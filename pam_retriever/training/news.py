@@ -121,7 +121,7 @@ def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, c
     if news.episodes or news.fresh or source.from_scratch or interrupted:
         return False
     with lock.shared():
-        return store.learnt_to > 0 and store.predictor_to_continue(asdict(config), window) is not None
+        return store.learnt_to > 0 and store.predictor_to_continue(config.to_stored(), window) is not None
 
 
 def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:

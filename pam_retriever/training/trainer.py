@@ -25,6 +25,7 @@ from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.training.holdout import ENDS, Holdout
 from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, Objective
 from pam_retriever.training.progress import ProgressBar
+from pam_retriever.training.schedule import Schedule
 from pam_retriever.training.shards import BATCHES, PAIRS, PASS, Shard, Shards
 from pam_retriever.types import Calibration, FitReport, Float32, Int64
 
@@ -109,7 +110,9 @@ class Trainer:
         self.embeddings = embeddings or EmbeddingTable(np.zeros((shards.table, self.model.config.code), np.float32))
         self._use(first_pass[0], first)
         self.config = config = self._with_passes(config)
-        self._schedule, self._turns = self._plan(first_pass)
+        assert config.passes
+        self._schedule = Schedule(shards, first_pass, config.passes, config.stop_after)
+        self._over = False
         calibration = None if start is None else start.calibration
         self._holdout = Holdout(first, self._associations, self._objective, config, shards, calibration)
         self.acting: Predictor | Together = Together(self.model) if processes() > 1 else self.model
@@ -139,15 +142,14 @@ class Trainer:
         """
         progress, clock = self._progress, _Clock(self._progress.seconds, self._request.time_budget)
         with self._bar() as bar:
-            while progress.turn < len(self._schedule):
-                at, blocks = self._schedule[progress.turn]
-                self._take(blocks)
+            for turn in self._schedule.after(progress.turn):
+                self._take(turn.blocks)
                 objective, first_step = self._objective, progress.step
-                if progress.turn < self._in_first_pass:
+                if turn.first:
                     progress.associations += len(self._associations)
                 total = torch.zeros((), device=self._device)
                 for number, batch in enumerate(objective.batches(self._shards.generator(BATCHES, progress.turn))):
-                    done = (progress.turn * objective.steps + number) / (self._turns * objective.steps)
+                    done = (turn.before * objective.steps + number) / (turn.turns * objective.steps)
                     done = max(min(done, 1.0), clock.share())
                     if clock.share() >= 1.0:
                         break
@@ -159,13 +161,15 @@ class Trainer:
                     bar.step()
                 steps = progress.step - first_step
                 if steps:
-                    bar.loss(_checked(progress.add_losses(at, float(total), steps), at))
+                    bar.loss(_checked(progress.add_losses(turn.at, float(total), steps), turn.at))
                 progress.seconds = clock.seconds()
                 if clock.share() >= 1.0:
                     break
                 progress.turn += 1
                 if self._file is not None and first_process():
                     self._file.save_if_due(progress)
+            else:
+                self._over = True
         return self._trained()
 
     def step(self, batch: Int64, done: float) -> Tensor:
@@ -257,21 +261,9 @@ class Trainer:
         states = self._objective.states if self._shards.whole else self._shards.steps
         return config.with_passes(steps, self._shards.meetings, states)
 
-    def _plan(self, first_pass: list[Int64]) -> tuple[list[tuple[int, Int64]], int]:
-        """Pass and blocks of each shard in turn, and how many turns the whole schedule has, stopped early or not."""
-        assert self.config.passes
-        shards, passes = self._shards, self.config.passes
-        each = [first_pass, *(shards.of_pass(shards.generator(PASS, at)) for at in range(1, passes))]
-        self._in_first_pass = len(first_pass)
-        last, turns = min(self.config.stop_after or passes, passes), sum(map(len, each))
-        schedule = [(at, blocks) for at in range(last) for blocks in each[at]]
-        if passes == 1 and len(schedule) > 1:  # what was held out of the first shard is learnt after all
-            return [*schedule, (0, first_pass[0])], turns + 1
-        return schedule, turns
-
     def _fingerprint(self) -> dict[str, object]:
         """What a checkpoint has to be of."""
-        about = {"config": asdict(self.config), "window": self._window, "seed": self._request.seed}
+        about = {"config": self.config.to_stored(), "window": self._window, "seed": self._request.seed}
         return about | self._shards.fingerprint() | {"shards": len(self._schedule)}
 
     # ---- what it says
@@ -281,7 +273,7 @@ class Trainer:
         assert self.config.batch_size
         a_shard = self._objective.steps
         parameters = sum(p.numel() for p in self.model.parameters())
-        flops = 6.0 * parameters * self.config.batch_size * self._turns * a_shard
+        flops = 6.0 * parameters * self.config.batch_size * len(self._schedule) * a_shard
         log.info(
             "fit: a predictor %d wide learns %d memories on %s, %.1e FLOP",
             *(self.config.hidden, self._shards.experienced, self._device, flops),
@@ -303,7 +295,7 @@ class Trainer:
             coverage=self._objective.coverage,
             parameters=sum(p.numel() for p in model.parameters()),
             config=asdict(self.config),
-            stopped_by="passes" if progress.turn == len(self._schedule) else "time_budget",
+            stopped_by="passes" if self._over else "time_budget",
             calibration=self._holdout.calibrate(model),
         )
         return Trained(model, self.embeddings.values, report)
