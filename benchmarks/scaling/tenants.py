@@ -83,7 +83,7 @@ def copy_tenants(folder: Path, parsed: argparse.Namespace) -> None:
 def build(folder: Path, parsed: argparse.Namespace) -> dict[str, Any]:
     """The index with its tenants, and the one with all memories; what they took."""
     found: dict[str, Any] = {}
-    for name in ("tenants", "one"):
+    for name in ("tenants",) if parsed.alone else ("tenants", "one"):
         if (folder / name).exists():
             continue
         wall, cpu = time.perf_counter(), time.process_time()
@@ -97,8 +97,8 @@ def build(folder: Path, parsed: argparse.Namespace) -> dict[str, Any]:
         found[f"{name}: processor seconds to build"] = round(time.process_time() - cpu, 1)
         if name == "tenants":
             copy_tenants(folder / name, parsed)
-    for name in ("tenants", "one"):
-        found[f"{name}: bytes on disk"] = sum(path.stat().st_size for path in (folder / name).rglob("*"))
+    for inside in folder.iterdir():
+        found[f"{inside.name}: bytes on disk"] = sum(path.stat().st_size for path in inside.rglob("*"))
     return found
 
 
@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", default="faiss:flat")
+    parser.add_argument("--alone", action="store_true", help="without the index of all memories")
     parser.add_argument("--keep", type=Path, help="where the indexes stay, or are")
     parser.add_argument("--ask", choices=KINDS, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
@@ -164,6 +165,8 @@ def main() -> None:
         del result["ask"], result["keep"]
         options = [f"--{key}={result[key]}" for key in ("tenants", "made", "memories", "dim", "questions", "seed")]
         for kind, name in KINDS.items():
+            if kind == "one" and parsed.alone:
+                continue
             command = [sys.executable, "-m", "benchmarks.scaling.tenants", f"--keep={folder}", f"--ask={kind}"]
             if kind == "one":
                 options[-2] = f"--questions={min(parsed.questions, ASKED_ONE)}"

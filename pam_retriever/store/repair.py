@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from pam_retriever.ann import chunks, make_backend
-from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError
+from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, graph_cache, snapshot
 from pam_retriever.store.damage import check_words, damaged
-from pam_retriever.store.files import check_file
+from pam_retriever.store.faults import explained
+from pam_retriever.store.files import check_file, matching
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
 from pam_retriever.store.model_metadata import read_model
@@ -41,6 +42,7 @@ def check(path: str | Path, tenant: str | None = None) -> list[str]:
     Raises:
         IndexFormatError: there is no index, it is of a newer format, or there is a journal or a link that SQLite
             would obey or follow.
+        StorageError: the disk or its permissions are in the way.
     """
     folder = Path(path)
     refuse_others(folder)
@@ -66,7 +68,8 @@ def repair(path: str | Path) -> list[str]:
     Memories whose checksum differs are left out and named; association vectors are computed anew from vectors
     and weights, but for the episode codes, which are kept; where the weights are lost, the index has to be fitted
     again. ANN indexes are built by ``open`` and ``load``; one that was kept in the folder is dropped. The damaged
-    database is kept as ``damaged-...``.
+    database is kept as ``damaged-...``, with its journal; it stays in its place until the new one is on the disk, so
+    that a kill loses nothing: call ``repair`` again.
 
     Returns:
         A line for each thing that was done, lost or could not be rebuilt; none for a sound index.
@@ -84,6 +87,7 @@ def repair(path: str | Path) -> list[str]:
     try:
         wrong = list(_findings(folder))
         done = [*wrong, *_rebuild(folder)] if wrong else []
+        done += _put_aside(folder)
         for name, path in _tenants(folder):
             done += [f"tenant {name!r}: {line}" for line in repair(path)]
         return done
@@ -129,6 +133,8 @@ def _findings(folder: Path) -> Iterator[str]:
             return
     try:
         database = SQLiteDatabase.read_copy(path, settled=manifest["database_sha256"] is not None)
+    except StorageError:
+        raise  # nothing is known of what is in it
     except PAMError as error:
         yield str(error)
         return
@@ -136,6 +142,8 @@ def _findings(folder: Path) -> Iterator[str]:
         yield from _contents(folder, manifest, database)
         yield from ann_cache.damaged(database, folder)
         yield from graph_cache.damaged(database, folder)
+    except StorageError:
+        raise
     except PAMError as error:
         yield str(error)
     finally:
@@ -186,8 +194,9 @@ def _rebuild(folder: Path) -> Iterator[str]:
     known = None if isinstance(manifest, str) else manifest
     path = _database(folder, known)
     try:
-        database, dim, lost = salvage(path, None if known is None else known["dim"])
-    except sqlite3.DatabaseError as error:
+        with explained(path):
+            database, dim, lost = salvage(path, None if known is None else known["dim"])
+    except (sqlite3.DatabaseError, IndexFormatError) as error:
         raise IndexFormatError(
             f"Nothing can be read from {path} ({error}).", "a database", "Restore the folder from a copy."
         ) from error
@@ -196,19 +205,45 @@ def _rebuild(folder: Path) -> Iterator[str]:
             raise IndexFormatError(f"No memory in {path} is whole.", "at least one", "Restore it from a copy.")
         backend = _backend(known)
         predictor, words = _refit(folder, database, dim)
-        kept = path.rename(path.with_name(f"damaged-{path.name}"))
-        try:
-            snapshot.write_files(folder, None, _new_manifest(folder, known, dim, backend), database, predictor)
-        except BaseException:
-            kept.rename(path)
-            raise
+        _write_beside(path, _new_manifest(folder, known, dim, backend), database, predictor)
         if len(database.trajectories):
             yield "trajectories have no checksum of their own: compare them with a copy if there is one"
         yield from (f"lost: {line}" for line in lost)
         yield from words
         yield f"kept {len(database.memories):,} memories and {len(database.trajectories):,} trajectories"
-        yield f"the damaged database is kept as {kept.name}"
     database.close()
+
+
+def _write_beside(path: Path, manifest: Manifest, database: SQLiteDatabase, predictor: PredictorWeights | None) -> None:
+    """Writes the files of an index beside a damaged database, which is used no more from then on; all or none."""
+    folder, ours = path.parent, ("memories-*.sqlite", "predictor-*.safetensors")
+    before = set(matching(folder, *ours))
+    try:
+        snapshot.write_files(folder, {**manifest, "database": path.name}, manifest, database, predictor)
+    except BaseException:
+        known = _manifest(folder)
+        if isinstance(known, str) or known["database"] == path.name:
+            for left in set(matching(folder, *ours)) - before:
+                left.unlink(missing_ok=True)
+        raise
+
+
+def _put_aside(folder: Path) -> Iterator[str]:
+    """Keeps databases that are used no more under another name, each after its journal.
+
+    A kill parts the two no longer than until the next repair.
+    """
+    used = str(read_manifest(folder)["database"])
+    with explained(folder):
+        for path in sorted(matching(folder, "memories-*.sqlite*"), key=lambda path: -len(path.name)):
+            if path.name.startswith(used):
+                continue
+            if path.name.endswith("-shm"):  # of SQLite, which makes it anew
+                path.unlink()
+                continue
+            kept = path.replace(path.with_name(f"damaged-{path.name}"))
+            if path.suffix == ".sqlite":
+                yield f"the damaged database is kept as {kept.name}"
 
 
 def _new_manifest(folder: Path, known: Manifest | None, dim: int, backend: str) -> Manifest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -42,7 +43,9 @@ def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]
     Raises:
         sqlite3.DatabaseError: nothing at all can be read.
     """
-    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    journal = path.with_name(f"{path.name}-wal")
+    still = "" if journal.exists() and journal.stat().st_size else "&immutable=1"  # then nothing is made beside it
+    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
     source.text_factory = bytes  # text that is no UTF-8 is damage of one row, not of the query
     lost: list[str] = []
     database = SQLiteDatabase()
@@ -157,7 +160,8 @@ def _copy_weights(source: sqlite3.Connection, database: SQLiteDatabase, lost: li
 
 def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of a query between two numbers; where a range cannot be read, its numbers one by one."""
-    for start in range(0, last + 1, CHUNK):
+    start = 0
+    while start <= last:
         try:
             found = source.execute(sql, [start, start + CHUNK - 1]).fetchall()
         except sqlite3.DatabaseError:
@@ -166,8 +170,30 @@ def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> I
                 try:
                     found += source.execute(sql, [number, number]).fetchall()
                 except sqlite3.DatabaseError as error:
-                    lost.append(f"number {number} of {sql.split(' FROM ')[1].split()[0]}: {error}")
+                    lost.append(f"number {number} of {_table_of(sql)[0]}: {error}")
         yield from found
+        start += CHUNK
+        if not found:
+            start, last = _next(source, sql, start, last)
+
+
+def _table_of(sql: str) -> tuple[str, str]:
+    """The table of a query, and the column of its numbers."""
+    table, column = re.findall(r" (?:FROM|WHERE) (\w+)", sql)
+    return table, column
+
+
+def _next(source: sqlite3.Connection, sql: str, start: int, last: int) -> tuple[int, int]:
+    """Where the next number is, and where to stop: numbers may lie far apart, or a stranger says that they do."""
+    table, column = _table_of(sql)
+    try:
+        (found,) = source.execute(
+            f"SELECT min({column}) FROM {table} WHERE {column} >= ?",  # noqa: S608 - names of our own
+            [start],
+        ).fetchone()
+    except sqlite3.DatabaseError:
+        return start, min(last, start + GUESS)
+    return last + 1 if found is None else found, last
 
 
 def _last(source: sqlite3.Connection, table: str) -> int:

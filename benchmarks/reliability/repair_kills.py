@@ -1,0 +1,206 @@
+"""kill -9 at random moments of ``repair`` and of the command line: what there was is there, and a second call ends it.
+
+    python -m benchmarks.reliability.repair_kills --kills 500
+
+Damaged folders of three kinds (a flipped letter in a closed index; the same beside the journal of a killed writer; no
+manifest) are repaired, by the function and by ``pam-retriever repair``, and a file of events is read by
+``pam-retriever fit``, into an index and into a tenant. After the kill, a repair that runs to its end must leave what an
+undisturbed one leaves; what ``fit`` left must be sound, and the same command must end with all events. Each child is
+forked from a process that has imported the library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from benchmarks import report
+from benchmarks.reliability.kills import warm_up
+from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.apps.cli import main as command_line
+from pam_retriever.store.repair import check, repair
+
+MEMORIES, DIM, EVENTS, TENANT = 200, 6, 60, "ann"
+SMALL = FitConfig(hidden=8, passes=1)
+Contents = list[tuple[Any, ...]]
+
+
+def contents(index: PredictiveAssociativeIndex) -> Contents:
+    """Every memory, and every trajectory."""
+    memories = [(one.id, one.vector.tobytes(), one.text, one.metadata) for one in index.find()]
+    return [*memories, *((one.id, tuple(one.ids)) for one in index.trajectories())]
+
+
+def opened(folder: Path, tenant: bool) -> Contents:
+    with PredictiveAssociativeIndex.open(folder) as index:
+        return contents(index.tenant(TENANT)) if tenant else contents(index)
+
+
+def make(folder: Path, seed: int) -> None:
+    ids = [f"m{number}" for number in range(MEMORIES)]
+    with PredictiveAssociativeIndex.open(folder, DIM) as index:
+        vectors = np.random.default_rng(seed).standard_normal((MEMORIES, DIM))
+        index.add(vectors, ids, [f"text {id}." for id in ids])
+        index.fit([ids[:50]], window=1, config=SMALL, progress=False)
+
+
+def damage(folder: Path, kind: str, seed: int) -> None:
+    """A damaged index of that kind."""
+    if kind == "journal":
+        make(folder.with_name("writing"), seed)
+        with PredictiveAssociativeIndex.open(folder.with_name("writing")) as index:
+            index.add(np.ones((5, DIM)), [f"later{number}" for number in range(5)])
+            shutil.copytree(folder.with_name("writing"), folder)
+    else:
+        make(folder, seed)
+    (database,) = folder.glob("memories-*.sqlite")
+    database.write_bytes(database.read_bytes().replace(b"text m3.", b"text mX."))
+    if kind == "no manifest":
+        (folder / "manifest.json").unlink()
+
+
+def killed(call: Callable[[], object], seconds: float) -> bool:
+    """Runs a call in a child, and kills it after so long; whether it was still at work."""
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(1, 2)
+            call()
+        os._exit(0)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return False
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+class Campaign:
+    """Kills, and what they left.
+
+    Args:
+        folder: to work in.
+        seed: of the indexes, and of the moments.
+    """
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder, self._random = folder, np.random.default_rng(seed)
+        self.counts: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self._expected: dict[str, Contents] = {}
+        self._longest: dict[str, float] = {}
+        for kind in ("letter", "journal", "no manifest"):
+            damage(folder / kind, kind, seed)
+            shutil.copytree(folder / kind, folder / "tried")
+            self._time(kind, lambda: repair(folder / "tried"))
+            self._expected[kind] = opened(folder / "tried", False)
+            shutil.rmtree(folder / "tried")
+            shutil.rmtree(folder / "writing", ignore_errors=True)
+        self._events = folder / "events.jsonl"
+        vectors = np.random.default_rng(seed).standard_normal((EVENTS, DIM)).round(4)
+        lines = [
+            {"id": f"e{at}", "text": f"event {at}", "vector": vector.tolist(), "session": f"s{at // 10}"}
+            for at, vector in enumerate(vectors)
+        ]
+        self._events.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        for kind in ("fit", "fit of a tenant"):
+            self._time(kind, lambda kind=kind: command_line(self._fit(kind, folder / "tried")))  # type: ignore[misc]
+            self._expected[kind] = opened(folder / "tried", kind != "fit")
+            shutil.rmtree(folder / "tried")
+
+    def _time(self, kind: str, call: Callable[[], object]) -> None:
+        began = time.perf_counter()
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123 - no file
+            call()
+        self._longest[kind] = 1.2 * (time.perf_counter() - began)
+
+    def _fit(self, kind: str, index: Path) -> list[str]:
+        tenant = [] if kind == "fit" else ["--tenant", TENANT]
+        return ["fit", str(self._events), str(index), "--window=1", *tenant]
+
+    def round(self, number: int) -> None:
+        """One kill, and what came of it."""
+        kind = list(self._longest)[number % len(self._longest)]
+        index, seconds = self._folder / "index", float(self._random.uniform(0, self._longest[kind]))
+        if kind.startswith("fit"):
+            command = self._fit(kind, index)
+            self.counts[f"killed in {kind}"] += killed(lambda: command_line(command), seconds)
+            self._fitted(kind, index, command)
+        else:
+            shutil.copytree(self._folder / kind, index)
+            ways: list[Callable[[], object]] = [
+                lambda: repair(index),
+                lambda: command_line(["repair", str(index)]),
+            ]
+            self.counts[f"killed in repair ({kind})"] += killed(ways[number % 2], seconds)
+            self._compare(kind, index, lambda: repair(index))
+        left = [path.name for path in self._folder.iterdir() if path.name.startswith(".")]
+        self.counts["hidden folders left"] += len(left)
+        for path in (index, *(self._folder / name for name in left)):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _fitted(self, kind: str, index: Path, command: list[str]) -> None:
+        if (index / "manifest.json").exists():
+            self.failures += [f"{kind}: {line}" for line in check(index)]
+        elif index.exists():
+            self.failures.append(f"{kind}: a folder without a manifest")
+
+        def again() -> None:
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123 - no file
+                command_line(command)
+
+        self._compare(kind, index, again)
+
+    def _compare(self, kind: str, index: Path, again: Callable[[], object]) -> None:
+        """A second call, undisturbed, leaves what a first one would have."""
+        self.counts["rounds"] += 1
+        try:
+            again()
+            self.failures += [f"{kind}: {line}" for line in check(index)]
+            if opened(index, kind == "fit of a tenant") != self._expected[kind]:
+                self.failures.append(f"{kind}: other contents")
+        except Exception as error:  # noqa: BLE001 - reported
+            self.failures.append(f"{kind}: {error!r}")
+
+
+def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
+    """Kills so often; returns what was counted, and everything that was not as it should be."""
+    campaign = Campaign(folder, seed)
+    for number in tqdm(range(kills), disable=None):
+        campaign.round(number)
+    return dict(campaign.counts), campaign.failures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parsed = parser.parse_args()
+    torch.set_num_threads(1)  # threads do not survive a fork
+    warm_up()
+    with tempfile.TemporaryDirectory() as folder:
+        counts, failures = run(parsed.kills, parsed.seed, Path(folder))
+    path = report.write("reliability/repair_kills", {"seed": parsed.seed, "counts": counts, "failures": failures})
+    print(counts, failures, path, sep="\n")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
