@@ -65,7 +65,7 @@ class Worth:
     """One source, or the mixture, on held-out questions of one kind.
 
     Attributes:
-        kind: "question", "seen cue" or "unseen cue".
+        kind: "question", "seen cue" or "unseen cue" of past requests; "next, ..." of the steps of sessions.
         source: the name of the source, or "mixture".
         questions: how many were asked.
         recall: R@10.
@@ -108,7 +108,8 @@ class Validation:
         for kind in dict.fromkeys(row.kind for row in self.worths):
             rows = [row for row in self.worths if row.kind == kind]
             lines.append(f"{kind}, {rows[0].questions} held out: R@10")
-            lines += [f"  {row.source:<16} {row.recall}" for row in sorted(rows, key=lambda row: row.recall.mean)]
+            width = max(len(row.source) for row in rows)
+            lines += [f"  {row.source:<{width}} {row.recall}" for row in sorted(rows, key=lambda row: row.recall.mean)]
         return "\n".join(lines)
 
 

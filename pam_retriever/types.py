@@ -382,7 +382,8 @@ class FitReport(ShownReport):
         return self.calibration
 
     def __repr__(self) -> str:
-        used = f"\n{self.requests:,} requests; {self.validation!r}" if self.requests else ""
+        used = f"\n{self.requests:,} requests" if self.requests else ""
+        used += f"\n{self.validation!r}" if self.requests or self.validation.worths else ""
         first, last = (self.losses[0], self.losses[-1]) if self.losses else (np.nan, np.nan)
         return (
             f"FitReport({self.memories:,} memories, {self.trajectories:,} trajectories, "
