@@ -8,7 +8,8 @@ asked in order of time, and each is learnt by every method before the next is as
 ``files``: R@5 and R@10 of the files of a commit, by its message. Rows: counts (how often a file was changed, recent
 commits counted more, half-life tuned), path words (BM25), dense + BM25 kNN over messages, all three summed, cosine.
 ``new``: of commits with a file that never changed with another before, that file is given and the others are asked
-for: ``CodeMemory.changed_with`` beside the cosine of paths plus that of contents.
+for: ``CodeMemory.changed_with`` beside the cosine of paths plus that of contents. Such commits are rare among the last
+ones, so all are asked but the first tenth; with ``--tune`` the even ones of these, else the odd ones.
 
 ``--tune`` never opens the tests: it learns from the first 80 % of experience and asks the rest. ``--most`` asks so
 many, evenly spaced in time; the others are learnt without being asked. The BM25 of messages knows the frequency of
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,7 +35,7 @@ from benchmarks.real.use import TASKS, Requests, Scores, Task, judge, read
 from benchmarks.real.use_baselines import matrix, nearest, scaled
 from benchmarks.real.use_words import splitter
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.apps.code import CodeMemory, learning
+from pam_retriever.apps.code import CodeMemory, Repository, learn, learning
 from pam_retriever.apps.code.texts import path_words
 from pam_retriever.embedding import Embedder
 from pam_retriever.retrieval.mixture.words import BM25, WordIndex
@@ -50,12 +52,14 @@ class History:
     Attributes:
         task: its files.
         commits: all that are learnt.
-        asked: the places among them that are asked before they are learnt.
+        asked: the places among them whose messages are asked before they are learnt.
+        alone: places of commits that are asked by a file that was alone before, and that file.
     """
 
     task: Task
     commits: Requests
     asked: np.ndarray
+    alone: dict[int, int]
 
 
 class Kept:
@@ -78,10 +82,31 @@ def history(task: Task, tune: bool, most: int | None) -> History:
     else:
         commits = Requests(past.texts + tests.texts, np.vstack([past.vectors, tests.vectors]), past.used + tests.used)
         first = len(past)
-    asked = np.arange(first, len(commits))
-    if most is not None and most < len(asked):
-        asked = asked[np.linspace(0, len(asked) - 1, most).astype(np.int64)]
-    return History(task, commits, asked)
+    told = np.flatnonzero([bool(text.strip()) for text in commits.texts])  # a commit without a message says nothing
+    commits, first = commits.take(told), int((told < first).sum())
+    alone = {at: file for at, file in lonely(commits).items() if at >= len(commits) // 10 and at % 2 != tune}
+    return History(task, commits, spread(np.arange(first, len(commits)), most), alone)
+
+
+def spread(places: np.ndarray, most: int | None) -> np.ndarray:
+    """At most so many of them, evenly spaced."""
+    if most is None or most >= len(places):
+        return places
+    return places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
+
+
+def lonely(commits: Requests) -> dict[int, int]:
+    """Place of a commit of several files, one of which changed with no other before -> that file."""
+    met: set[int] = set()
+    found = {}
+    for at, used in enumerate(commits.used):
+        mine = set(used)
+        if len(mine) < 2:
+            continue
+        if mine - met:
+            found[at] = min(mine - met)
+        met |= mine
+    return found
 
 
 # ---- by message
@@ -165,49 +190,37 @@ class Ours:
         return scores
 
 
-def ours(found: History) -> tuple[Scores, list[tuple[int, Scores]]]:
-    """(Q, N) by message, and (place of the commit, (N,)) of what changes with a file that was alone before."""
+def ours(found: History) -> tuple[Scores, Scores]:
+    """(Q, N) by message, and (A, N) of what changes with a file that was alone before."""
     rows, alone = [], []
     own, done = Ours(found), 0
-    for at in found.asked.tolist():
+    for at in sorted({*found.asked.tolist(), *found.alone}):
         own.learn(done, at)
         done = at
+        if at in found.alone:
+            changed = own.memory().changed_with([found.task.names[found.alone[at]]], K)
+            alone.append(own.row([hit.path for hit in changed]))
+        if at not in found.asked:
+            continue
         # as CodeMemory.recall, without looking for the commits that say why
         vector, text = found.commits.vectors[at], found.commits.texts[at]
         hits = own.index.recall(vector, k=K, text=text, where={"kind": learning.FILE})
         rows.append(own.row([str(hit.metadata["path"]) for hit in hits]))
-        given = lonely(found, at)
-        if given is not None:
-            changed = own.memory().changed_with([found.task.names[given]], K)
-            alone.append((at, own.row([hit.path for hit in changed])))
-    return np.stack(rows), alone
+    return np.stack(rows), np.stack(alone) if alone else np.empty((0, len(found.task.texts)), np.float32)
 
 
 # ---- by a file that was alone before
 
 
-def lonely(found: History, at: int) -> int | None:
-    """A file of a commit of several that changed with no other before; None without one."""
-    mine = set(found.commits.used[at])
-    if len(mine) < 2:
-        return None
-    met = {one for used in found.commits.used[:at] if len(set(used)) > 1 for one in used}
-    return min(mine - met, default=None)
-
-
-def new_files(found: History, alone: list[tuple[int, Scores]], paths: Scores) -> dict[str, Any]:
-    """R@5 and R@10 of the other files, ours and by cosine."""
-    cues = np.array([lonely(found, at) for at, _ in alone], np.int64)
-    others = [sorted(set(found.commits.used[at]) - {cue}) for (at, _), cue in zip(alone, cues.tolist(), strict=True)]
+def new_files(found: History, mine: Scores, paths: Scores) -> dict[str, Any]:
+    """R@5 and R@10 of the other files, ours (A, N) and by cosine."""
+    cues = np.array(list(found.alone.values()), np.int64)
+    others = [sorted(set(found.commits.used[at]) - {cue}) for at, cue in found.alone.items()]
     vectors = found.task.vectors
     asked = Requests(["" for _ in others], vectors[cues], others)
     task = Task(found.task.name, found.task.texts, vectors, found.commits, asked, cues, np.ones(len(vectors), bool))
     cosine = vectors[cues] @ vectors.T
-    scores = {
-        "content cosine": cosine,
-        "path + content cosine": cosine + paths[cues] @ paths.T,
-        "ours": np.stack([row for _, row in alone]),
-    }
+    scores = {"content cosine": cosine, "path + content cosine": cosine + paths[cues] @ paths.T, "ours": mine}
     return {name: judge(task, some) for name, some in scores.items()}
 
 
@@ -225,7 +238,7 @@ def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
         "half-life": life,
         "files": {n: judge(task, s) for n, s in scores.items()},
     }
-    return result | ({"alone": len(alone), "new": new_files(found, alone, paths)} if alone else {})
+    return result | ({"alone": len(alone), "new": new_files(found, alone, paths)} if len(alone) else {})
 
 
 def tuned(task: Task) -> float:
@@ -237,11 +250,33 @@ def tuned(task: Task) -> float:
     return max(worth, key=worth.__getitem__)
 
 
+def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
+    """A git repository as a task: what ``pam-retriever git`` reads of it; the last fifth of the commits are tests."""
+    index = PredictiveAssociativeIndex(1, embedder=lambda texts: np.ones((len(texts), 1), np.float32))
+    learn(index, Repository(path))
+    files = index.find({"kind": learning.FILE})
+    place = {file.id: at for at, file in enumerate(files)}
+    commits = [one for one in index.feedbacks() if one.text and one.text.strip()]
+    texts, used = [str(one.text) for one in commits], [[place[id] for id in one.used] for one in commits]
+    every, first = Requests(texts, embed(texts), used), round(0.8 * len(texts))
+    told = [str(file.text) for file in files]
+    return Task(
+        f"code-{path.resolve().name}",
+        told,
+        embed(told),
+        every.take(np.arange(first)),
+        every.take(np.arange(first, len(texts))),
+        np.full(len(texts) - first, -1),
+        np.ones(len(told), bool),
+    )
+
+
 def main() -> None:
     """Prints both tables of each repository and writes them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="holds the tasks; else 'use' in PAM_DATA_DIR")
     parser.add_argument("--tasks", nargs="+", default=[name for name in TASKS if name.startswith("code-")])
+    parser.add_argument("--repository", type=Path, help="a git repository, in place of the tasks")
     parser.add_argument("--tune", action="store_true", help="the last fifth of experience in place of the tests")
     parser.add_argument("--most", type=int, help="ask so many commits at most")
     parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
@@ -250,11 +285,15 @@ def main() -> None:
     )
     parser.add_argument("--name", default="real/code_memory", help="of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
-    folder = find(arguments.folder, ("use",), __doc__ or "")
     embed = cached_encoder(arguments.embedder, arguments.embeddings)
+    if arguments.repository is not None:
+        tasks: Iterable[Task] = [of_repository(arguments.repository, embed)]
+    else:
+        folder = find(arguments.folder, ("use",), __doc__ or "")
+        tasks = (read(folder / name, embed, with_tests=not arguments.tune) for name in arguments.tasks)
     results: dict[str, Any] = {}
-    for name in arguments.tasks:
-        task = read(folder / name, embed, with_tests=not arguments.tune)
+    for task in tasks:
+        name = task.name
         paths = embed([path_words(path) for path in task.names])
         results[name] = run(history(task, arguments.tune, arguments.most), tuned(task), paths)
         for table in ("files", "new"):
