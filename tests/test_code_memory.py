@@ -315,6 +315,27 @@ def test_a_file_that_never_changed_is_found_by_its_words(history):
     assert "never/changed_parser.py" in {hit.path for hit in planted(history).recall("the parser grammar", k=3)}
 
 
+def test_a_file_that_met_no_other_is_asked_by_the_words_of_its_path_too(history, monkeypatch):
+    history.commit("Begin", {f"net/part{at}.py": f"thing {at}\n" for at in range(30)})
+    history.commit("Wire", {"net/wire.py": "alpha beta gamma\n"})
+    history.commit("Others", {"net/part1.py": "delta\n", "net/part2.py": "epsilon\n"})
+    history.commit("Test", {"checks/test_wire.py": "zeta eta theta\n"})
+    history.write()
+    index = fresh()
+    update(index, history.folder, most_files=3)
+    memory = CodeMemory(index, Embedder(embed))
+    asked = []
+    recall = index.recall
+    monkeypatch.setattr(
+        index, "recall", lambda *a, **options: asked.append(options.get("text")) or recall(*a, **options)
+    )
+    assert "net/wire.py" in [hit.path for hit in memory.changed_with(["checks/test_wire.py"], k=3)]
+    assert asked == [None, "checks test wire py"]
+    asked.clear()
+    memory.changed_with(["net/part1.py"], k=3)  # it met another
+    assert asked == [None]
+
+
 def test_only_a_code_memory_is_asked_and_only_one_is_added_to():
     index = fresh()
     index.add(ids=["a", STATE], texts=["a note", "no state"])

@@ -261,7 +261,7 @@ def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
     every, first = Requests(texts, embed(texts), used), round(0.8 * len(texts))
     told = [str(file.text) for file in files]
     return Task(
-        f"code-{path.resolve().name}",
+        "code-own",
         told,
         embed(told),
         every.take(np.arange(first)),

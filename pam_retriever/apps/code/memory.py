@@ -17,7 +17,7 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.feedback import Feedback
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.types import Float32, Hits
+from pam_retriever.types import Float32
 from pam_retriever.validation import check_count
 
 REASONS = 3  # commits that are shown for a file
@@ -120,19 +120,26 @@ class CodeMemory:
             raise InvalidInput(f"Got the paths {paths!r}.", "a list of one or more", "Name the files that changed.")
         count, ids = check_count("k", k), list(dict.fromkeys(self._id(path) for path in paths))
         scores: dict[str, float] = {}
-        answers: list[Hits] = self._index.recall_many(ids, k=DEPTH + len(ids) + count, where=_files(None))
-        for hits in answers:
-            for hit in hits:
-                scores[hit.id] = scores.get(hit.id, 0.0) + hit.score / len(ids)
         for id in ids:
-            for other, share in self._shares(id).items():
-                scores[other] = scores.get(other, 0.0) + share / len(ids)
+            for said in (self._recalled(id, DEPTH + len(ids) + count), self._shares(id)):
+                for other, score in said.items():
+                    scores[other] = scores.get(other, 0.0) + score / len(ids)
         ranked = sorted((id for id in scores if id not in ids), key=lambda id: -scores[id])[:count]
         asked = {at for id in ids for at in self._changing.get(id, [])}
         found = []
         for id in ranked:
             both = [at for at in self._changing.get(id, []) if at in asked]
             found.append(self._hit(id, scores[id], both[::-1], None))
+        return found
+
+    def _recalled(self, id: str, k: int) -> dict[str, float]:
+        """What default recall says of a file; of one that met nothing yet, also by the words of its path."""
+        found = {hit.id: hit.score for hit in self._index.recall(id, k=k, where=_files(None))}
+        if self._shares(id).keys() - {id}:
+            return found
+        (file,) = self._index.get([id])
+        for hit in self._index.recall(file.vector, k=k, text=path_words(self._paths[id]), where=_files(None)):
+            found[hit.id] = found.get(hit.id, 0.0) + hit.score
         return found
 
     def _hit(self, id: str, score: float, commits: list[int], likeness: Float32 | None) -> FileHit:
