@@ -142,14 +142,16 @@ class Ours:
 
     Args:
         found: files and commits.
+        paths: (N, d) vectors of the words of their paths.
     """
 
-    def __init__(self, found: History) -> None:
+    def __init__(self, found: History, paths: Scores) -> None:
         task = found.task
         self._found, self._place = found, {str(at): at for at in range(len(task.texts))}
         # equal texts have equal vectors: messages of commits and texts of files alike
         known = dict(zip([*found.commits.texts, *task.texts], [*found.commits.vectors, *task.vectors], strict=True))
         state = f"The git repository, {len(task.texts):,} files"
+        known |= dict(zip([path_words(name) for name in task.names], paths, strict=True))
         known[state] = np.full(task.vectors.shape[1], task.vectors.shape[1] ** -0.5, np.float32)
         kept = Kept(known)
         self._embedder = Embedder(kept)
@@ -190,10 +192,10 @@ class Ours:
         return scores
 
 
-def ours(found: History) -> tuple[Scores, Scores]:
+def ours(found: History, paths: Scores) -> tuple[Scores, Scores]:
     """(Q, N) by message, and (A, N) of what changes with a file that was alone before."""
     rows, alone = [], []
-    own, done = Ours(found), 0
+    own, done = Ours(found, paths), 0
     for at in sorted({*found.asked.tolist(), *found.alone}):
         own.learn(done, at)
         done = at
@@ -232,7 +234,7 @@ def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
         found.task.name, found.task.texts, found.task.vectors, found.commits, asked, none, found.task.candidates
     )
     scores = simple(found, life)
-    scores["ours"], alone = ours(found)
+    scores["ours"], alone = ours(found, paths)
     result: dict[str, Any] = {
         "asked": len(asked),
         "half-life": life,

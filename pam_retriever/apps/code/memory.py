@@ -133,13 +133,18 @@ class CodeMemory:
         return found
 
     def _recalled(self, id: str, k: int) -> dict[str, float]:
-        """What default recall says of a file; of one that met nothing yet, also by the words of its path."""
-        found = {hit.id: hit.score for hit in self._index.recall(id, k=k, where=_files(None))}
+        """What default recall says of a file; of one that met nothing yet, as much by the words of its path."""
+        known = self._index.recall(id, k=k, where=_files(None))
         if self._shares(id).keys() - {id}:
-            return found
-        (file,) = self._index.get([id])
-        for hit in self._index.recall(file.vector, k=k, text=path_words(self._paths[id]), where=_files(None)):
-            found[hit.id] = found.get(hit.id, 0.0) + hit.score
+            return {hit.id: hit.score for hit in known}
+        words = path_words(self._paths[id])
+        vector = np.asarray(self._embedder.queries([words]), np.float32)[0]
+        found: dict[str, float] = {}
+        for hits in (known, self._index.recall(vector, k=k, text=words, where=_files(None))):
+            others = [hit for hit in hits if hit.id != id]
+            best = max([hit.score for hit in others if hit.score > 0], default=1.0)
+            for hit in others:
+                found[hit.id] = found.get(hit.id, 0.0) + hit.score / best / 2
         return found
 
     def _hit(self, id: str, score: float, commits: list[int], likeness: Float32 | None) -> FileHit:
