@@ -26,7 +26,7 @@ class Found(Protocol):
 
 
 class Recalls(Protocol):
-    """What is evaluated: ``PredictiveAssociativeIndex``, or anything else that recalls."""
+    """A retriever to evaluate: ``PredictiveAssociativeIndex``, or anything else that recalls."""
 
     def recall(self, query: npt.ArrayLike | str, k: int) -> Sequence[Found]:
         """The best ``k`` hits for one query."""

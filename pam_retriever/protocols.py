@@ -1,4 +1,4 @@
-"""What the core knows of the encoders that it is handed."""
+"""Protocols of the encoders that the core takes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Trainable(Protocol):
         """A copy, to go on training, or a frozen one on the CPU."""
 
     def to_json(self) -> dict[str, object]:
-        """What rebuilds it, apart from its weights."""
+        """The arguments that rebuild it, without its weights."""
 
     def pack_weights(self) -> bytes:
         """Its weights as safetensors."""

@@ -1,4 +1,4 @@
-"""What goes in and what comes out: Trajectory, Record, Hit, Evidence, FitReport."""
+"""Arguments and results: Trajectory, Record, Hit, Evidence, FitReport."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class EngineDatabase(Database, Protocol):
         """A place for keys of that width."""
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Has the engine overwrite or drop what was removed; returns where, and what it does not promise."""
+        """Asks the engine to overwrite or drop removed rows; returns where, and what it does not promise."""
 
     def index_vectors(self) -> None:
         """Builds the engine's own index over p, where there are enough memories for one. Others may read meanwhile."""

@@ -227,7 +227,7 @@ class EngineStore(Store):
             self._publish(links=CooccurrenceGraph(*self._database.trajectories.experienced()))
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Has the engine overwrite or drop what was removed; returns where, and what it does not promise."""
+        """Asks the engine to overwrite or drop removed rows; returns where, and what it does not promise."""
         return self.again(self._database.erase_removed)
 
     # ---- fit

@@ -1,1 +1,1 @@
-"""What happened: trajectories, who met whom, and how much each meeting counts."""
+"""Experience: trajectories, which memories met, and how much each meeting counts."""

@@ -112,7 +112,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What an event has: its line, the length of its vector or None, and whether it has a time."""
+    """Facts of an event: its line, the length of its vector or None, and whether it has a time."""
 
     line: str
     dim: int | None
@@ -181,7 +181,7 @@ class EventLog:
         return Contents(counts[False], counts[True], first.dim, timed, dated and timed)
 
     def _kind(self, batch: Events, at: int) -> _Kind:
-        """What a line has, once it is known that the index can store it."""
+        """The fields of a line, checked: the index can store them."""
         line, vector, metadata = batch.lines[at], batch.vectors[at], batch.metadatas[at]
         try:
             check_texts([batch.texts[at]], 1)
@@ -314,7 +314,7 @@ def _append(batch: Events, line: str, where: str, fields: Fields, seen: Counter[
 
 
 def _append_uses(requests: Requests, event: dict[str, Any], where: str, fields: Fields) -> None:
-    """What served a request, and when it was."""
+    """The memories that served a request, and its time."""
     used, unused = event.pop(fields.used, None) or [], event.pop(fields.unused, None) or []
     for name, ids in ((fields.used, list(used) if isinstance(used, dict) else used), (fields.unused, unused)):
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):

@@ -50,7 +50,7 @@ class BackgroundFits:
 
     @property
     def by_itself(self) -> bool:
-        """Whether fits begin by themselves."""
+        """Whether fits start automatically."""
         return self._every is not None
 
     def experienced(self, steps: int) -> None:

@@ -1,4 +1,4 @@
-"""What all parts of the index share: the store, who may run beside whom, and what is known of both."""
+"""Shared by all parts of the index: the store, the lock, and what is cached of both."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class IndexBase:
         return self._known_of_documents()[2]
 
     def _known_of_documents(self) -> tuple[Database, Lexicon, Timeline]:
-        """What is kept of a database, which a reader may change for another; made when it is first asked for."""
+        """Words and times of a database, cached; a reader may change the database for another one."""
         database = self._store.database  # not before: the file may be found to be damaged
         kept = self._kept
         if kept is None or kept[0] is not database:

@@ -78,7 +78,7 @@ class Inspecting(ShownIndex, IndexBase):
     """The part of an index that is looked into."""
 
     def overview(self) -> Overview:
-        """What the index holds, in numbers. It is counted, not read."""
+        """The size of the index, in numbers. It is counted, not read."""
         with self._lock.shared():
             store = self._store
             database = store.database

@@ -375,7 +375,7 @@ def without_training(memories: int) -> FitReport:
 
 
 def _writes() -> bool:
-    """Whether this process stores what a fit of several processes made, as the first of them does."""
+    """Whether this process stores the result of a fit of several processes: the first of them does."""
     if "torch.distributed" not in sys.modules:
         return True
     from pam_retriever.training.distributed import first_process

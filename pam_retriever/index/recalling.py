@@ -227,7 +227,7 @@ class Recalling(IndexBase):
         return self._answer(query, text, settings)
 
     def _recent(self, settings: RecallSettings) -> Hits:
-        """What there was at a time, without a query."""
+        """The memories of a time, without a query."""
         settings = settings.of_time_alone()
         with self._lock.shared():
             view = self._store.view()

@@ -1,4 +1,4 @@
-"""What comes next in a trajectory."""
+"""The next step of a trajectory."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class AssociationScorer:
 
 
 def _by_source(parts: Float32) -> Contributions:
-    """What each source adds to the shares of n memories, from what each part (n, 6) does."""
+    """The part of each source in the shares of n memories, from the parts (n, 6)."""
     return Contributions.of({name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()})
 
 

@@ -1,4 +1,4 @@
-"""What a scorer finds for one cue, and what every scorer is to its caller."""
+"""The candidates of a scorer for one cue, and the protocol of scorers."""
 
 from __future__ import annotations
 

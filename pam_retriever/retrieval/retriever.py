@@ -163,7 +163,7 @@ class Retriever:
 
 
 def _asks_use(settings: RecallSettings, words: bool, fitted: bool) -> bool:
-    """Whether past requests answer: by default where there are words, and where nothing else was learnt."""
+    """Whether past requests answer: by default if there are words, or if nothing else was learnt."""
     if settings.hops.count > 1 or settings.channels is not None:
         return False
     if settings.direction is not None and not words:  # what a request used came neither after nor before
@@ -179,7 +179,7 @@ def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:
 
 
 def _asks_mentions(settings: RecallSettings, view: View) -> bool:
-    """Whether what memories name stands for association: before ``fit``, where they have names."""
+    """Whether mentions stand for association: before ``fit``, if memories have names."""
     mentions = view.database.mentions
     plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
     plain = plain and settings.direction is None  # a name has none

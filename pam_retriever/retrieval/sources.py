@@ -1,4 +1,4 @@
-"""What each source of evidence adds to a score, and which sources a caller leaves out."""
+"""The part of each source of evidence in a score, and the sources that a caller leaves out."""
 
 from __future__ import annotations
 

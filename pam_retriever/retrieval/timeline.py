@@ -155,7 +155,7 @@ class Timeline:
         return found
 
     def _now(self) -> Known | None:
-        """What is stored now; nobody writes while a thread asks. None where no times are stored."""
+        """The stored times; nobody writes while a thread asks. None if no times are stored."""
         table = self._database.times
         if table is None:
             return None
@@ -199,7 +199,7 @@ class Timeline:
         return self._read(lambda: read_text(text, when))
 
     def _read(self, read: Callable[[], list[Period]]) -> list[Period]:
-        """What is read; nothing where that needs an extra which is not installed."""
+        """The times that were read; none if reading needs an extra that is not installed."""
         try:
             return read()
         except MissingExtra as error:
@@ -222,7 +222,7 @@ class QuestionTimes:
     now: datetime | None
 
     def hear(self, text: str, visible: Rows | None) -> Heard | None:
-        """What the times in a question say, among the visible memories; None for nothing."""
+        """The evidence of the times in a question, among the visible memories; None without any."""
         return self.timeline.hear(self.timeline.periods(text, self.now), visible)
 
     def named_times(self, rows: Int64, text: str | None, visible: Rows | None) -> list[tuple[NamedTime, ...]]:
@@ -232,7 +232,7 @@ class QuestionTimes:
 
 
 def read_clock(now: Time | None) -> datetime | None:
-    """What words of time count from: a date counts as its midnight; None for the clock, also for a plain number."""
+    """The moment from which words of time count: of a date its midnight; None for the clock and for plain numbers."""
     if isinstance(now, datetime):
         return now
     return datetime(now.year, now.month, now.day, tzinfo=timezone.utc) if isinstance(now, date) else None

@@ -102,7 +102,7 @@ class FitConfig:
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
     def to_stored(self) -> dict[str, object]:
-        """What an index and a checkpoint keep of it, under the names that earlier versions gave."""
+        """The part of it that an index and a checkpoint store, under the names of earlier versions."""
         return {STORED_AS.get(name, name): value for name, value in asdict(self).items()}
 
     if not TYPE_CHECKING:

@@ -25,7 +25,7 @@ def processes() -> int:
 
 
 def first_process() -> bool:
-    """Whether this one writes what all have made."""
+    """Whether this process writes the result of all."""
     return processes() == 1 or dist.get_rank() == 0
 
 
@@ -120,7 +120,7 @@ _timed_mean.__annotations__.clear()  # DDP compares them with types, and here th
 
 
 def in_shards(predict: Callable[[Float32], Float32], vectors: Float32) -> Float32:
-    """What ``predict`` makes of (n, d), each process of its share; all processes get all of it."""
+    """``predict`` of (n, d), each process of its share; all processes get all of it."""
     if processes() == 1:
         return predict(vectors)
     own = torch.from_numpy(np.ascontiguousarray(predict(vectors[share(len(vectors))])))

@@ -30,7 +30,7 @@ BUFFER = 250_000  # steps that a fit part by part holds by default
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What there is to train on and from; then ``found`` says whose the embeddings are."""
+    """The data and the start of a training; then ``found`` says whose the embeddings are."""
 
     shards: Shards
     start: Start | None
@@ -130,7 +130,7 @@ def _start(store: Store, config: FitConfig, window: int) -> Start | None:
 
 
 def switch_over(store: Store, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
-    """Has the bank take over what was learnt. It answers meanwhile, but for the last moment."""
+    """Puts the new weights into the store, which answers meanwhile, except at the last moment."""
     with lock.shared():
         rebuild = store.begin_rebuild(learnt_to)
     try:

@@ -1,4 +1,4 @@
-"""What the channels know of memories that are held out of the training for a while, and of those that are not."""
+"""How well the channels find memories that are held out of the training for a while, and the others."""
 
 from __future__ import annotations
 

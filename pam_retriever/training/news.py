@@ -44,7 +44,7 @@ class Source:
 
     @property
     def in_parts(self) -> bool:
-        """Whether it is stored as it comes, and learnt from there part by part."""
+        """Whether trajectories are stored as they come, and learnt from there part by part."""
         return self.stream or self.buffer is not None or self.checkpoint is not None
 
 
@@ -116,7 +116,7 @@ def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
 
 
 def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, config: FitConfig, window: int) -> bool:
-    """Whether a fit has nothing to do: all was learnt with these settings, and no training was interrupted."""
+    """Whether a fit has nothing to do: everything is learnt with these settings, and no training was interrupted."""
     interrupted = source.checkpoint is not None and source.checkpoint.exists()
     if news.episodes or news.fresh or source.from_scratch or interrupted:
         return False
@@ -125,7 +125,7 @@ def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, c
 
 
 def report_nothing(store: Store, lock: ReadWriteLock, config: FitConfig) -> FitReport:
-    """What a fit says that had nothing to do."""
+    """The report of a fit that had nothing to do."""
     with lock.shared():
         predictor = store.predictor
         assert predictor is not None, "else it would have something to do"

@@ -1,4 +1,4 @@
-"""What a training step trains on: an objective draws batches and turns each into a loss."""
+"""Objectives: each draws the batches of a training step and turns them into a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training shows of itself: a bar of steps."""
+"""Progress of a training: a bar of steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training trains on, shard by shard: all the experience as one shard in memory, or the index's own storage."""
+"""Training data, shard by shard: all the experience as one shard in memory, or the index's own storage."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ class Shards(Protocol):
     trajectories: int
 
     def of_pass(self, random: np.random.Generator) -> list[Int64]:
-        """What ``read`` takes for each shard of one pass."""
+        """The argument of ``read`` for each shard of one pass."""
 
     def read(self, blocks: Int64) -> Shard:
         """One shard."""
 
     def generator(self, purpose: int, turn: int = 0) -> np.random.Generator:
-        """What is random in pass or shard number ``turn``."""
+        """The random generator of pass or shard number ``turn``."""
 
     def fingerprint(self) -> dict[str, int]:
-        """What a checkpoint has to agree with."""
+        """The facts that a checkpoint has to agree with."""
 
 
 class InMemory:

@@ -262,7 +262,7 @@ class Trainer:
         return config.with_passes(steps, self._shards.meetings, states)
 
     def _fingerprint(self) -> dict[str, object]:
-        """What a checkpoint has to be of."""
+        """The settings that a checkpoint has to agree with."""
         about = {"config": self.config.to_stored(), "window": self._window, "seed": self._request.seed}
         return about | self._shards.fingerprint() | {"shards": len(self._schedule)}
 

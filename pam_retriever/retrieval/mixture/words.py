@@ -125,7 +125,7 @@ class WordIndex:
         self.lengths = np.concatenate([self.lengths, np.zeros(n - len(self.lengths), np.float32)])
 
     def put(self, row: int, words: Sequence[str]) -> None:
-        """Has a row hold these words, in place of those that were put before."""
+        """Sets the words of a row, in place of those that it had."""
         self.version += 1
         for word in self._put.pop(row, ()):
             if self._counts[word].pop(row, None) is not None:
