@@ -2,8 +2,9 @@
 
     python examples/notebooks/from_guides.py
 
-A block of Python becomes a cell, what stands between two blocks becomes text. Outputs are left empty: run a notebook to
-see them. The tests compare the notebooks with the guides, and run each.
+A block of Python becomes a cell, and the text before it becomes text; after the last block stands a link to the guide, which
+has the rest. Outputs are left empty: run a notebook to see them. The tests compare the notebooks with the guides, and run
+each.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def main() -> None:
 def notebook(name: str) -> str:
     """The notebook of a guide, as JSON."""
     parts = BLOCK.split((GUIDES / f"{name}.md").read_text())  # text, code, text, code, ..., text
+    parts[-1] = f"What it brings, and more: [the guide]({name}.md)."
     cells = []
     for at, part in enumerate(parts):
         source = part.strip("\n")
