@@ -2,9 +2,9 @@
 
     python examples/notebooks/from_guides.py
 
-A block of Python becomes a cell, and the text before it becomes text; after the last block stands a link to the guide, which
-has the rest. Outputs are left empty: run a notebook to see them. The tests compare the notebooks with the guides, and run
-each.
+A block of Python becomes a cell, and the text before it becomes text. After the last block stands a link to the guide,
+which has the rest. Outputs are left empty: run a notebook to see them. The tests compare the notebooks with the guides,
+and run each.
 """
 
 from __future__ import annotations
