@@ -16,28 +16,23 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import bm25s
 import numpy as np
-import numpy.typing as npt
-import Stemmer
 
 from benchmarks import report
 from benchmarks.real.data import find, load_embedder
+from benchmarks.real.documents_baselines import cross_links, mention_matrix, pagerank, rank_fusion
+from benchmarks.real.documents_pool import Pool, Scores, read
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.mentions import source as mention_source
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
-from pam_retriever.mentions.links import is_phrase
 from pam_retriever.mentions.names import NameRules
-from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
+from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.words import STOP_WORDS
 from pam_retriever.types import Bools, Float32, Int64
 
 SETS = ("hotpot", "2wiki", "musique")
@@ -45,65 +40,6 @@ CUTS = (2, 5, 10)
 CANDIDATES = 50  # of dense + BM25, whose mentions are followed
 DRAWS = 2000  # of the bootstrap
 TUNED = 400  # weights that --tune draws
-Scores = npt.NDArray[np.float64]
-
-
-@dataclass
-class Pool:
-    """The passages and questions of one file.
-
-    Attributes:
-        titles: of the passages.
-        texts: of the passages.
-        questions: as they are asked.
-        supporting: places of the passages that each question needs.
-        looks: (N, d) unit embeddings of the texts.
-        asked: (Q, d) unit embeddings of the questions.
-    """
-
-    titles: list[str]
-    texts: list[str]
-    questions: list[str]
-    supporting: list[list[int]]
-    looks: Float32
-    asked: Float32
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @cached_property
-    def cosine(self) -> Scores:
-        return (self.asked @ self.looks.T).astype(float)
-
-    @cached_property
-    def words(self) -> Words:
-        return Words(self.texts, self.questions)
-
-    @cached_property
-    def base(self) -> Scores:
-        return self.cosine + LEXICAL * self.words.scaled
-
-    def halves(self) -> tuple[range, range]:
-        middle = len(self.questions) // 2
-        return range(middle), range(middle, len(self.questions))
-
-
-class Words:
-    """BM25 with this library's stop words and constants, and which text has which term."""
-
-    def __init__(self, texts: list[str], questions: list[str]) -> None:
-        options: dict[str, Any] = {"stopwords": STOP_WORDS.split(), "stemmer": Stemmer.Stemmer("porter")}
-        tokens = bm25s.tokenize(texts, return_ids=False, show_progress=False, **options)
-        self.sets = [set(terms) for terms in tokens]
-        scorer = bm25s.BM25(k1=1.2, b=0.75)
-        scorer.index(tokens, show_progress=False)
-        asked = bm25s.tokenize(questions, return_ids=False, show_progress=False, **options)
-        self.terms = [[term for term in dict.fromkeys(one) if term in scorer.vocab_dict] for one in asked]
-        self.scores = np.array([scorer.get_scores(one) if one else np.zeros(len(texts)) for one in self.terms], float)
-        self.scaled: Scores = self.scores / np.maximum(self.scores.max(axis=1, keepdims=True), 1e-9)
-        count: dict[str, int] = {}
-        for terms in self.sets:
-            for term in terms:
-                count[term] = count.get(term, 0) + 1
-        self.idf = {term: float(np.log1p((len(texts) - n + 0.5) / (n + 0.5))) for term, n in count.items()}
 
 
 class Asked:
@@ -126,26 +62,6 @@ class Asked:
 
     def allowed(self, rows: Int64) -> Bools:
         return np.ones(len(rows), bool)
-
-
-def read(path: Path, encode: Callable[[list[str]], Float32]) -> Pool:
-    """The passages of all questions of a file in one pool."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    passages: dict[str, dict[str, str]] = {}
-    for line in lines:
-        for passage in line["passages"]:
-            passages.setdefault(passage["id"], passage)
-    place = {id: at for at, id in enumerate(passages)}
-    texts = [passage["text"] for passage in passages.values()]
-    questions = [line["question"] for line in lines]
-    return Pool(
-        [passage["title"] for passage in passages.values()],
-        texts,
-        questions,
-        [[place[id] for id in line["supporting"]] for line in lines],
-        encode(texts),
-        encode(questions),
-    )
 
 
 def index(pool: Pool, titles: str) -> SQLiteMentions:
@@ -229,50 +145,6 @@ def interval(values: Scores) -> list[list[float]]:
     draws = np.random.default_rng(0).integers(0, len(values), (DRAWS, len(values)))
     low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5], axis=0)
     return np.stack([low, high], axis=1).round(4).tolist()
-
-
-def rank_fusion(pool: Pool) -> Scores:
-    """Reciprocal rank fusion of dense and BM25 (Cormack et al. 2009), k = 60."""
-    ranks = [
-        np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) for scores in (pool.cosine, pool.words.scores)
-    ]
-    return sum((1 / (61 + rank) for rank in ranks), np.zeros_like(pool.cosine))
-
-
-def mention_matrix(pool: Pool, store: SQLiteMentions, phrases: bool) -> Scores:
-    """(N, N) which text names whom, or shares a phrase with whom, by how rare the name is."""
-    rows = np.arange(1, len(pool.texts) + 1)
-    found = store.mentions_of(rows)
-    kept = np.array([is_phrase(number) == phrases for number in found.numbers.tolist()], bool)
-    numbers, which = np.unique(found.numbers[kept], return_inverse=True)
-    to = store.mentioning(numbers, 100) if phrases else store.bearers(numbers, 100)
-    idf = np.maximum(np.log((len(rows) - (n := store.counts(numbers)) + 0.5) / (n + 0.5)), 0) / np.log(len(rows))
-    matrix = np.zeros((len(rows), len(rows)))
-    for row, number in zip(found.rows[kept].tolist(), which.tolist(), strict=True):
-        targets = to.rows[to.starts[number] : to.starts[number + 1]] - 1
-        matrix[row - 1, targets] = np.maximum(matrix[row - 1, targets], idf[number] / max(len(targets), 1))
-    np.fill_diagonal(matrix, 0)
-    return matrix
-
-
-def cross_links(pool: Pool, links: Scores, share: float) -> Scores:
-    """Dense + BM25, and what shares a rare name with one of the ten best."""
-    best = np.argsort(-pool.base, axis=1, kind="stable")[:, :10]
-    strengths = np.take_along_axis(pool.base, best, axis=1)
-    return pool.base + share * np.max(strengths[:, :, None] * links[best], axis=1)
-
-
-def pagerank(pool: Pool, links: Scores, damping: float) -> Scores:
-    """Personalised PageRank over mentions, both ways, restarting at the ten best (HippoRAG's mechanism)."""
-    both = links + links.T
-    step = both / np.maximum(both.sum(axis=1, keepdims=True), 1e-9)
-    tenth = -np.sort(-pool.base, axis=1)[:, 9:10]
-    start = np.where(pool.base >= tenth, np.maximum(pool.base, 0), 0)
-    start /= start.sum(axis=1, keepdims=True)
-    mass = start
-    for _ in range(30):
-        mass = (1 - damping) * start + damping * mass @ step
-    return mass + 1e-6 * pool.base
 
 
 def chosen(pools: dict[str, Pool], name: str, make: Callable[[str, float], Scores], settings: Sequence[float]) -> Any:

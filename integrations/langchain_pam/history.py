@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
@@ -13,6 +13,7 @@ from langchain_core.runnables.config import run_in_executor
 from pydantic import ConfigDict, Field
 
 from langchain_pam.documents import refuse, to_document
+from langchain_pam.fields import KnownFields
 from langchain_pam.vectorstore import PAMVectorStore
 from pam_retriever import Hits, InvalidInput
 
@@ -20,7 +21,7 @@ LONGEST = 10  # steps that ``recall_next`` looks at
 History: TypeAlias = Sequence[MessageLikeRepresentation] | PromptValue
 
 
-class PAMHistoryRetriever(RunnableSerializable[History, list[Document]]):
+class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Document]]):
     """Retrieves what came next in sessions that went like this chat: see ``PredictiveAssociativeIndex.recall_next``.
 
     Each message with a text is a step, the newest last. One whose id is that of a stored document is this document, any
@@ -51,12 +52,6 @@ class PAMHistoryRetriever(RunnableSerializable[History, list[Document]]):
     min_score: float | None = None
     tenant: str | None = None
     score_key: str | None = None
-
-    if not TYPE_CHECKING:  # for which the fields say what may be given
-
-        def __init__(self, **given: Any) -> None:
-            refuse(given.keys() - type(self).model_fields.keys(), ", ".join(type(self).model_fields))
-            super().__init__(**given)
 
     def invoke(self, input: History, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """The documents that come next, best first.

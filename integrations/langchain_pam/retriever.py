@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 
 from langchain_pam.documents import one_filter, refuse
 from langchain_pam.feedback import FeedbackOptions, Found
+from langchain_pam.fields import KnownFields
 from langchain_pam.vectorstore import PAMVectorStore
 from pam_retriever.model.keys import Channels, Mode
 from pam_retriever.types import Direction
@@ -40,7 +41,7 @@ KNOWN = (
 )
 
 
-class PAMRetriever(BaseRetriever):
+class PAMRetriever(KnownFields, BaseRetriever):
     """Retrieves by similarity, by association, or by both.
 
     Every field but ``vectorstore`` and ``score_key`` may also be given for one call:
@@ -78,6 +79,8 @@ class PAMRetriever(BaseRetriever):
         >>> retriever.invoke("Why does the checkout hang?", hops=2)   # doctest: +SKIP
     """
 
+    fields_in_words: ClassVar[str] = f"vectorstore, {KNOWN}, score_key"
+
     vectorstore: PAMVectorStore
     k: int = Field(default=4, ge=1)
     mode: Mode | None = None
@@ -95,12 +98,10 @@ class PAMRetriever(BaseRetriever):
     tenant: str | None = None
     score_key: str | None = None
 
-    if not TYPE_CHECKING:  # for which the fields say what may be given
-
-        def __init__(self, **given: Any) -> None:
-            refuse(given.keys() - type(self).model_fields.keys(), f"vectorstore, {KNOWN}, score_key")
-            one_filter(given.get("filter"), given.get("where"))
-            super().__init__(**given)
+    @classmethod
+    def _check_fields(cls, given: Mapping[str, Any]) -> None:
+        super()._check_fields(given)
+        one_filter(given.get("filter"), given.get("where"))
 
     def feedback(
         self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
@@ -152,7 +153,7 @@ class PAMRetriever(BaseRetriever):
         return [document for document, _ in scored]
 
 
-class PAMVectorStoreRetriever(VectorStoreRetriever):
+class PAMVectorStoreRetriever(KnownFields, VectorStoreRetriever):
     """A ``VectorStoreRetriever`` that also knows the search type "associative".
 
     Its ``search_kwargs`` are then those of ``PAMVectorStore.recall``.
@@ -160,12 +161,9 @@ class PAMVectorStoreRetriever(VectorStoreRetriever):
 
     allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, "associative")
 
-    if not TYPE_CHECKING:  # for which the fields say what may be given
-
-        def __init__(self, **given: Any) -> None:
-            known = "search_type, tags, and search_kwargs={'k': ..., 'filter': ...} for what a search takes"
-            refuse(given.keys() - type(self).model_fields.keys(), known)
-            super().__init__(**given)
+    fields_in_words: ClassVar[str] = (
+        "search_type, tags, and search_kwargs={'k': ..., 'filter': ...} for what a search takes"
+    )
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any

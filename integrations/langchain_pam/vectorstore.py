@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from typing_extensions import Self, Unpack
 
 from langchain_pam.documents import (
-    Filter,
     FitOptions,
     RecallOptions,
     check_order,
     from_texts,
     name_documents,
-    read_filter,
     read_recall,
     refuse,
     to_document,
-    to_documents,
     to_scored,
 )
 from langchain_pam.feedback import FeedbackOfDocuments
 from langchain_pam.linked import LinkedIndex
+from langchain_pam.similarity import SimilarityOfDocuments
 from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.experience.dates import USUAL_KEYS
 from pam_retriever.experience.trajectories import TrajectoryLike
-from pam_retriever.validation import check_count
 
 
-class PAMVectorStore(FeedbackOfDocuments, VectorStore):
+class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     """A vector store that also answers what happened with a query.
 
     A document with the id of a stored one replaces it. Scores are cosines, larger is closer. Filters
@@ -227,85 +222,6 @@ class PAMVectorStore(FeedbackOfDocuments, VectorStore):
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Those of the documents that are there, each once, in the order of ``ids``."""
         return [to_document(record) for record in self._linked.get(ids)]
-
-    # ---- similarity
-
-    def similarity_search(self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any) -> list[Document]:
-        """The ``k`` documents closest to the query, the closest first; all if there are fewer."""
-        where = read_filter(filter, kwargs)
-        return to_documents(self._linked.ask(self.embedding.embed_query(query), k, where, mode="similarity"))
-
-    async def asimilarity_search(
-        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
-    ) -> list[Document]:
-        """``similarity_search``, asynchronously."""
-        return [document for document, _ in await self.asimilarity_search_with_score(query, k, filter, **kwargs)]
-
-    def similarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Filter | None = None, **kwargs: Any
-    ) -> list[Document]:
-        """``similarity_search`` with the vector of a query."""
-        return to_documents(self._linked.ask(embedding, k, read_filter(filter, kwargs), mode="similarity"))
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """``similarity_search`` with the cosine of each document, in [-1, 1]."""
-        where = read_filter(filter, kwargs)
-        return to_scored(self._linked.ask(self.embedding.embed_query(query), k, where, mode="similarity"))
-
-    async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """``similarity_search_with_score``, asynchronously."""
-        where = read_filter(filter, kwargs)
-        vector = await self.embedding.aembed_query(query)
-        return to_scored(await run_in_executor(None, partial(self._linked.ask, vector, k, where, mode="similarity")))
-
-    def similarity_search_with_score_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Filter | None = None, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """``similarity_search_with_score`` with the vector of a query."""
-        return to_scored(self._linked.ask(embedding, k, read_filter(filter, kwargs), mode="similarity"))
-
-    def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        # the cosine, as stores with a cosine distance have it (1 - distance), so that a threshold
-        # keeps its meaning; what points away from the query is not relevant at all
-        return lambda cosine: min(max(cosine, 0.0), 1.0)
-
-    def max_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """``k`` of the ``fetch_k`` closest documents, close to the query but not alike.
-
-        Args:
-            query: text.
-            k: how many documents.
-            fetch_k: out of how many; at least ``k`` are fetched.
-            lambda_mult: from 0, most diverse, to 1, closest.
-            kwargs: ``filter`` or ``where``, as for ``similarity_search``.
-        """
-        vector = self.embedding.embed_query(query)
-        return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
-
-    async def amax_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """``max_marginal_relevance_search``, asynchronously."""
-        vector = await self.embedding.aembed_query(query)
-        by_vector = self.max_marginal_relevance_search_by_vector
-        return await run_in_executor(None, by_vector, vector, k, fetch_k, lambda_mult, **kwargs)
-
-    def max_marginal_relevance_search_by_vector(
-        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """``max_marginal_relevance_search`` with the vector of a query."""
-        where, k = read_filter(kwargs.pop("filter", None), kwargs), check_count("k", k)
-        hits = self._linked.ask(embedding, max(k, fetch_k), where, mode="similarity")
-        records = self._linked.get(hit.id for hit in hits)
-        vectors: list[Any] = [record.vector for record in records]  # arrays will do
-        chosen = maximal_marginal_relevance(np.asarray(embedding, np.float32), vectors, lambda_mult, k)
-        return [to_document(records[place]) for place in chosen]
 
     # ---- experience and recall
 

@@ -4,55 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.schema import BaseNode, NodeWithScore
+from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PERSIST_FNAME, BasePydanticVectorStore
-from typing_extensions import Unpack
 
+from llama_index_pam.experience import ExperienceOfNodes, refuse
 from llama_index_pam.feedback import FeedbackOfNodes
-from llama_index_pam.filters import asks_for_anything, of_documents, select
+from llama_index_pam.filters import asks_for_anything, of_documents
 from llama_index_pam.nodes import (
-    DOCUMENT_KEY,
     embedding_of,
-    hit_to_node,
     link,
     read_around,
-    read_documents,
     read_place,
     to_metadata,
     to_node,
 )
 from llama_index_pam.persistence import check_local, load_index, save_index
-from llama_index_pam.querying import Cue, RecallOptions, answer, find, recall
+from llama_index_pam.querying import answer, find
 from llama_index_pam.whole import WholeIndex
-from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
-from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.store.tenants import check_tenant
 from pam_retriever.types import Time
 
 
-class FitOptions(TypedDict, total=False):
-    """What ``fit`` hands on to ``PredictiveAssociativeIndex.fit`` as it is; see there."""
-
-    group_by: str | None
-    order_by: str | None
-    device: str
-    seed: int
-    time_budget: float | None
-    buffer: int | None
-    checkpoint: str | Path | None
-    progress: bool | None
-
-
-class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
+class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore):
     """A vector store that also finds what happened with a query.
 
     It stores texts, so ``VectorStoreIndex.from_vector_store`` works. The nodes of a document, and those that
@@ -181,7 +164,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         Raises:
             InvalidInput: a node without embedding, or of another dimension, or a keyword; nothing was stored.
         """
-        _refuse(kwargs, "nodes")
+        refuse(kwargs, "nodes")
         latest = {node.node_id: node for node in nodes}
         if latest:
             vectors = [embedding_of(node) for node in latest.values()]
@@ -195,7 +178,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
         """Deletes the nodes of a document; an unknown one is ignored. No keywords are known."""
-        _refuse(kwargs, "ref_doc_id")
+        refuse(kwargs, "ref_doc_id")
         self._delete(None, of_documents([ref_doc_id]))
 
     async def adelete(self, ref_doc_id: str, **kwargs: Any) -> None:
@@ -210,7 +193,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
         Raises:
             InvalidInput: neither ids nor filters, or a keyword; to delete everything there is ``clear``.
         """
-        _refuse(kwargs, "node_ids, filters")
+        refuse(kwargs, "node_ids, filters")
         if node_ids is None and not asks_for_anything(filters):
             raise InvalidInput("Got neither node_ids nor filters.", "one of them", "Call clear() to delete all nodes.")
         self._delete(node_ids, filters)
@@ -296,98 +279,7 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
                 index.delete(list(gone))
                 link(index, before, {id: place for id, place in before.items() if id not in gone})
 
-    # ---- experience and recall
-
-    def fit(
-        self,
-        trajectories: Iterable[TrajectoryLike] | None = None,
-        window: int = 5,
-        config: str | FitConfig = "fast",
-        **options: Unpack[FitOptions],
-    ) -> FitReport:
-        """Learns which nodes happen together; see ``PredictiveAssociativeIndex.fit``.
-
-        Args:
-            trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from
-                what is linked already.
-            window: nodes at most this many positions apart are associates.
-            config: "fast", "best", "paper" or a ``FitConfig``.
-            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one.
-                ``order_by``: metadata key that orders a group; None is the order of adding, and for "ref_doc_id"
-                that of the chunks in their document. And device, seed,
-                time_budget, buffer, checkpoint, progress.
-
-        Raises:
-            NotFitted: nothing is stored yet.
-            InvalidInput, UnknownId, TrainingDiverged: as the index does.
-        """
-        if options.get("order_by") is not None and options.get("group_by") is None:
-            raise InvalidInput(f"Got order_by={options['order_by']!r} without group_by.", "both", "Leave it out.")
-        index = self._index
-        if index is None:
-            raise NotFitted("There is nothing to fit.", "stored nodes", "Add nodes first.")
-        if trajectories is None and options.get("group_by") == DOCUMENT_KEY and options.get("order_by") is None:
-            documents = read_documents((record.id, record.metadata) for record in index.find())
-            if documents:  # else the index says that there are none
-                trajectories, options["group_by"] = documents, None
-        return index.fit(trajectories, window, config, **options)
-
-    async def afit(
-        self,
-        trajectories: Iterable[TrajectoryLike] | None = None,
-        window: int = 5,
-        config: str | FitConfig = "fast",
-        **options: Unpack[FitOptions],
-    ) -> FitReport:
-        """``fit`` in a thread."""
-        return await asyncio.to_thread(self.fit, trajectories, window, config, **options)
-
-    def recall(
-        self,
-        query: Cue,
-        k: int = 10,
-        *,
-        where: Mapping[str, Any] | None = None,
-        filters: MetadataFilters | None = None,
-        **options: Unpack[RecallOptions],
-    ) -> list[NodeWithScore]:
-        """What happened with a query; see ``PredictiveAssociativeIndex.recall``.
-
-        Args:
-            query: a vector, or the id of a node. A vector that is a stored node (cosine 0.9999 or more)
-                leaves that node out in the modes "association" and "specific", an id in every mode.
-            k: at most so many nodes.
-            where: metadata filter in the language of the index.
-            filters: LlamaIndex's; both together must hold.
-            **options: ``text``: the query in words, beside its vector. ``mode``: "association", "similarity",
-                "hybrid" or "specific"; None counts all evidence that there is. ``hops``, ``channels``,
-                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``,
-                ``direction``.
-
-        Returns:
-            Nodes by falling score. For evidence ask ``client.recall(..., explain=True)``.
-
-        Raises:
-            NotFitted: association was asked for before ``fit``.
-            InvalidInput, UnknownId: of the arguments.
-        """
-        known = RecallOptions.__annotations__
-        _refuse({name: value for name, value in options.items() if name not in known}, ", ".join(known))
-        selection, index = select(filters, where), self._index
-        hits = [] if index is None else recall(index, query, k, selection, options)
-        return [NodeWithScore(node=hit_to_node(hit), score=hit.score) for hit in hits]
-
-    async def arecall(
-        self,
-        query: Cue,
-        k: int = 10,
-        *,
-        where: Mapping[str, Any] | None = None,
-        filters: MetadataFilters | None = None,
-        **options: Unpack[RecallOptions],
-    ) -> list[NodeWithScore]:
-        """``recall`` in a thread."""
-        return await asyncio.to_thread(self.recall, query, k, where=where, filters=filters, **options)
+    # ---- questions of LlamaIndex
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Answers one of LlamaIndex's queries.
@@ -449,9 +341,3 @@ class PAMVectorStore(FeedbackOfNodes, BasePydanticVectorStore):
     ) -> PAMVectorStore:
         """Reads the store that ``StorageContext.persist(persist_dir)`` wrote."""
         return cls.from_persist_path(str(Path(persist_dir) / f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"), fs)
-
-
-def _refuse(options: Mapping[str, Any], known: str) -> None:
-    """Refuses keywords that nobody reads: one of them may be meant as a filter."""
-    if options:
-        raise InvalidInput(f"Got the unknown options {sorted(options)}.", known, "Remove them.")

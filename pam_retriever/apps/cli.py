@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -203,8 +203,19 @@ def _model(parsed: argparse.Namespace, used: str | None) -> str:
     return parsed.model or (DEFAULT if used in (None, DEFAULT_MODEL) else str(used))
 
 
-def _opened(parsed: argparse.Namespace, dim: int | None) -> PredictiveAssociativeIndex:
-    """The index in a folder, made if it is not there; without ``dim`` with the embedder that texts alone need."""
+@contextmanager
+def _opened(parsed: argparse.Namespace, dim: int | None) -> Iterator[PredictiveAssociativeIndex]:
+    """The index in a folder, or the tenant that is asked for, made if it is not there.
+
+    Args:
+        parsed: the options of the command.
+        dim: of vectors that are given; None takes the embedder that texts alone need.
+    """
+    with _opened_whole(parsed, dim) as whole:
+        yield whole if parsed.tenant is None else whole.tenant(parsed.tenant)
+
+
+def _opened_whole(parsed: argparse.Namespace, dim: int | None) -> PredictiveAssociativeIndex:
     if dim is not None:
         return PredictiveAssociativeIndex.open(parsed.index, dim=dim)
     used = None
@@ -228,29 +239,26 @@ def _fit(parsed: argparse.Namespace) -> None:
         contents = log.check()  # before anything is stored
         if not contents.events and not (parsed.index / "manifest.json").exists():
             raise InvalidInput(f"{log.name} holds requests alone.", "events that served them", "Add events.")
-        with _opened(parsed, contents.dim) as whole:
-            index = whole if parsed.tenant is None else whole.tenant(parsed.tenant)
-            with Storing(index, log, contents, fields.time) as storing:
-                storing.run()
-                grouped = contents.events > 0 and bool(fields.session)
-                report = index.fit(
-                    group_by=fields.session if grouped else None,
-                    order_by=fields.time if grouped and contents.timed else None,
-                    window=parsed.window,
-                    config=parsed.config,
-                    device=parsed.device,
-                    seed=parsed.seed,
-                    time_budget=parsed.time_budget,
-                )
-                print(f"{storing}\n{report}\n{index}")
+        with _opened(parsed, contents.dim) as index, Storing(index, log, contents, fields.time) as storing:
+            storing.run()
+            grouped = contents.events > 0 and bool(fields.session)
+            report = index.fit(
+                group_by=fields.session if grouped else None,
+                order_by=fields.time if grouped and contents.timed else None,
+                window=parsed.window,
+                config=parsed.config,
+                device=parsed.device,
+                seed=parsed.seed,
+                time_budget=parsed.time_budget,
+            )
+            print(f"{storing}\n{report}\n{index}")
 
 
 def _fit_folder(parsed: argparse.Namespace) -> None:
     from pam_retriever.apps import documents
 
     documents.check_options(parsed)
-    with _opened(parsed, None) as whole:
-        index = whole if parsed.tenant is None else whole.tenant(parsed.tenant)
+    with _opened(parsed, None) as index:
         print(f"{documents.store_folder(index, parsed.events, parsed.name)}\n{index}")
 
 

@@ -1,0 +1,99 @@
+"""The passages and questions of ``benchmarks.real.documents``, with their cosines and BM25."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import numpy.typing as npt
+import Stemmer
+
+from pam_retriever.mentions.source import LEXICAL
+from pam_retriever.store.words import STOP_WORDS
+from pam_retriever.types import Float32
+
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass
+class Pool:
+    """The passages and questions of one file.
+
+    Attributes:
+        titles: of the passages.
+        texts: of the passages.
+        questions: as they are asked.
+        supporting: places of the passages that each question needs.
+        looks: (N, d) unit embeddings of the texts.
+        asked: (Q, d) unit embeddings of the questions.
+    """
+
+    titles: list[str]
+    texts: list[str]
+    questions: list[str]
+    supporting: list[list[int]]
+    looks: Float32
+    asked: Float32
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def cosine(self) -> Scores:
+        return (self.asked @ self.looks.T).astype(float)
+
+    @cached_property
+    def words(self) -> Words:
+        return Words(self.texts, self.questions)
+
+    @cached_property
+    def base(self) -> Scores:
+        return self.cosine + LEXICAL * self.words.scaled
+
+    def halves(self) -> tuple[range, range]:
+        middle = len(self.questions) // 2
+        return range(middle), range(middle, len(self.questions))
+
+
+class Words:
+    """BM25 with this library's stop words and constants, and which text has which term."""
+
+    def __init__(self, texts: list[str], questions: list[str]) -> None:
+        options: dict[str, Any] = {"stopwords": STOP_WORDS.split(), "stemmer": Stemmer.Stemmer("porter")}
+        tokens = bm25s.tokenize(texts, return_ids=False, show_progress=False, **options)
+        self.sets = [set(terms) for terms in tokens]
+        scorer = bm25s.BM25(k1=1.2, b=0.75)
+        scorer.index(tokens, show_progress=False)
+        asked = bm25s.tokenize(questions, return_ids=False, show_progress=False, **options)
+        self.terms = [[term for term in dict.fromkeys(one) if term in scorer.vocab_dict] for one in asked]
+        self.scores = np.array([scorer.get_scores(one) if one else np.zeros(len(texts)) for one in self.terms], float)
+        self.scaled: Scores = self.scores / np.maximum(self.scores.max(axis=1, keepdims=True), 1e-9)
+        count: dict[str, int] = {}
+        for terms in self.sets:
+            for term in terms:
+                count[term] = count.get(term, 0) + 1
+        self.idf = {term: float(np.log1p((len(texts) - n + 0.5) / (n + 0.5))) for term, n in count.items()}
+
+
+def read(path: Path, encode: Callable[[list[str]], Float32]) -> Pool:
+    """The passages of all questions of a file in one pool."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    passages: dict[str, dict[str, str]] = {}
+    for line in lines:
+        for passage in line["passages"]:
+            passages.setdefault(passage["id"], passage)
+    place = {id: at for at, id in enumerate(passages)}
+    texts = [passage["text"] for passage in passages.values()]
+    questions = [line["question"] for line in lines]
+    return Pool(
+        [passage["title"] for passage in passages.values()],
+        texts,
+        questions,
+        [[place[id] for id in line["supporting"]] for line in lines],
+        encode(texts),
+        encode(questions),
+    )

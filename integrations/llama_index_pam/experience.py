@@ -1,0 +1,136 @@
+"""Learning and recall through a LlamaIndex store: what happened with a query."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.vector_stores import MetadataFilters
+from typing_extensions import Unpack
+
+from llama_index_pam.filters import select
+from llama_index_pam.nodes import DOCUMENT_KEY, hit_to_node, read_documents
+from llama_index_pam.querying import Cue, RecallOptions, recall
+from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever.experience.trajectories import TrajectoryLike
+
+
+class FitOptions(TypedDict, total=False):
+    """What ``fit`` hands on to ``PredictiveAssociativeIndex.fit`` as it is; see there."""
+
+    group_by: str | None
+    order_by: str | None
+    device: str
+    seed: int
+    time_budget: float | None
+    buffer: int | None
+    checkpoint: str | Path | None
+    progress: bool | None
+
+
+class ExperienceOfNodes:
+    """The part of a store that learns which nodes happen together, and recalls them."""
+
+    @property
+    def _index(self) -> PredictiveAssociativeIndex | None:
+        raise NotImplementedError
+
+    def fit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: str | FitConfig = "fast",
+        **options: Unpack[FitOptions],
+    ) -> FitReport:
+        """Learns which nodes happen together; see ``PredictiveAssociativeIndex.fit``.
+
+        Args:
+            trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from
+                what is linked already.
+            window: nodes at most this many positions apart are associates.
+            config: "fast", "best", "paper" or a ``FitConfig``.
+            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one.
+                ``order_by``: metadata key that orders a group; None is the order of adding, and for "ref_doc_id"
+                that of the chunks in their document. And device, seed,
+                time_budget, buffer, checkpoint, progress.
+
+        Raises:
+            NotFitted: nothing is stored yet.
+            InvalidInput, UnknownId, TrainingDiverged: as the index does.
+        """
+        if options.get("order_by") is not None and options.get("group_by") is None:
+            raise InvalidInput(f"Got order_by={options['order_by']!r} without group_by.", "both", "Leave it out.")
+        index = self._index
+        if index is None:
+            raise NotFitted("There is nothing to fit.", "stored nodes", "Add nodes first.")
+        if trajectories is None and options.get("group_by") == DOCUMENT_KEY and options.get("order_by") is None:
+            documents = read_documents((record.id, record.metadata) for record in index.find())
+            if documents:  # else the index says that there are none
+                trajectories, options["group_by"] = documents, None
+        return index.fit(trajectories, window, config, **options)
+
+    async def afit(
+        self,
+        trajectories: Iterable[TrajectoryLike] | None = None,
+        window: int = 5,
+        config: str | FitConfig = "fast",
+        **options: Unpack[FitOptions],
+    ) -> FitReport:
+        """``fit`` in a thread."""
+        return await asyncio.to_thread(self.fit, trajectories, window, config, **options)
+
+    def recall(
+        self,
+        query: Cue,
+        k: int = 10,
+        *,
+        where: Mapping[str, Any] | None = None,
+        filters: MetadataFilters | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> list[NodeWithScore]:
+        """What happened with a query; see ``PredictiveAssociativeIndex.recall``.
+
+        Args:
+            query: a vector, or the id of a node. A vector that is a stored node (cosine 0.9999 or more)
+                leaves that node out in the modes "association" and "specific", an id in every mode.
+            k: at most so many nodes.
+            where: metadata filter in the language of the index.
+            filters: LlamaIndex's; both together must hold.
+            **options: ``text``: the query in words, beside its vector. ``mode``: "association", "similarity",
+                "hybrid" or "specific"; None counts all evidence that there is. ``hops``, ``channels``,
+                ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``,
+                ``direction``.
+
+        Returns:
+            Nodes by falling score. For evidence ask ``client.recall(..., explain=True)``.
+
+        Raises:
+            NotFitted: association was asked for before ``fit``.
+            InvalidInput, UnknownId: of the arguments.
+        """
+        known = RecallOptions.__annotations__
+        refuse({name: value for name, value in options.items() if name not in known}, ", ".join(known))
+        selection, index = select(filters, where), self._index
+        hits = [] if index is None else recall(index, query, k, selection, options)
+        return [NodeWithScore(node=hit_to_node(hit), score=hit.score) for hit in hits]
+
+    async def arecall(
+        self,
+        query: Cue,
+        k: int = 10,
+        *,
+        where: Mapping[str, Any] | None = None,
+        filters: MetadataFilters | None = None,
+        **options: Unpack[RecallOptions],
+    ) -> list[NodeWithScore]:
+        """``recall`` in a thread."""
+        return await asyncio.to_thread(self.recall, query, k, where=where, filters=filters, **options)
+
+
+def refuse(options: Mapping[str, Any], known: str) -> None:
+    """Refuses keywords that nobody reads: one of them may be meant as a filter."""
+    if options:
+        raise InvalidInput(f"Got the unknown options {sorted(options)}.", known, "Remove them.")
