@@ -31,13 +31,23 @@ from benchmarks.real.use import TASKS, Requests, Task, last, read
 from benchmarks.real.use_mixture import bank_of, evidence_maker, history
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
-from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, History, ask_held_out
+from pam_retriever.retrieval.mixture.holdout import (
+    FULL_BELOW,
+    PROPOSALS,
+    Asked,
+    History,
+    Newcomers,
+    ask_held_out,
+    ask_of,
+    join,
+)
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import KINDS, PRIORS, Evidence, size_in_decades
 
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parent / "without.json"
 SIZES = (100, 300, 1000, 3000, 6000)
+FEW, NEXT, PLACES = (10, 30, 100, 300), 100, 4  # so few requests are asked what came next
 RIDGE = 1e-2  # times the variance of a feature
 SLOPE_RIDGE = 1e-1  # the change with size is drawn to nothing more strongly
 AGAIN, AGAIN_SIZES, AGAIN_QUESTIONS = "asked_again", (10, 30, 100, 300, 1000), 100
@@ -117,20 +127,49 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
     """For each kind of question what each size of experience asks."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     total, bank = len(task.experience), bank_of(task)
+    make = evidence_maker(bank)
     for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
-        some = last(task, n)
-        past, make, random = history(some, bank), evidence_maker(bank), np.random.default_rng(0)
-        every = make(past.log(np.arange(0))).features
-        others = [at for at, feature in enumerate(every) if feature != AGAIN]
-        features = tuple(every[at] for at in others)
-        start = np.array([START.get(feature, 0.0) for feature in features])
-        for at, asked in enumerate(ask_held_out(past, make, seed=0)):
+        past, random = history(last(task, n), bank), np.random.default_rng(0)
+        for mine, asked in zip(found, ask_held_out(past, make, seed=0), strict=True):
             if asked is not None:
-                few = np.sort(random.permutation(len(asked))[:QUESTIONS])
-                choices = asked.take(few).settled().choices
-                choices = replace(choices, features=choices.features[:, others])
-                found[at].append(Sample(name, n, features, sample(choices, start)))
+                mine.append(_sample(name, n, make(past.log()).features, asked, random))
+    past = history(task, bank)
+    for n in (size for size in FEW if 2 * size <= total):
+        random, kinds_asked = np.random.default_rng(0), [[] for _ in KINDS]
+        for part, (known, held, newcomers) in enumerate(_next(past, n)):
+            evidence = make(past.log(known))
+            for kind, asked in ask_of(past, evidence, held, newcomers, random, part):
+                kinds_asked[kind].append(asked)
+        for mine, several in zip(found, kinds_asked, strict=True):
+            if several:
+                mine.append(_sample(name, n, evidence.features, join(several), random))
     return found
+
+
+def _sample(name: str, n: int, every: tuple[str, ...], asked: Asked, random: np.random.Generator) -> Sample:
+    others = [at for at, feature in enumerate(every) if feature != AGAIN]
+    features = tuple(every[at] for at in others)
+    few = np.sort(random.permutation(len(asked))[:QUESTIONS])
+    choices = asked.take(few).settled().choices
+    choices = replace(choices, features=choices.features[:, others])
+    return Sample(name, n, features, sample(choices, np.array([START.get(feature, 0.0) for feature in features])))
+
+
+def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Newcomers]]:
+    """``n`` requests that are known and those that came next, at a few places: a fifth of so few would ask little.
+
+    What is first used later was not there yet, if the data have times; else all was there.
+    """
+    total, size = len(past), len(past.stored)
+    asked = min(total - n, NEXT)
+    request, rows, _ = past.uses.expand(np.arange(total))
+    first = np.full(size, -1)
+    np.maximum.at(first, rows, total)
+    np.minimum.at(first, rows, request)
+    for start in np.unique(np.linspace(0, total - n - asked, PLACES).astype(np.int64)).tolist():
+        later = first >= start + n if past.timed else np.zeros(size, bool)
+        known, held = np.arange(start, start + n), np.arange(start + n, start + n + asked)
+        yield known, held, Newcomers(later, 0.0, np.zeros(size, bool))
 
 
 def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ from pam_retriever.retrieval.mixture.calibration import Calibration, expected_ca
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import Asked, EvidenceOf, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors
+from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, PLAIN, Mixture, Priors, room_for_unused
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -21,6 +21,7 @@ RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # times the variance of a feature
 HARDEST, OTHERS = 32, 32  # candidates of a question that the fit sees besides those used
 FEWEST = 20  # questions of a kind; with fewer the priors stay
 CALIBRATED = 20  # hits of a question
+KEPT = (0.75, 1.0)  # of the way from the start to the fit: the last quarter may follow one stretch of time alone
 STACKED = 1e-2  # ridge of the two numbers that stack the prior and recall without feedback
 Float64 = np.ndarray
 
@@ -52,8 +53,9 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
             calibrations.append(Calibration())
             continue
         if kind == KINDS[0]:
-            plain = evidence.features.index("plain") if "plain" in evidence.features else None
+            plain = evidence.features.index(PLAIN) if PLAIN in evidence.features else None
             fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=never, plain=plain)
+            fitted = fitted.with_room(evidence.features, asked)
         else:  # no used memory was hidden from these questions: nothing tells what a new one is worth
             fitted = fit_kind(asked, prior.astype(float), timed=history.timed)
         weights.append(fitted.weights)
@@ -74,6 +76,12 @@ class FittedKind:
     choices: Choices  # the hardest candidates of every question
     part: Int64
 
+    def with_room(self, names: Sequence[str], asked: Asked) -> FittedKind:
+        """The same, judged as it is served: with room for memories that were never used."""
+        choices = asked.choices
+        scores = self.scores + room_for_unused(names, choices.features, self.scores, choices.starts)
+        return replace(self, scores=scores, calibration=calibration_of(asked, scores))
+
 
 @dataclass(frozen=True)
 class _Way:
@@ -81,6 +89,11 @@ class _Way:
 
     stacked: bool
     ridge: float
+    kept: float
+
+    def between(self, start: Float64, fitted: Float64) -> Float64:
+        """(F,) the weights, as far from the start as is kept of the way to the fitted ones."""
+        return start + self.kept * (fitted - start)
 
 
 @dataclass(frozen=True)
@@ -114,7 +127,8 @@ class _View:
     def fit(self, questions: Int64, way: _Way) -> Float64:
         """(F,) all weights, of some questions."""
         within = self.choices.take(questions)
-        return logit.fit(within, self._start(within, way.stacked), way.ridge * self.scale)
+        start = self._start(within, way.stacked)
+        return way.between(start, logit.fit(within, start, way.ridge * self.scale))
 
     def _start(self, choices: Choices, stacked: bool) -> Float64:
         """The prior; stacked with recall without feedback, as far as the questions say (Breiman 1996).
@@ -144,7 +158,7 @@ class _View:
         """
         choices, part = self.choices.take(questions), self.part[questions]
         starts = ([False] if self.plain is None else [False, True]) if stacked is None else [stacked]
-        ways = [_Way(start, ridge) for ridge in reversed(RIDGES) for start in starts]
+        ways = [_Way(start, ridge, kept) for ridge in reversed(RIDGES) for kept in KEPT for start in starts]
         losses, judged = np.zeros((len(ways), len(part))), np.zeros(len(part), bool)
         for within, held in _judged(part, self.timed):
             judged[held] = True
@@ -153,8 +167,9 @@ class _View:
                 prior = weights = self._start(known, start)
                 for at, way in enumerate(ways):  # from near the prior outwards: each begins where the last ended
                     if way.stacked == start:
-                        weights = logit.fit(known, prior, way.ridge * self.scale, weights)
-                        losses[at, held] = logit.log_loss(weights, others)
+                        if way.kept == KEPT[0]:
+                            weights = logit.fit(known, prior, way.ridge * self.scale, weights)
+                        losses[at, held] = logit.log_loss(way.between(prior, weights), others)
         share = np.where(judged, choices.weight, 0) / choices.weight[judged].sum()
         best = int(np.argmin(losses @ share))
         for at in range(len(ways)):
@@ -219,8 +234,12 @@ def fit_kind(
         within, held = np.flatnonzero(part != one), pair_part == one
         weights = fit(within, ways(within) if nested else common)
         scores[held] = asked.choices.features[held] @ weights.astype(np.float32)
-    calibration = Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
-    return FittedKind(fit(every, common), calibration, scores, views[0].choices, part)
+    return FittedKind(fit(every, common), calibration_of(asked, scores), scores, views[0].choices, part)
+
+
+def calibration_of(asked: Asked, scores: Float32) -> Calibration:
+    """The calibration of scores (P,) that were not fitted on these questions."""
+    return Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
 
 
 def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:

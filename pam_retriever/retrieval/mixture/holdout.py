@@ -185,9 +185,17 @@ def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[A
             continue
         evidence = evidence_of(history.log(known))
         newcomers = Newcomers.of(history, evidence.used, held, random)
-        for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
-            asked[kind].append(_ask(evidence, cues, wanted, hidden, part, newcomers))
+        for kind, found in ask_of(history, evidence, held, newcomers, random, part):
+            asked[kind].append(found)
     return [join(found) if found else None for found in asked]
+
+
+def ask_of(
+    history: History, evidence: Evidence, held: Int64, newcomers: Newcomers, random: np.random.Generator, part: int = 0
+) -> Iterator[tuple[int, Asked]]:
+    """The kinds of question that the requests ``held`` ask of some evidence, and what they ask."""
+    for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
+        yield kind, _ask(evidence, cues, wanted, hidden, part, newcomers)
 
 
 def _questions(

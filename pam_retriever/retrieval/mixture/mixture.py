@@ -14,11 +14,12 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
+from pam_retriever.retrieval.mixture.room import make_room
 from pam_retriever.retrieval.mixture.sources import Source
 from pam_retriever.types import Bools, Float32, Int64
 
 KINDS = ("question", "seen cue", "unseen cue")
-NEVER_USED = "never_used"
+NEVER_USED, PLAIN = "never_used", "plain"
 APPEARANCE = ("similarity", "words", "names", "expanded_words")  # what can be known of a memory that was never used
 PRIORS = Path(__file__).with_name("priors.json")
 
@@ -79,11 +80,13 @@ class Mixture:
         features: their names.
         weights: (3, F) one row a kind.
         calibration: for each kind, of probabilities among the candidates.
+        room: whether questions in words leave room for memories that were never used; see ``make_room``.
     """
 
     features: tuple[str, ...]
     weights: Float32
     calibration: tuple[Calibration, ...] = (Calibration(),) * len(KINDS)
+    room: bool = True
 
     def score(self, features: Float32, pools: Pools, kind: Int64) -> Float32:
         """(P,) the score of each pair, by what ``Evidence.score`` gave and the kind of each cue (Q,)."""
@@ -92,6 +95,8 @@ class Mixture:
             scores = features @ self.weights[kind[0]]
         else:
             scores = np.einsum("pf,pf->p", features, self.weights[kind][pools.cue])
+        if self.room and np.any(kind == 0):
+            scores = scores + room_for_unused(self.features, features, scores, pools.starts) * (kind[pools.cue] == 0)
         return scores
 
     def confidence(self, share: Float32, rank: Int64, kind: Int64) -> Float32:
@@ -143,6 +148,13 @@ class Mixture:
                 "Fit again.",
             )
         return cls(features, weights, calibration)
+
+
+def room_for_unused(names: Sequence[str], features: Float32, scores: Float32, starts: Int64) -> Float32:
+    """(P,) ``make_room`` by features (P, F) of these names; nothing where recall without feedback is none of them."""
+    if PLAIN not in names or NEVER_USED not in names:
+        return np.zeros(len(scores), np.float32)
+    return make_room(scores, features[:, names.index(NEVER_USED)] > 0, features[:, names.index(PLAIN)], starts)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ class MixtureScorer:
         self._mixture = knowledge.mixture
         if without:
             counts = np.array([owner not in without for owner in self._owners])
-            self._mixture = replace(self._mixture, weights=np.where(counts, self._mixture.weights, np.float32(0)))
+            weights = np.where(counts, self._mixture.weights, np.float32(0))
+            self._mixture = replace(self._mixture, weights=weights, room=UNUSED not in without)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """As ``Scorer``."""
@@ -81,7 +82,9 @@ class MixtureScorer:
         rows = bank.rows[pools.row[order]]
         similarity = np.einsum("pd,pd->p", cues.looks[pools.cue[order]], self._view.similar.keys(rows))
         cuts = np.searchsorted(pools.cue[order], np.arange(1, len(cues)))
-        said = self._contributions(features[order] * mixture.weights[kind[pools.cue[order]]], added[order])
+        weighed = features[order] * mixture.weights[kind[pools.cue[order]]]
+        room = scores[order] - added[order] - weighed.sum(axis=1)
+        said = self._contributions(weighed, added[order], room)
         columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], said.values
         return [
             Candidates(rows, score, likeness, score, hops, sure, sources=Contributions(said.names, parts))
@@ -90,10 +93,11 @@ class MixtureScorer:
             )
         ]
 
-    def _contributions(self, weighed: Float32, mentioned: Float32) -> Contributions:
-        """What each source adds, from what each feature (n, F) and what mentions (n,) do."""
+    def _contributions(self, weighed: Float32, mentioned: Float32, room: Float32) -> Contributions:
+        """What each source adds, from what each feature (n, F), mentions (n,) and room for what is unused (n,) do."""
         owners = np.array(self._owners)
         columns = {name: weighed[:, owners == name].sum(axis=1) for name in dict.fromkeys(self._owners)}
+        columns[UNUSED] = columns[UNUSED] + room
         return Contributions.of({**columns, MENTIONED: mentioned})
 
     def _mentioned(self, cues: Cues, allowed: Rows | None) -> list[Mentioned | None]:

@@ -17,6 +17,7 @@ from pam_retriever.types import Direction, Float32, Int64
 
 BM25_UNIT = 10.0  # brings BM25 to the order of 1
 PLAIN_UNIT = 10.0  # and a mean of cosines and the like
+LONG = 5  # words of a question; with more, each counts less
 
 
 class Source(Protocol):
@@ -88,7 +89,7 @@ class Words:
         self._last: tuple[Cues, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        return pools.grid(self._scores(cues))[:, None] / np.float32(BM25_UNIT)
+        return (pools.grid(self._scores(cues)) * by_length(cues, pools))[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         return [best(row, n) for row in self._scores(cues)]
@@ -134,6 +135,16 @@ def _cosines(cues: Cues, pools: Pools, looks: Looks) -> Float32:
         return cosines
     rows, place = np.unique(pools.row, return_inverse=True)
     return (cues.vectors @ looks[rows].T)[pools.cue, place]
+
+
+def by_length(cues: Cues, pools: Pools) -> Float32:
+    """(P,) what a BM25 score counts: of a question of many words no more than of one of five.
+
+    BM25 adds up what each word says, as if each were news. Those of a long question say much of it twice.
+    """
+    lengths = np.array([max(len(set(words)), LONG) for words in cues.words], np.float32)
+    factor: Float32 = (np.float32(LONG / BM25_UNIT) / lengths)[pools.cue]
+    return factor
 
 
 def best(values: Float32, n: int) -> Int64:

@@ -9,7 +9,7 @@ import numpy as np
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import Growing, RequestLog
 from pam_retriever.retrieval.mixture.shares import grown, log_share
-from pam_retriever.retrieval.mixture.sources import BM25_UNIT, Looks, best, largest
+from pam_retriever.retrieval.mixture.sources import Looks, best, by_length, largest
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 
@@ -187,7 +187,7 @@ class ExpandedWords:
         scores = pools.grid(self._of_all(cues))
         if pools.hidden is not None:
             scores = np.where(pools.hidden, pools.grid(self._scores(cues, self._own)), scores)
-        return scores[:, None] / np.float32(BM25_UNIT)
+        return (scores * by_length(cues, pools))[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         return [best(row, n) for row in self._of_all(cues)]

@@ -1,0 +1,99 @@
+"""Room for memories that nothing ever used, and long questions, against plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.mixture.mixture import Mixture
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.room import MOST, STEEP, make_room
+from pam_retriever.retrieval.mixture.sources import BM25_UNIT, LONG, by_length
+
+finite = st.floats(-20, 20)
+candidates = st.lists(st.tuples(finite, st.booleans(), finite), min_size=1, max_size=6)
+
+
+def share_of_unused(scores, never):
+    """The probability that a softmax gives to those that were never used."""
+    odds = [math.exp(score - max(scores)) for score in scores]
+    return sum(odd for odd, new in zip(odds, never, strict=True) if new) / sum(odds)
+
+
+@given(st.lists(candidates, min_size=1, max_size=4))
+def test_room_is_added_to_the_probability_of_what_was_never_used(questions):
+    flat = [pair for question in questions for pair in question]
+    scores = np.array([score for score, _, _ in flat], np.float32)
+    never = np.array([new for _, new, _ in flat])
+    plain = np.array([looks for _, _, looks in flat], np.float32)
+    starts = np.cumsum([0, *(len(question) for question in questions[:-1])])
+    added = make_room(scores, never, plain, starts)
+    assert not added[~never].any()
+    for start, question in zip(starts.tolist(), questions, strict=True):
+        end = start + len(question)
+        mine = never[start:end]
+        if mine.all() or not mine.any():
+            assert not added[start:end].any()
+            continue
+        gap = plain[start:end][mine].max() - plain[start:end][~mine].max()
+        room = MOST / (1 + math.exp(-min(max(STEEP * float(gap), -30), 30)))
+        before = share_of_unused(scores[start:end].tolist(), mine.tolist())
+        after = share_of_unused((scores + added)[start:end].tolist(), mine.tolist())
+        assert after == pytest.approx(room + (1 - room) * before, abs=1e-4)
+
+
+def test_room_keeps_the_order_among_those_that_were_never_used():
+    scores, never = np.array([9, 1, 3, 2], np.float32), np.array([False, True, True, True])
+    added = make_room(scores, never, np.zeros(4, np.float32), np.zeros(1, np.int64))
+    assert np.ptp(added[1:]) == 0
+    assert added[1] > 0
+
+
+def test_questions_that_are_stored_memories_leave_no_room():
+    features = np.array([[5.0, 0.0, 1.0], [0.0, 1.0, 1.0]], np.float32)
+    mixture = Mixture(("a", "never_used", "plain"), np.tile(np.float32([1, 0, 0]), (3, 1)))
+    pools = Pools.full(1, 2)
+    question, cue = (mixture.score(features, pools, np.array([kind])) for kind in (0, 1))
+    assert question.tolist() != cue.tolist() == [5.0, 0.0]
+
+
+def test_words_of_a_long_question_count_less_each():
+    words = [f"w{n}" for n in range(3 * LONG)]
+    cues = Cues(np.zeros((3, 2), np.float32), [words[:1], words[:LONG], [*words, *words]], np.full(3, -1))
+    assert by_length(cues, Pools.full(3, 2)) * BM25_UNIT == pytest.approx(np.float32([1, 1, 1, 1, 1 / 3, 1 / 3]))
+
+
+def tools_of_long_requests(seed=0, requests=300):
+    """Tools of which a third were never used, and requests of thirty words that no tool's own text has."""
+    random = np.random.default_rng(seed)
+    tools, used, dim = 60, 40, 24
+    looks = random.normal(size=(tools, dim))
+    index = PredictiveAssociativeIndex(dim)
+    index.add(looks, [f"m{tool}" for tool in range(tools)], [f"tool number{tool}" for tool in range(tools)])
+
+    def ask(tool):
+        words = " ".join(f"common{n}" for n in random.integers(0, 60, 30))
+        return looks[tool] + 1.5 * random.normal(size=dim), words
+
+    for tool in random.integers(0, used, requests).tolist():
+        vector, text = ask(tool)
+        index.feedback(vector, [f"m{tool}"], text=text)
+    return index, [(f"m{tool}", *ask(tool)) for tool in range(used, tools) for _ in range(3)]
+
+
+def test_tools_that_nothing_used_are_found_beside_long_requests_that_used_others():
+    """The words of the requests that used a tool are its own, too, and make it look wanted: a third was found."""
+    index, asked = tools_of_long_requests()
+    assert np.mean([tool in index.recall(vector, 5, text=text).ids for tool, vector, text in asked]) > 0.65
+
+
+def test_without_never_used_there_is_no_room():
+    index, asked = tools_of_long_requests(requests=30)
+    _, vector, text = asked[0]
+    for hit in index.recall(vector, 20, text=text, without=["never used"], explain=True):
+        assert hit.sources.get("never used", 0.0) == pytest.approx(0, abs=1e-4)
