@@ -93,7 +93,8 @@ class _Way:
 
     def between(self, start: Float64, fitted: Float64) -> Float64:
         """(F,) the weights, as far from the start as is kept of the way to the fitted ones."""
-        return start + self.kept * (fitted - start)
+        weights: Float64 = start + self.kept * (fitted - start)
+        return weights
 
 
 @dataclass(frozen=True)
