@@ -49,7 +49,9 @@ def running(code: str, *arguments: object) -> Iterator[tuple[subprocess.Popen[st
     command = [sys.executable, "-c", code, *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        yield process, process.stdout.readline().strip()
+        said = process.stdout.readline().strip()
+        assert said
+        yield process, said
     finally:
         process.terminate()
         process.wait(timeout=30)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pam_retriever.types import Float32, Int64
 
-GROWTH = 1.5
+GROWTH = 2.5  # room that is not used takes no memory: the system gives pages as they are written
 
 
 class FlatKeys:

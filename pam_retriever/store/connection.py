@@ -22,7 +22,8 @@ Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
 JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own default
 MOST_VERSIONS = 2**31 - 1  # after which they begin again: SQLite keeps 32 bits
-MOST_IN_A_STATEMENT = 128  # rows; SQLite before 3.32 takes 999 parameters
+# rows; SQLite before 3.32 takes 999 parameters, later ones 32,766
+MOST_IN_A_STATEMENT = 128 if sqlite3.sqlite_version_info < (3, 32) else 4096
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 
 

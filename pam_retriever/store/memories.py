@@ -19,7 +19,7 @@ from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Float32, Int64, Record
 
-ROWS_AT_ONCE = 1_000_000  # as Python's own numbers
+ROWS_AT_ONCE = 1_000_000  # as one string
 WRITES_KEPT = 1_000  # of which is known what they wrote
 
 
@@ -47,11 +47,13 @@ class SQLiteMemories:
     def rows(self) -> Int64:
         """All rows, sorted."""
         blocks, last = [np.empty(0, np.int64)], -1
+        # one string for many rows: as Python's own numbers they take four times as long
         while found := self._connection.fetch(
-            "SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, ROWS_AT_ONCE]
-        ):
-            blocks.append(np.array(found, np.int64)[:, 0])
-            last = found[-1][0]
+            "SELECT group_concat(row) FROM (SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?)",
+            [last, ROWS_AT_ONCE],
+        )[0][0]:
+            blocks.append(np.sort(np.fromstring(found, np.int64, sep=",")))
+            last = int(blocks[-1][-1])
         return np.concatenate(blocks)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
