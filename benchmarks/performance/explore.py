@@ -1,9 +1,10 @@
 """What the explorer costs in a browser, beyond the library: first view, answers, the map, frames while dragging.
 
     python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
-    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4 [--folder kept]
+    python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4 --sessions 200 --build 8
 
-The second one writes explore_1000000.json: of the default index of so many memories, an HNSW, fitted.
+The second one writes explore_1000000.json: of the default index of so many memories, an HNSW. It is fitted on 200
+sessions and its graphs are built in haste, because no time of a view depends on either.
 
 Needs the extra explore, playwright and the Chromium of the system. Vectors around 200 centres, texts, times, sessions
 of 50. An answer is timed in the page, from the click to the hits on the screen; "beyond" is that without the seconds
@@ -26,18 +27,20 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import parse_qs, quote
 
 import numpy as np
 
 from benchmarks import report
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever.ann import faiss
 
 SESSION, CENTRES, STANDARD = 50, 200, 100_000
 START = datetime(2020, 1, 1, tzinfo=timezone.utc)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
-def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool) -> None:
+def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool, sessions: int | None = None) -> None:
     """An index with texts, metadata and sessions, fitted for one pass: times do not depend on what it learnt."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((CENTRES, dim), np.float32)
@@ -51,7 +54,11 @@ def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool) -> No
             index.add(vectors, ids, texts, metadatas, [START + timedelta(minutes=row) for row in rows])
             if not fit:
                 index.observe_many([ids[at : at + SESSION] for at in range(0, len(ids), SESSION)])
-        if fit:
+        if fit and sessions is not None:
+            firsts = range(0, memories, memories // sessions)
+            experienced = [[str(row) for row in range(first, first + SESSION)] for first in firsts]
+            index.fit(experienced, window=2, config=FitConfig(hidden=32, passes=1), progress=False)
+        elif fit:
             index.fit(group_by="session", window=2, config=FitConfig(hidden=32, passes=1), progress=False)
 
 
@@ -101,7 +108,7 @@ def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        about = ""
+        about = listed = ""
         for turn in range(rounds):
             noted.first = not turn
             context = browser.new_context(viewport={"width": 1440, "height": 900})
@@ -124,11 +131,14 @@ def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
                 ("neighbourhood, 3 hops", f"map?id={id}&hops=3", "svg .node"),
                 ("sessions", "sessions", "main .list li"),
                 ("a session", "", ".step[aria-current]"),
-                ("search for a session", f"sessions?q={memories // SESSION - 1}", "main .list li"),
+                ("search for a session", "", "main .list li"),
                 ("health", "health", ".facts"),
             ):
                 if name == "a session":
                     fragment = page.locator("main .list a").last.get_attribute("href").removeprefix("#")
+                    listed = parse_qs(fragment.partition("?")[2])["id"][0]
+                elif name == "search for a session":
+                    fragment = f"sessions?q={quote(listed)}"
                 with noted.view(name):
                     page.goto(f"{address}#{fragment}")
                     page.wait_for_selector(selector)
@@ -160,12 +170,15 @@ def main() -> None:
     parser.add_argument("--backend", default="faiss")
     parser.add_argument("--unfitted", action="store_true", help="sessions are stored, and nothing is trained")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sessions", type=int, help="fit on so many sessions; all unless given")
+    parser.add_argument("--build", type=int, default=faiss.HNSW_BUILD, help="efConstruction of graphs")
     parser.add_argument("--folder", type=Path, help="where the index is made and stays; one that is there is taken")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.folder or Path(scratch) / "index"
+        faiss.HNSW_BUILD = given.build
         if not folder.exists():
-            filled(folder, given.memories, given.dim, given.backend, not given.unfitted)
+            filled(folder, given.memories, given.dim, given.backend, not given.unfitted, given.sessions)
         began = time.perf_counter()
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "explore", str(folder), "--no-browser"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -185,7 +198,7 @@ def main() -> None:
     print(about, used, f"folder {size:,} bytes")
     figures = {"seconds": noted.seconds, "processor": noted.processor, "bytes": {**used, "folder": size}, "map": about}
     name = "explore" if given.memories == STANDARD else f"explore_{given.memories}"
-    setting = {name: getattr(given, name) for name in ("memories", "dim", "backend", "unfitted")}
+    setting = {name: getattr(given, name) for name in ("memories", "dim", "backend", "unfitted", "sessions", "build")}
     report.write(f"performance/{name}", {**setting, **figures})
 
 
