@@ -274,3 +274,11 @@ def test_many_sources_are_linked_in_one_transaction(monkeypatch):
     )
     store.add_documents(documents())
     assert observed == [len({turn.session for turn in dialogue.turns()})]
+
+
+def test_a_store_says_what_it_holds():
+    store = PAMVectorStore(EMBEDDER)
+    assert repr(store) == "PAMVectorStore(empty, TableEmbedder)"
+    store.add_documents(documents())
+    assert f"{len(store.index):,} memories" in repr(store)
+    assert repr(store) in repr(PAMRetriever(vectorstore=store))

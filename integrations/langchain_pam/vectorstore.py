@@ -89,6 +89,10 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
             embedding, index, path, group_by, order_by, read_only, same_embedder, tenant, time_key
         )
 
+    def __repr__(self) -> str:
+        index = self.index
+        return f"PAMVectorStore({'empty' if index is None else index!r}, {type(self.embedding).__name__})"
+
     def tenant(self, name: str) -> Self:
         """The store of one tenant, with the settings of this one; nothing in it shows or counts outside it.
 
