@@ -195,7 +195,8 @@ class Learning(FeedbackKeeping, NextSteps):
                 if not report.steps:
                     raise
                 what = f"{error.got} What was learnt from trajectories is stored already, and answers."
-                raise StorageError(what, error.expected, f"{error.fix} Then call fit again for the rest.") from error
+                fix = f"{error.fix} Then call fit again for the rest."
+                raise StorageError(what, "a disk that takes all of it", fix) from error
             log.info("fit: %r", report)
             return report
 

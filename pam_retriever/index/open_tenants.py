@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, StorageError
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
@@ -135,6 +135,11 @@ class OpenTenants:
             if path is None:
                 manifest = new_manifest(store.dim, store.backend)
                 path = folders.make(name, lambda made: write_empty(made, manifest))
+                try:
+                    return open_store(path, store.dim, store.backend, None, encoder, "write")
+                except StorageError:
+                    folders.remove(name)  # else there would be one that nobody was given
+                    raise
             return open_store(path, store.dim, store.backend, None, encoder, "write")
         if folders is None or not folders.read_only:
             return new_store(store.dim, store.backend, None, encoder) if path is None else load_store(path, encoder)

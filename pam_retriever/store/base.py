@@ -20,6 +20,7 @@ from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store.appending import NewStep, number_of
 from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, FeedbackTable, Step
+from pam_retriever.store.faults import after_commit
 from pam_retriever.store.growth import LearntTo, mark_grown, read_learnt_to
 from pam_retriever.store.kinds import ObservedStore
 from pam_retriever.store.model_metadata import read_model
@@ -289,8 +290,6 @@ class Store(ABC):
             )
         return table
 
-    # ---- settings
-
     @property
     def embedder(self) -> str | None:
         """The name of the embedder whose vectors are stored; None for an index that was given vectors."""
@@ -311,7 +310,8 @@ class Store(ABC):
         """Forgets the weakest memories once the index has outgrown its capacity, if it has one."""
         bound = Capacity.read(self.database.settings)
         if bound is not None and bound.outgrown_by(len(self.similar)):
-            self.forget(bound.memories, bound.half_life, shrink=False)
+            with after_commit("The change is stored already; the index is beyond its capacity until the next one."):
+                self.forget(bound.memories, bound.half_life, shrink=False)
 
     # ---- what fit left
 

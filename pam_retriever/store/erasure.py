@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pam_retriever.store.base import Store
+from pam_retriever.store.faults import after_commit
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ def erase(store: Store, ids: list[str]) -> ErasureReport:
     """Deletes memories, and overwrites what their storage held; see ``PredictiveAssociativeIndex.erase``."""
     before = _counts(store)
     memories = store.delete(ids)
-    overwritten, remaining = store.erase_removed()
+    with after_commit("The deletion is stored already; files may still hold bytes of it.", "Then call erase again."):
+        overwritten, remaining = store.erase_removed()
     trajectories, feedback = (old - new for old, new in zip(before, _counts(store), strict=True))
     learnt = store.predictor is not None and bool(store.database.settings.get("forgotten"))
     return ErasureReport(memories, trajectories, feedback, tuple(overwritten), tuple(remaining), learnt)

@@ -82,6 +82,21 @@ def _damaged(path: Path | None, words: str) -> IndexFormatError:
     )
 
 
+@contextmanager
+def after_commit(stored: str, then: str = "") -> Iterator[None]:
+    """Has errors of the disk say what of a call was committed before them.
+
+    Args:
+        stored: what is there, in a sentence.
+        then: what to do after the disk takes more again, in a sentence.
+    """
+    try:
+        yield
+    except StorageError as error:
+        fix = f"{error.fix} {then}".rstrip()
+        raise StorageError(f"{error.got} {stored}", "a disk that takes all of it", fix) from error
+
+
 def closed_error() -> IndexClosed:
     """For whoever asks a store that was closed."""
     return IndexClosed("The index is closed.", "an open index", "open() or load() it again.")

@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from pam_retriever.ann import WritableAnnIndex, chunks
-from pam_retriever.errors import StorageError
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
@@ -19,7 +18,7 @@ from pam_retriever.store import ann_cache, graph_cache, snapshot, weights
 from pam_retriever.store.base import NO_ROWS
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.connection import MOST_VERSIONS
-from pam_retriever.store.faults import closed_error
+from pam_retriever.store.faults import after_commit, closed_error
 from pam_retriever.store.following import FollowingStore, Moments
 from pam_retriever.store.home import Home
 from pam_retriever.store.key_indexes import Built, KeyIndexes
@@ -171,11 +170,8 @@ class SQLiteStore(FollowingStore):
         """As for ``Store``. If it is interrupted, whoever reads next has everything built anew."""
         version = self.database.connection.version
         if version == self._version % MOST_VERSIONS + 1:  # what came before this commit was followed
-            try:
+            with after_commit("The memories are stored already, and are found once there is room."):
                 change()
-            except StorageError as error:
-                what = f"{error.got} The memories are stored already, and are found once there is room."
-                raise StorageError(what, error.expected, error.fix) from error
             self._version = version
 
     def use(self, indexes: KeyIndexes, **changes: Any) -> None:
@@ -285,7 +281,8 @@ class SQLiteStore(FollowingStore):
 
         self.apply_after_commit(gone, change)
         if shrink:
-            database.shrink()
+            with after_commit("That memories are forgotten is stored already; their space is not free yet."):
+                database.shrink()
         return len(gone)
 
     def erase_removed(self) -> tuple[list[str], list[str]]:

@@ -1,0 +1,56 @@
+"""What an error of a full disk says is what is stored: here of calls that commit a part before they fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_durability import make
+
+from pam_retriever import PredictiveAssociativeIndex, StorageError
+from pam_retriever.index import open_tenants
+from pam_retriever.store.repair import check
+from pam_retriever.store.sqlite import SQLiteStore
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+
+
+def full(*_: object, **__: object) -> None:
+    raise StorageError("disk full.", "a disk that takes it; the index is as it was", "Make room.")
+
+
+@pytest.mark.parametrize("call", ["prune", "erase"])
+def test_space_that_cannot_be_freed_does_not_undo_what_is_gone(tmp_path, monkeypatch, call):
+    with make(tmp_path / "index") as index:
+        with monkeypatch.context() as patched:
+            patched.setattr(SQLiteDatabase, "shrink", full)
+            with pytest.raises(StorageError, match="stored already") as caught:
+                index.prune(3) if call == "prune" else index.erase(["m1", "m2", "m3", "m4", "m5"])
+        assert "as it was" not in str(caught.value)
+        assert len(index) == 3
+        if call == "erase":
+            assert "erase again" in str(caught.value)
+            index.erase(["m1"])
+    assert check(tmp_path / "index") == []
+
+
+def test_an_add_beyond_the_capacity_says_that_it_is_stored(tmp_path, monkeypatch):
+    with make(tmp_path / "index") as index:
+        index.set_capacity(8)
+        with monkeypatch.context() as patched:
+            patched.setattr(SQLiteStore, "forget", full)
+            with pytest.raises(StorageError, match="stored already; the index is beyond its capacity") as caught:
+                index.add(np.eye(3), ["a", "b", "c"])
+        assert "as it was" not in str(caught.value)
+        assert {"a", "b", "c"} <= {one.id for one in index.find()}
+        index.add(np.eye(3)[:1], ["d"])
+        assert len(index) == 8
+
+
+def test_a_tenant_that_cannot_be_opened_is_not_made(tmp_path, monkeypatch):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", 3) as index:
+        with monkeypatch.context() as patched:
+            patched.setattr(open_tenants, "open_store", full)
+            with pytest.raises(StorageError):
+                index.tenant("ann")
+        assert index.tenants() == []
+        index.tenant("ann")
+        assert index.tenants() == ["ann"]
