@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.retrieval.mixture.pools import Pools
+from pam_retriever.retrieval.sequences import recency
 from pam_retriever.retrieval.sequences.features import FEATURES
+from pam_retriever.retrieval.sequences.fitting import moments
 from pam_retriever.retrieval.sequences.mixture import NextMixture
+from pam_retriever.retrieval.sequences.recency import HALF_LIVES, OCCASIONS, Recency
+from pam_retriever.retrieval.sequences.steps import LastSteps
 from pam_retriever.retrieval.sequences.transitions import Occasions, total
 
 DIM = 16
@@ -70,6 +75,80 @@ def test_contexts_are_counted_as_in_plain_python(walks, data):
         )
         _, row, times = seen.count(seen.context() >= order, seen.after())
         assert dict(zip(row.tolist(), times.tolist(), strict=True)) == dict(wanted)
+
+
+def test_what_always_followed_comes_before_what_looks_alike():
+    """Before a fit, in few random dimensions: three times of three decide, and even once of once."""
+    for seed in range(20):
+        for times in (1, 3):
+            index = filled(seed=seed)
+            near = index.get(["m2"])[0].vector + 0.1 * index.get(["m5"])[0].vector
+            index.add(near[None], ["alike"])
+            for n in range(times):
+                index.observe(Trajectory(ids=names(2, 9), id=f"a{n}"))
+                index.observe(Trajectory(ids=["m7", "alike"], id=f"b{n}"))
+            assert index.recall_next(["m2"], k=1).ids == ["m9"]
+
+
+def test_recency_is_as_in_plain_python():
+    random = np.random.default_rng(0)
+    history, rows = random.integers(0, 6, 40), np.array([[2, 1, 5], [3, 3, -1]])
+    lengths = np.array([3, 2])
+    for until in (None, np.array([25, 40])):
+        steps = LastSteps(rows, np.zeros((2, 3, 2), np.float32), lengths, until)
+        columns = Recency(history, steps).columns(Pools.full(2, 6), np.full(12, 1 / 6))
+        for asked in range(2):
+            seen = [*history[: 40 if until is None else until[asked]].tolist(), *rows[asked, : lengths[asked]][::-1]]
+            share = np.full(6, 1 / 6)
+            for life, name in zip(HALF_LIVES, recency.FEATURES, strict=True):
+                faded = [sum(0.5 ** (at / life) for at, row in enumerate(reversed(seen)) if row == n) for n in range(6)]
+                faster = (np.array(faded) + OCCASIONS * share) / (sum(faded) + OCCASIONS)
+                np.testing.assert_allclose(columns[name][6 * asked :][:6], np.log(faster / share), rtol=1e-6)
+                share = faster
+
+
+def test_steps_that_were_stored_last_count_once():
+    history = np.array([4, 0, 1, 2])
+    steps = LastSteps(np.array([[2, 1, -1], [1, 2, -1]]), np.zeros((2, 3, 2), np.float32), np.array([2, 2]))
+    once = Recency(history, steps).columns(Pools.full(2, 5), np.full(10, 0.2))
+    told = LastSteps(steps.rows, steps.vectors, steps.lengths, np.array([2, 4]))
+    same = Recency(history, told).columns(Pools.full(2, 5), np.full(10, 0.2))
+    for name, column in once.items():
+        np.testing.assert_array_equal(column, same[name])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.sampled_from([1.0, 2.0, None]), min_size=1, max_size=25), min_size=1, max_size=4))
+def test_moments_are_as_in_plain_python(times):
+    trajectory = np.repeat(np.arange(len(times)), [len(one) for one in times])
+    begins, first = [], 0
+    for one in times:
+        groups = []
+        for time in one:
+            if groups and time is not None and groups[-1][-1] == time:
+                groups[-1].append(time)
+            else:
+                groups.append([time])
+        for group in groups:
+            apart = len(group) > 20 or len(groups) == 1
+            begins += range(first, first + len(group)) if apart else [first]
+            first += len(group)
+    flat = np.array([time for one in times for time in one], float)
+    assert moments(trajectory, flat).tolist() == begins
+    assert moments(trajectory, None).tolist() == list(range(len(trajectory)))
+
+
+def test_what_happened_at_once_is_asked_for_together():
+    """Sets of three in any order: the next set is asked for, not the next of the same."""
+    random = np.random.default_rng(3)
+    ids, when = [], []
+    for n in range(120):
+        ids += names(*(3 * (n % 4) + random.permutation(3)).tolist())
+        when += [float(n)] * 3
+    at_once = filled(12)
+    report = at_once.fit([Trajectory(ids=ids, timestamps=when, id="all")], config=TINY, progress=False)
+    assert report.next_steps == 24
+    assert set(at_once.recall_next(ids[:3], k=3).ids) == set(names(3, 4, 5))
 
 
 def test_a_deleted_step_stays_a_step_between():
@@ -291,6 +370,8 @@ def test_a_memory_that_was_never_experienced_comes_in_by_content():
 def test_priors_name_features_that_are_there():
     prior = NextMixture.prior()
     assert prior.weights.shape == (2, len(FEATURES))
+    np.testing.assert_allclose(prior.weights, np.mean([one.weights for one in NextMixture.priors()], axis=0), atol=1e-6)
+    assert NextMixture.from_dict(prior.to_dict()).fitted == (False, False)
     np.testing.assert_allclose(NextMixture.from_dict(prior.to_dict()).weights, prior.weights, atol=1e-4)
     assert NextMixture.from_dict({**prior.to_dict(), "features": ["another"]}) is None
     with pytest.raises(InvalidInput, match="Fit again"):

@@ -1,8 +1,10 @@
 """``python -m benchmarks.priors.fit_next_priors``: weights of ``recall_next`` before there is enough to fit them.
 
-On three short stretches of each data set the weights are fitted from next to nothing, on the end of the stretch; the
-prior is their mean. Walks and commits count alike. Some weights are bounded, because an index may be far smaller than
-these: what came next comes before what never did, a longer context counts more, and the last step itself does not come.
+Three stretches of each data set, and all of it, ask what came next at their end. There is one prior for walks and one
+for records (repositories), each fitted on all questions of its data sets; ``fit`` looks for the sum of both that its
+own questions ask for, and before, their mean counts. No weight is bounded or set by hand: what followed here comes
+before what looks like it, however few the occasions, because before a fit ``recall_next`` leaves to these weights only
+what the occasions leave open (``sequences.mixture``). The files of a commit happened at once: its number is their time.
 
 The tests are not looked at: Wikispeedia gives its first 80 % of walks, a repository of ``data/use`` its ``experience``.
 Writes ``pam_retriever/retrieval/sequences/priors.json``; ``--without`` leaves data sets out, to be measured on those.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +22,16 @@ import numpy as np
 from benchmarks.real import commits, data, wikispeedia
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture.fitting import sample
+from pam_retriever.retrieval.mixture.holdout import join
+from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.sequences.features import FEATURES
-from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next
-from pam_retriever.retrieval.sequences.mixture import KINDS, PRIORS, NextMixture
+from pam_retriever.retrieval.sequences.fitting import Experienced, Held, held_out, with_never
+from pam_retriever.retrieval.sequences.mixture import KINDS, PRIORS
 
-LEAST = {"came_next": 3.0, "came_once": 0.0, "order_1": 1.0, "order_2": 0.5, "order_3": 0.5, "order_4": 0.2}
-MOST_AGAIN = -4.0
 STRETCHES, STEPS = 3, 2_000  # of each data set, and the steps of each
+RIDGE, START = 1e-2, np.zeros(len(FEATURES))
 REPOSITORIES = ("code-brian2", "code-flask", "code-requests")
 
 
@@ -39,7 +45,7 @@ def main() -> None:
     arguments = parser.parse_args()
     root = data.find(arguments.folder, (".",), __doc__ or "")
     embedder = data.load_embedder(arguments.model)
-    found: dict[str, list[NextMixture]] = {"walks": [], "commits": []}
+    found: dict[str, list[Held]] = {"walks": [], "records": []}
     used = []
     for name in ("wikispeedia", *REPOSITORIES):
         if name in arguments.without:
@@ -48,29 +54,24 @@ def main() -> None:
             texts, walks = wikispeedia.read(root / name)
             texts = [text.replace("_", " ") for text in texts]
             experience = [np.array(walk.articles) for walk in wikispeedia.split(walks)[0] if len(walk.articles) > 1]
+            times = None
         else:
             repository = commits.read(root / "use" / name)
             texts = repository.texts
-            experience = [np.concatenate(repository.commits[: len(repository.commits) - repository.tests])]
+            seen = repository.commits[: len(repository.commits) - repository.tests]
+            experience, times = [np.concatenate(seen)], commits.commit_of(seen)
         vectors = embedder.encode(texts, normalize_embeddings=True, show_progress_bar=False)
         similar = ExactBackend(vectors.shape[1])
         similar.add(np.arange(len(vectors)), np.asarray(vectors, np.float32))
         used.append(name)
-        for part in range(STRETCHES):
-            some = stretch(experience, part)
-            mixture, asked, _ = fit_next(Experienced.of(graph_of(some), similar), arguments.seed, nothing())
-            found["walks" if name == "wikispeedia" else "commits"].append(mixture)
-            print(name, part, sum(map(len, some)), "steps", asked, "questions")
-    mean = np.mean([np.mean([one.weights for one in some], axis=0) for some in found.values() if some], axis=0)
-    for name, least in LEAST.items():
-        at = FEATURES.index(name)
-        mean[:, at] = np.maximum(mean[:, at], least)
-    again = FEATURES.index("again")
-    mean[:, again] = np.minimum(mean[:, again], MOST_AGAIN)
-    weights = {
-        kind: {name: round(float(weight), 3) for name, weight in zip(FEATURES, row, strict=True) if abs(weight) >= 5e-3}
-        for kind, row in zip(KINDS, mean, strict=True)
-    }
+        for part in (None, *range(STRETCHES)):
+            some = experience if part is None else stretch(experience, part)
+            when = times if times is None or part is None else stretch([times], part)[0]
+            asked = held_out(Experienced.of(graph_of(some), similar, when), arguments.seed)
+            if asked is not None:
+                found["walks" if name == "wikispeedia" else "records"].append(asked)
+                print(name, part, sum(map(len, some)), "steps", asked.count, "questions")
+    weights = {of: named(fit(some)) for of, some in found.items() if some}
     stored = {"command": "python -m benchmarks.priors.fit_next_priors", "seed": arguments.seed, "data": used}
     arguments.to.write_text(json.dumps({**stored, "weights": weights}, indent=1) + "\n")
     print(f"written to {arguments.to}")
@@ -93,12 +94,38 @@ def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
     return trajectories[begins : begins + ends]
 
 
-def nothing() -> NextMixture:
-    """Weights that know that what often came next comes again, and no more."""
-    weights = np.zeros((len(KINDS), len(FEATURES)), np.float32)
-    for name, weight in (("order_1", 0.5), ("came_next", 1.0), ("again", -2.0), ("like_steps", 1.0)):
-        weights[:, FEATURES.index(name)] = weight
-    return NextMixture(weights)
+def fit(held: list[Held]) -> np.ndarray:
+    """(2, F) weights for what some data sets asked, each stretch as much as another."""
+    rows = []
+    for asked in ([one.known for one in held], [one.new for one in held]):
+        some = [sample(join(one).choices, START) for one in asked if one]
+        choices = joined([replace(one, weight=one.weight / one.weight.sum()) for one in some])
+        rows.append(logit.fit(choices, START, RIDGE * (choices.features.var(axis=0).astype(float) + 1e-3)))
+    hidden = joined([one.hidden[0].choices for one in held if one.hidden])
+    never = FEATURES.index("never")
+    asked_once_more = replace(held[0].hidden[0], choices=hidden)
+    rows[0][never] = with_never(rows[0], asked_once_more)[never]
+    return np.stack(rows)
+
+
+def joined(some: list[Choices]) -> Choices:
+    """The questions of all."""
+    sizes = np.cumsum([0, *(len(one.features) for one in some[:-1])])
+    return Choices(
+        np.concatenate([one.features for one in some]),
+        np.concatenate([one.starts + size for one, size in zip(some, sizes, strict=True)]),
+        np.concatenate([one.target for one in some]),
+        np.concatenate([one.weight for one in some]),
+        np.concatenate([one.offset for one in some]),
+    )
+
+
+def named(weights: np.ndarray) -> dict[str, dict[str, float]]:
+    """The weights that are not small, by kind of question and feature."""
+    return {
+        kind: {name: round(float(weight), 3) for name, weight in zip(FEATURES, row, strict=True) if abs(weight) >= 5e-3}
+        for kind, row in zip(KINDS, weights, strict=True)
+    }
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 A folder holds ``memories.jsonl``, ``{id, text}`` of each file, and ``experience.jsonl`` and ``test.jsonl``,
 ``{time, cue, used}`` of each commit in order of time: ``used`` are the files that it touches. The repository is one
-trajectory: the files of a commit one after the other, then those of the next. Subjects are not looked at.
+trajectory: the files of a commit one after the other, then those of the next, each with the number of its commit as its
+time, so that ``fit`` asks for the files of a commit, not for the next file of one (``--untimed``: without). Subjects
+are not looked at.
 
 Commits are asked in order, and known afterwards, to the baselines as well. At most 400 of the test are asked, drawn
 with a seed. R@10 is the mean of hits / min(10, files). Baselines: how often a file was touched, how often of late, both
@@ -27,11 +29,13 @@ import numpy.typing as npt
 from benchmarks import report
 from benchmarks.real import data
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.retrieval.sequences import mixture
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 K, BEFORE, MOST = 10, 3, 400
+ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # that the library's priors were fitted on
 HALF_LIVES, WEIGHTS, ORDER_WEIGHTS = (5, 20, 100, 300), (0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0)
 CONFIG = FitConfig(hidden=64, passes=2)  # the predictor says nothing of what comes next
 
@@ -135,8 +139,8 @@ def baselines(repository: Repository, asked: Rows, tuned: Tuned | None) -> tuple
         for life, one in faded.items():
             recency[life].append(judge(one, files))
         for setting, found in by_setting.items():
-            mixed = share(faded[setting.half_life]) + setting.counts * share(counts) + setting.order * share(order)
-            found.append(judge(mixed, files))
+            blend = share(faded[setting.half_life]) + setting.counts * share(counts) + setting.order * share(order)
+            found.append(judge(blend, files))
     if tuned is None:
         tuned = max(by_setting, key=lambda one: (float(np.mean(by_setting[one])), -one.order))
     found = {"recency": recency[tuned.half_life]}
@@ -144,14 +148,17 @@ def baselines(repository: Repository, asked: Rows, tuned: Tuned | None) -> tuple
     return {**plain, **found, "recency + counts + first order": by_setting[tuned]}, tuned
 
 
-def recalled(repository: Repository, asked: Rows, vectors: npt.NDArray[np.float32], seed: int) -> list[float]:
-    """R@10 of each commit by ``recall_next``."""
+def recalled(
+    repository: Repository, asked: Rows, vectors: npt.NDArray[np.float32], seed: int, timed: bool = True
+) -> list[float]:
+    """R@10 of each commit by ``recall_next``; ``timed``: whether it is told which files are of one commit."""
     index = PredictiveAssociativeIndex(vectors.shape[1])
     ids = np.arange(len(vectors)).astype(str)
     index.add(vectors, ids.tolist())
     first, wanted, found = len(repository.commits) - repository.tests, set(asked.tolist()), []
-    known = np.concatenate(repository.commits[:first])
-    index.fit([Trajectory(ids=ids[known].tolist(), id="main")], config=CONFIG, seed=seed, progress=False)
+    known, number = np.concatenate(repository.commits[:first]), commit_of(repository.commits[:first])
+    walk = Trajectory(ids=ids[known].tolist(), id="main", timestamps=number.tolist() if timed else None)
+    index.fit([walk], config=CONFIG, seed=seed, progress=False)
     for at in range(first, len(repository.commits)):
         files, before = repository.commits[at], repository.commits[at - BEFORE : at]
         if at in wanted:
@@ -159,9 +166,14 @@ def recalled(repository: Repository, asked: Rows, vectors: npt.NDArray[np.float3
             rows = np.array(index.recall_next(ids[steps].tolist(), K).ids, np.int64)
             found.append(float(np.isin(rows, files).sum() / min(K, len(np.unique(files)))))
         for file in files:
-            index.append("main", id=ids[file])
+            index.append("main", id=ids[file], timestamp=float(at) if timed else None)
     index.close()
     return found
+
+
+def commit_of(commits: list[Rows]) -> Scores:
+    """The number of the commit of each file, one after the other."""
+    return np.repeat(np.arange(len(commits)), list(map(len, commits))).astype(float)
 
 
 def figures(values: list[float]) -> dict[str, float]:
@@ -176,9 +188,13 @@ def main() -> None:
     parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
     parser.add_argument("--seed", type=int, default=0, help="of the commits that are asked, and of the fit")
+    parser.add_argument("--untimed", action="store_true", help="do not say which files are of one commit")
+    parser.add_argument("--priors", type=Path, help="a file of fit_next_priors --without, in place of the library's")
     parser.add_argument("--name", help="of the results (real/commits, real/commits-tuning)")
     given = parser.parse_args()
     name = given.name or ("real/commits" if given.part == "reported" else "real/commits-tuning")
+    if given.priors is not None:
+        mixture.PRIORS = given.priors
     embedder = data.load_embedder(given.model)
     results = {}
     for folder in given.folders:
@@ -192,7 +208,7 @@ def main() -> None:
         vectors = np.asarray(
             embedder.encode(repository.texts, normalize_embeddings=True, show_progress_bar=False), np.float32
         )
-        by_baseline["recall_next"] = recalled(repository, asked, vectors, given.seed)
+        by_baseline["recall_next"] = recalled(repository, asked, vectors, given.seed, not given.untimed)
         best = np.array(by_baseline["recall_next"]) - np.array(by_baseline["recency + counts"])
         results[folder.name] = {
             "asked": len(asked),
@@ -202,7 +218,17 @@ def main() -> None:
         }
         print(folder.name, len(asked), tuned)
         print(report.table(["R@10", "error"], {row: figures(values) for row, values in by_baseline.items()}))
-    report.write(name, {"part": given.part, "seed": given.seed, "k": K, "commits": BEFORE, "results": results})
+    report.write(
+        name,
+        {
+            "part": given.part,
+            "seed": given.seed,
+            "timed": not given.untimed,
+            "k": K,
+            "commits": BEFORE,
+            "results": results,
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ current article is no answer. Then the same of an experience without a random fi
 before one of those, and between others. Baselines give the score of an article by the last three of the walk, weighted
 1, 1/2 and 1/3, and by the last one alone: both are shown.
 
+Second order, VSKNN and STAN read the whole walk; they and EASE are tuned by MRR@20 on 500 steps of the last fifth of
+the experience (``benchmarks.baselines.sessions`` has the grids). SASRec is in ``benchmarks.real.sequence``.
+
 With ``--part tuning`` the experience is split once more, and the test walks are not looked at.
 """
 
@@ -17,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import report
+from benchmarks.baselines.sessions import Session, grids
 from benchmarks.real import data
+from benchmarks.real.recommenders import EASE
 from benchmarks.real.wikispeedia import (
     DEPTH,
     HIDDEN_SHARE,
@@ -39,7 +44,7 @@ from benchmarks.real.wikispeedia import (
 from pam_retriever import PredictiveAssociativeIndex
 
 Steps = list[tuple[Walk, int]]
-BATCH = 100
+BATCH, TUNED_ON, REGULARISATIONS = 100, 500, (50.0, 200.0, 1_000.0)
 
 
 def recalled(index: PredictiveAssociativeIndex, steps: Steps) -> list[Rows]:
@@ -71,6 +76,51 @@ def by_scores(scorer: object, steps: Steps, last: int) -> list[Rows]:
         total = np.sum([answers[place[cue]] / distance for distance, cue in enumerate(before, start=1)], axis=0)
         ranked.append(rank(total[None], np.array([before[0]]))[0])
     return ranked
+
+
+def by_sessions(model: Session, steps: Steps) -> list[Rows]:
+    """What a model of whole walks says."""
+    return [
+        rank(model.scores(walk.articles[:at])[None].astype(np.float32), np.array([walk.articles[at - 1]]))[0]
+        for walk, at in steps
+    ]
+
+
+def tuned(training: list[Walk], articles: int, seed: int) -> dict[str, Session]:
+    """The best of each grid on the last fifth of the experience, not fitted yet."""
+    known, rest = split(training)
+    steps = draw_steps(rest, seed)[:TUNED_ON]
+    best = {}
+    for name, grid in grids().items():
+        found = []
+        for model in grid:
+            model.fit(lists(known), articles)
+            found.append(judge_next(steps, by_sessions(model, steps))["MRR@20"])
+        best[name] = grid[int(np.argmax(found))]
+        print(f"{name}: {best_name(best[name])}, MRR@20 {max(found):.3f} where it was tuned", flush=True)
+    return best
+
+
+def tuned_ease(training: list[Walk], vectors: npt.NDArray[np.float32], seed: int) -> EASE:
+    """EASE of the regularisation that does best there."""
+    known, rest = split(training)
+    steps = draw_steps(rest, seed)[:TUNED_ON]
+    found = {}
+    for regularisation in REGULARISATIONS:
+        model = EASE(regularisation)
+        model.fit(experience_of(known), vectors, WINDOW)
+        found[regularisation] = judge_next(steps, by_scores(model, steps, 1))["MRR@20"]
+    return EASE(max(found, key=lambda one: found[one]))
+
+
+def lists(walks: list[Walk]) -> list[tuple[int, ...]]:
+    """The articles of each walk of two or more."""
+    return [walk.articles for walk in walks if len(walk.articles) > 1]
+
+
+def best_name(model: Session) -> str:
+    """Its settings."""
+    return ", ".join(f"{name} {value}" for name, value in vars(model).items() if not name.startswith("_"))
 
 
 def questions(test: list[Walk], hidden: set[int], seed: int) -> dict[str, Steps]:
@@ -117,15 +167,20 @@ def main() -> None:
     )
     table: dict[str, dict[str, dict[str, float]]] = {}
     seconds = []
+    sessions = tuned(training, len(titles), arguments.seed)
+    ease = tuned_ease(training, vectors, arguments.seed)
     for experienced, asked in settings:
         index, taken = fit_index(titles, vectors, experienced, arguments.seed)
         seconds.append(taken)
-        scorers = baselines()
+        scorers = baselines() | {"EASE": ease}
+        for model in sessions.values():
+            model.fit(lists(experienced), len(titles))
         for scorer in scorers.values():
             scorer.fit(experience_of(experienced), vectors, WINDOW)
         for name, steps in asked.items():
             row = table.setdefault(name, {})
             row["recall_next"] = judge_next(steps, recalled(index, steps))
+            row |= {method: judge_next(steps, by_sessions(model, steps)) for method, model in sessions.items()}
             for method, scorer in scorers.items():
                 for last in (1, 3):
                     row[f"{method}, last {last}"] = judge_next(steps, by_scores(scorer, steps, last))
@@ -138,6 +193,7 @@ def main() -> None:
         "walks": {"training": len(training), "test": len(test)},
         "steps": {name: len(steps) for _, asked in settings for name, steps in asked.items()},
         "seconds_to_add_and_fit": seconds,
+        "tuned": {name: best_name(model) for name, model in sessions.items()} | {"EASE": ease.regularisation},
         "next": table,
     }
     print(f"\nwritten to {report.write(arguments.name, result)}")

@@ -52,13 +52,16 @@ class NearestCounts:
 class EASE:
     """Embarrassingly shallow autoencoder (Steck, WWW 2019): one ridge regression from trajectory to memory."""
 
+    def __init__(self, regularisation: float = EASE_REGULARISATION) -> None:
+        self.regularisation = regularisation
+
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
         ones = np.ones(len(experience), np.float32)
         shape = int(experience.trajectory.max()) + 1, len(vectors)
         visits = sparse.csr_array((ones, (experience.trajectory, experience.states)), shape)
         visits.data[:] = 1  # a memory that came twice was there
         gram = (visits.T @ visits).toarray()
-        gram[np.diag_indices_from(gram)] += EASE_REGULARISATION
+        gram[np.diag_indices_from(gram)] += self.regularisation
         inverse = np.linalg.inv(gram)
         self._weights = -inverse / np.diag(inverse)
         np.fill_diagonal(self._weights, 0)

@@ -151,7 +151,7 @@ class NextSteps(IndexBase):
             if view.database.sharded is None or not len(view.links) or not len(view.similar):
                 return 0, Validation()
             # a copy of vectors and steps; that of a whole database, as for past requests, would take longer
-            experienced = Experienced.of(view.links, view.similar)
+            experienced = Experienced.of(view.links, view.similar, view.database.trajectories.experienced_when())
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock:
             self._store.set_setting(NEXT, mixture.to_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,8 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.mixture.shares import log_share
-from pam_retriever.retrieval.sequences import transitions
+from pam_retriever.retrieval.sequences import recency, transitions
+from pam_retriever.retrieval.sequences.recency import Recency
 from pam_retriever.retrieval.sequences.repeats import Repeats
 from pam_retriever.retrieval.sequences.steps import LastSteps
 from pam_retriever.retrieval.sequences.transitions import Found, Occasions
@@ -23,7 +25,6 @@ PROPOSED = 80  # by each kind of evidence
 ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
 BACKED_OFF = (10.0, 5.0, 3.0, 2.0)  # occasions that the shorter context is worth, for contexts of one step and more
 UNSEEN = 0.1  # occasions that a memory which was never experienced is taken to have
-RECENT, VERY_RECENT, HALF_LIFE = 3_000, 300, 50.0  # steps of all experience, the last ones
 FADING = 0.6  # of the steps that the mean of a question is taken of
 STEPS_IN_MEAN = 3
 THROUGH, ONWARD_OF = 20, 200  # memories that a second step goes through, and occasions of each
@@ -52,7 +53,7 @@ SOURCES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("second step", ("second_step",)),
     ("look-alikes", ("alike",)),
     ("popularity", ("popular", "popular:late")),
-    ("recency", ("recent", "very_recent")),
+    ("recency", recency.FEATURES),
     ("content", (*CONTENT, "like_steps:late")),
     ("repeats", Repeats.features),
     ("never experienced", ("never",)),
@@ -88,17 +89,31 @@ class NextEvidence:
         similar: the vectors of the memories.
         few: sorted rows of all memories that may be answered, where they are so few that all are candidates; else None.
         allowed: sorted rows of the memories that may be answered, and that count as evidence; None for all.
+        history: (S,) the memories of the steps that were stored, the newest last; None for the last of the graph.
     """
 
     def __init__(
-        self, graph: CooccurrenceGraph, similar: AnnIndex, few: Int64 | None = None, allowed: Rows | None = None
+        self,
+        graph: CooccurrenceGraph,
+        similar: AnnIndex,
+        few: Int64 | None = None,
+        allowed: Rows | None = None,
+        history: Int64 | None = None,
     ) -> None:
         self._graph, self._similar, self._few, self._allowed = graph, similar, few, allowed
+        self._history = graph.newest(recency.RECENT) if history is None else history
+        if allowed is not None:
+            self._history = np.where(holds(allowed, self._history), self._history, -1)
         self._memories = max(len(similar), 1)
 
     def experienced(self, rows: Int64) -> Bools:
         """Whether each of ``rows`` was."""
         return self._graph.experienced(rows)
+
+    @staticmethod
+    def occasions(asked: Asked) -> list[Found]:
+        """What came after the last step, after the last two, three and four, and how often."""
+        return [asked.found[f"order_{order}"] for order in range(1, transitions.ORDER + 1)]
 
     @property
     def coverage(self) -> float:
@@ -167,12 +182,12 @@ class NextEvidence:
 
     # ---- candidates
 
-    def pools(self, asked: Asked, more: Int64 | None = None) -> tuple[Pools, Bools]:
+    def pools(self, asked: Asked, more: Sequence[Int64] | None = None) -> tuple[Pools, Bools]:
         """Candidates of each question, and which of them were proposed.
 
         Args:
             asked: Q questions.
-            more: (Q,) one more candidate of each, which was not proposed.
+            more: Q lists of further candidates, which were not proposed.
         """
         count = len(asked.steps)
         if self._few is not None:
@@ -184,12 +199,12 @@ class NextEvidence:
         for at, of_one in enumerate(zip(*proposals, strict=True)):
             rows = np.concatenate([*of_one, asked.near[at], everywhere, asked.steps.rows[at]])
             lists.append(rows[rows >= 0] if self._allowed is None else rows[holds(self._allowed, rows)])
-        added = np.empty(0, np.int64) if more is None else more
+        added = np.concatenate(more) if more else np.empty(0, np.int64)
         size = 1 + max(int(rows.max(initial=0)) for rows in (*lists, added))
         pools = Pools.of(lists, size)
         if more is None:
             return pools, np.ones(len(pools), bool)
-        wider = Pools.of([np.append(rows, one) for rows, one in zip(lists, more.tolist(), strict=True)], size)
+        wider = Pools.of([np.concatenate(both) for both in zip(lists, more, strict=True)], size)
         return wider, np.isin(wider.keys, pools.keys)
 
     # ---- features
@@ -200,7 +215,7 @@ class NextEvidence:
         raw = {name: pools.add_up(*found).astype(np.float64) for name, found in asked.found.items()}
         totals = {name: transitions.total(found, count)[pools.cue] for name, found in asked.found.items()}
         times = self._graph.counts(row)
-        popular = (times + UNSEEN) / (len(self._graph) + UNSEEN * self._memories)
+        popular = (times + np.float64(UNSEEN)) / (len(self._graph) + UNSEEN * self._memories)
         scale = self._memories
         columns: dict[str, Float64 | Float32] = {"popular": np.log(popular * scale)}
         share = popular
@@ -216,7 +231,7 @@ class NextEvidence:
             columns[name] = log_share(raw[name] / (totals[name] + 1))
         for name in ("neighbours_after", "neighbours_before", "second_step", "alike"):
             columns[name] = log_share(raw[name])
-        columns |= self._recency(pools) | self._content(asked, pools)
+        columns |= Recency(self._history, asked.steps).columns(pools, popular) | self._content(asked, pools)
         late = np.log(np.maximum(asked.steps.lengths, 1))[pools.cue]
         for name in ("order_1", "popular", "like_steps"):
             columns[f"{name}:late"] = columns[name] * late
@@ -229,17 +244,6 @@ class NextEvidence:
         rows, place = np.unique(pools.row, return_inverse=True)
         cosine: Float32 = (asked.vectors[0] @ self._similar.keys(rows).T)[pools.cue, place]
         return cosine
-
-    def _recency(self, pools: Pools) -> dict[str, Float64]:
-        newest = self._graph.newest(RECENT)
-        newest = newest[newest >= 0]  # places of deleted memories are gone when the index is opened again
-        age = np.arange(len(newest))[::-1]
-        count = np.bincount(newest, minlength=pools.size)[pools.row]
-        fading = np.bincount(newest, 0.5 ** (age / HALF_LIFE), pools.size)[pools.row]
-        return {
-            "recent": np.log((count + 0.5) / max(len(newest), 1) * self._memories),
-            "very_recent": log_share(fading / HALF_LIFE).astype(np.float64),
-        }
 
     def _content(self, asked: Asked, pools: Pools) -> dict[str, Float64]:
         rows, place = np.unique(pools.row, return_inverse=True)

@@ -25,18 +25,22 @@ class LastSteps:
         rows: (Q, 10) the stored memory of each step; -1 for one that is none, and for no step.
         vectors: (Q, 10, d) of unit length; zeros for no step.
         lengths: (Q,) how many steps each trajectory has in all.
+        until: (Q,) how many stored steps came before those that are looked at; None for all, but for steps of the
+            question that were stored last.
     """
 
     rows: Int64
     vectors: Float32
     lengths: Int64
+    until: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def take(self, at: Int64 | slice) -> LastSteps:
         """Some of them."""
-        return LastSteps(self.rows[at], self.vectors[at], self.lengths[at])
+        until = None if self.until is None else self.until[at]
+        return LastSteps(self.rows[at], self.vectors[at], self.lengths[at], until)
 
 
 def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows | None) -> LastSteps:

@@ -1,0 +1,155 @@
+"""Baselines that read the whole session: second order, VSKNN, STAN.
+
+VSKNN: Ludewig and Jannach, Evaluation of session-based recommendation algorithms, UMUAI 2018. STAN: Garg, Gupta,
+Malhotra, Vig and Shroff, SIGIR 2019. Written from these papers; what they leave open is said where it is decided.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pam_retriever.arrays import concatenated
+from pam_retriever.types import Float64, Int64
+
+Walks = Sequence[Sequence[int]]
+
+
+@dataclass
+class SecondOrder:
+    """What came after the last two, backed off to what came after the last one, backed off to popularity.
+
+    Args:
+        backed_off: occasions that the shorter context is worth.
+    """
+
+    backed_off: float = 2.0
+    _after: dict[tuple[int, ...], dict[int, int]] = field(default_factory=dict)
+
+    def fit(self, walks: Walks, items: int) -> None:
+        """Counts."""
+        after: dict[tuple[int, ...], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        for walk in walks:
+            for at in range(1, len(walk)):
+                for length in range(min(2, at) + 1):
+                    after[tuple(walk[at - length : at])][walk[at]] += 1
+        self._after, self._items = dict(after), items
+
+    def scores(self, walk: Sequence[int]) -> Float64:
+        """(N,) of each item, after a walk so far."""
+        share = np.full(self._items, 1 / self._items)
+        for length in range(min(2, len(walk)) + 1):
+            found = self._after.get(tuple(walk[len(walk) - length :]))
+            if found:
+                times = np.zeros(self._items)
+                times[list(found)] = list(found.values())
+                share = (times + self.backed_off * share) / (times.sum() + self.backed_off)
+        return share
+
+
+@dataclass
+class Neighbours:
+    """VSKNN or STAN: items of the sessions most like this one.
+
+    Args:
+        neighbours: how many sessions count.
+        sample: how many are looked at, the latest that share a step.
+        earlier: what a step of this session counts, one place before the newest, as exp(-1 / earlier); None: as VSKNN,
+            the place of the step over the length of the session.
+        nearer: what an item of a neighbour counts by its distance from the newest step that is shared, as exp(-1 /
+            nearer) a place; None: as VSKNN, by how far back in this session that step is, 1 - .1 a place. Neither tells
+            what comes before that step from what comes after.
+        recent: how many sessions ago one counts 1 / e of the newest; None: all the same.
+        rare: whether an item counts by the logarithm of how few sessions hold it, as VSKNN may.
+        normed: whether a session counts less the longer it is, as in STAN.
+    """
+
+    neighbours: int = 100
+    sample: int = 1_000
+    earlier: float | None = None
+    nearer: float | None = None
+    recent: float | None = None
+    rare: bool = True
+    normed: bool = False
+
+    def fit(self, walks: Walks, items: int) -> None:
+        """Reads the sessions, in order of time."""
+        self._walks, self._items = [np.asarray(walk, np.int64) for walk in walks], items
+        session = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
+        state = np.concatenate(self._walks)
+        place = np.concatenate([np.arange(len(walk)) for walk in walks])
+        order = np.lexsort((session, state))
+        self._session, self._place = session[order], place[order]
+        self._starts = np.searchsorted(state[order], np.arange(items + 1))
+        self._flat, self._lengths = state, np.array([len(walk) for walk in walks])
+        self._begins = np.cumsum(self._lengths) - self._lengths
+        held = np.bincount(np.unique(session * items + state) % items, minlength=items)
+        self._rarity = np.log(len(walks) / np.maximum(held, 1))
+
+    def scores(self, walk: Sequence[int]) -> Float64:
+        """(N,) of each item, after a walk so far."""
+        session, likeness, back, place = self._shared(walk)
+        kept = np.argsort(-likeness, kind="stable")[: self.neighbours]
+        session, likeness, back, place = session[kept], likeness[kept], back[kept], place[kept]
+        count = self._lengths[session]
+        step = concatenated(self._begins[session], count)
+        item, owner = self._flat[step], np.repeat(np.arange(len(session)), count)
+        value = likeness[owner]
+        if self.nearer is None:
+            value = value * np.maximum(1 - 0.1 * back, 0)[owner]
+        else:
+            distance = np.abs(step - self._begins[session][owner] - place[owner])
+            value = value * np.where(distance > 0, np.exp(-distance / self.nearer), 0)
+        if self.rare:
+            value = value * self._rarity[item]
+        return np.bincount(item, value, self._items)
+
+    def _shared(self, walk: Sequence[int]) -> tuple[Int64, Float64, Int64, Int64]:
+        """Sessions that share a step: how like, how far back the newest shared step is here, and where it is there."""
+        newest = list(dict.fromkeys(reversed(walk)))
+        far = {item: back for back, item in reversed(list(enumerate(reversed(walk))))}
+        starts = self._starts[newest]
+        counts = self._starts[np.array(newest) + 1] - starts
+        entry = concatenated(starts, counts)
+        back = np.repeat([far[item] for item in newest], counts)
+        session, place = self._session[entry], self._place[entry]
+        latest = np.unique(session)[-self.sample :]
+        kept = np.isin(session, latest)
+        back, session, place = back[kept], session[kept], place[kept]
+        order = np.lexsort((-place, back, session))
+        back, session, place = back[order], session[order], place[order]
+        once = np.ones(len(session), bool)  # an item counts once in a session
+        once[1:] = (session[1:] != session[:-1]) | (back[1:] != back[:-1])
+        back, session, place = back[once], session[once], place[once]
+        weight = 1 - back / len(walk) if self.earlier is None else np.exp(-back / self.earlier)
+        found, first, owner = np.unique(session, return_index=True, return_inverse=True)
+        likeness = np.bincount(owner, weight, len(found))
+        if self.normed:
+            likeness = likeness / np.sqrt(self._lengths[found] * len(walk))
+        if self.recent is not None:
+            likeness = likeness * np.exp(-(len(self._walks) - found) / self.recent)
+        return found, likeness, back[first], place[first]
+
+
+Session = SecondOrder | Neighbours
+
+
+def grids() -> dict[str, list[Session]]:
+    """What each is tuned over, by name."""
+    return {
+        "second order": [SecondOrder(worth) for worth in (1.0, 3.0, 10.0, 30.0)],
+        "VSKNN": [
+            Neighbours(neighbours, sample, rare=rare)
+            for neighbours, sample in ((100, 1_000), (500, 1_000), (500, 5_000), (1_500, 20_000))
+            for rare in (True, False)
+        ],
+        "STAN": [
+            Neighbours(1_000, 20_000, earlier, nearer, recent, rare=False, normed=True)
+            for earlier in (0.3, 1.0)
+            for nearer in (0.5, 1.5)
+            for recent in (3_000.0, None)
+        ],
+    }

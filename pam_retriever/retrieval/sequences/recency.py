@@ -1,0 +1,80 @@
+"""How much of late each memory was experienced, at several paces."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pam_retriever.retrieval.mixture.pools import Pools
+from pam_retriever.retrieval.sequences.steps import LastSteps
+from pam_retriever.types import Float64, Int64
+
+RECENT = 3_000  # steps of all experience, the last ones
+HALF_LIVES = (500.0, 150.0, 50.0, 15.0, 5.0)  # in steps
+OCCASIONS = 3.0  # that the slower pace is worth
+FEATURES = tuple(f"recent_{round(life)}" for life in HALF_LIVES)
+
+
+class Recency:
+    """What the last steps of all experience held: those that were stored, and after them those of the question.
+
+    Each pace is backed off to the next slower one, and the slowest to how often a memory was experienced in all: what
+    is late is told from what is frequent.
+
+    Args:
+        history: (S,) the memories of the steps that were stored, the newest last; -1 for none.
+        steps: Q questions.
+    """
+
+    def __init__(self, history: Int64, steps: LastSteps) -> None:
+        if steps.until is None:
+            history = history[history >= 0]  # places of deleted memories are gone when the index is opened again
+        self._history, self._rows = history, steps.rows
+        self._own = np.minimum(steps.lengths, steps.rows.shape[1])
+        self._until = self._before(history) if steps.until is None else steps.until
+
+    def columns(self, pools: Pools, popular: Float64) -> dict[str, Float64]:
+        """(P,) each feature.
+
+        Args:
+            pools: the candidates.
+            popular: (P,) the share of each in all experience.
+        """
+        stored, own = self._faded(pools), 0.5 ** (np.arange(self._rows.shape[1])[:, None] / np.array(HALF_LIVES))
+        found = (self._rows[pools.cue] == pools.row[:, None]).astype(float) @ own + stored[:, 1]
+        total = ((self._rows >= 0).astype(float) @ own)[pools.cue] + stored[:, 0]
+        columns = {}
+        share = popular
+        for at, name in enumerate(FEATURES):
+            faster = (found[:, at] + OCCASIONS * share) / (total[:, at] + OCCASIONS)
+            columns[name] = np.log(faster / share)
+            share = faster
+        return columns
+
+    def _before(self, history: Int64) -> Int64:
+        """(Q,) how many stored steps came before each question: those that the store ends with are its own."""
+        until = np.full(len(self._rows), len(history))
+        for at, own in enumerate(self._own.tolist()):
+            if own <= len(history) and (history[len(history) - own :][::-1] == self._rows[at, :own]).all():
+                until[at] -= own
+        return until
+
+    def _faded(self, pools: Pools) -> Float64:
+        """(P, 2, H) the faded number of all stored steps, and of those with the candidate."""
+        found = np.zeros((len(pools), 2, len(HALF_LIVES)))
+        ends = np.append(pools.starts[1:], len(pools))
+        for until in np.unique(self._until).tolist():
+            asked = np.flatnonzero(self._until == until)
+            newest = self._history[max(until - RECENT, 0) : until][::-1]
+            newest = newest[newest >= 0]
+            weight = 0.5 ** (np.arange(len(newest))[:, None] / np.array(HALF_LIVES))
+            held, place = np.unique(newest, return_inverse=True)
+            sums = np.stack([np.bincount(place, one, len(held)) for one in weight.T], axis=1)
+            for one in asked.tolist():
+                mine = slice(int(pools.starts[one]), int(ends[one]))
+                found[mine, 0] = sums.sum(axis=0)
+                at = np.searchsorted(held, pools.row[mine])
+                there = at < len(held)
+                there[there] = held[at[there]] == pools.row[mine][there]
+                found[mine, 1][there] = sums[at[there]]
+        later: Float64 = 0.5 ** (self._own[:, None] / np.array(HALF_LIVES))
+        return found * later[pools.cue][:, None]

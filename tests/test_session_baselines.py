@@ -1,0 +1,49 @@
+"""Baselines that read whole sessions, on worlds whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.baselines.sessions import Neighbours, SecondOrder, grids
+
+WALKS = [[0, 1, 2], [0, 1, 2], [3, 1, 4], [5, 6]]
+
+
+def test_second_order_backs_off():
+    model = SecondOrder(2.0)
+    model.fit(WALKS, 7)
+    popular = (np.array([0, 3, 2, 0, 1, 0, 1]) + 2 / 7) / 9
+    after_one = (np.array([0, 0, 2, 0, 1, 0, 0]) + 2 * popular) / 5
+    np.testing.assert_allclose(model.scores([3, 1]), (np.array([0, 0, 0, 0, 1, 0, 0]) + 2 * after_one) / 3)
+    np.testing.assert_allclose(model.scores([6, 1]), after_one)
+    np.testing.assert_allclose(model.scores([2]), popular)
+
+
+def test_vsknn_adds_up_the_sessions_that_share_steps():
+    model = Neighbours(rare=False)
+    model.fit(WALKS, 7)
+    # steps count 1 / 2 and 1: two sessions share both (1.5), one shares the newest (1), all of them the newest step
+    np.testing.assert_allclose(model.scores([0, 1]), [3, 4, 3, 1, 1, 0, 0])
+    # the newest shared step is one back: .9; the step itself counts 1 / 2
+    np.testing.assert_allclose(model.scores([5, 2]), [2, 2, 2, 0, 0, 0.45, 0.45])
+
+
+def test_stan_counts_what_is_near_in_sessions_like_it_of_late():
+    model = Neighbours(earlier=1.0, nearer=1.0, recent=10.0, rare=False, normed=True)
+    model.fit(WALKS, 7)
+    both = (1 + np.exp(-1)) / np.sqrt(6) * (np.exp(-0.4) + np.exp(-0.3))
+    one = 1 / np.sqrt(6) * np.exp(-0.2)
+    expected = np.array([both, 0, both, one, one, 0, 0]) * np.exp(-1)
+    np.testing.assert_allclose(model.scores([0, 1]), expected)
+
+
+@pytest.mark.parametrize("name", ["second order", "VSKNN", "STAN"])
+def test_all_find_what_always_follows(name):
+    rings = [[10 * ring + (at + step) % 10 for step in range(5)] for ring in range(3) for at in range(10)]
+    for model in grids()[name]:
+        model.fit(rings, 30)
+        scores = model.scores([3, 4])
+        scores[[3, 4]] = 0
+        assert int(np.argmax(scores)) in ((5,) if name == "second order" else (2, 5))
+        assert model.scores([29]).shape == (30,)
