@@ -5,7 +5,7 @@ current article is no answer. Then the same of an experience without a random fi
 before one of those, and between others. Baselines give the score of an article by the last three of the walk, weighted
 1, 1/2 and 1/3, and by the last one alone: both are shown.
 
-Second order, VSKNN and STAN read the whole walk; they and EASE are tuned by MRR@20 on 500 steps of the last fifth of
+Second order, VSKNN and STAN read the whole walk; they and EASE are tuned by MRR@20 on 300 steps of the last fifth of
 the experience (``benchmarks.baselines.sessions`` has the grids). SASRec is in ``benchmarks.real.sequence``.
 
 With ``--part tuning`` the experience is split once more, and the test walks are not looked at.
@@ -44,7 +44,7 @@ from benchmarks.real.wikispeedia import (
 from pam_retriever import PredictiveAssociativeIndex
 
 Steps = list[tuple[Walk, int]]
-BATCH, TUNED_ON, REGULARISATIONS = 100, 500, (50.0, 200.0, 1_000.0)
+BATCH, TUNED_ON, REGULARISATIONS = 100, 300, (50.0, 200.0, 1_000.0)
 
 
 def recalled(index: PredictiveAssociativeIndex, steps: Steps) -> list[Rows]:
