@@ -9,7 +9,7 @@ from engine_servers import ENGINES, fresh_engine
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pam_retriever import Channels, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever import Channels, InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.experience.graph import CooccurrenceGraph
 
 WINDOW = 2
@@ -306,3 +306,23 @@ def test_a_wrong_direction_is_refused_elsewhere(one_way):
         one_way.expand({"m015": 1.0}, direction="up")
     with pytest.raises(InvalidInput, match="when"):
         one_way.recall(when="last week", direction="after")
+
+
+def test_decay_fades_what_came_that_way_and_nothing_else():
+    """By hand: the score of a direction, halved with each half-life since a memory was last experienced."""
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(np.random.default_rng(0).standard_normal((12, DIM)), [f"m{n:03}" for n in range(12)])
+    index.observe(Trajectory(ids=["m001", "m000", "m002"], timestamps=[0.0, 1.0, 2.0]))
+    index.observe(Trajectory(ids=["m003", "m000", "m004"], timestamps=[8.0, 9.0, 10.0]))
+    last = {"m001": 0.0, "m002": 2.0, "m003": 8.0, "m004": 10.0}
+    for way, found in (("after", ["m004", "m002"]), ("before", ["m003", "m001"])):
+        plain = index.recall("m000", direction=way)
+        faded = index.recall("m000", direction=way, decay=4.0, now=10.0, explain=True)
+        assert set(plain.ids) == set(found)
+        assert faded.ids == found
+        fading = [0.5 ** ((10 - last[hit.id]) / 4) for hit in faded]
+        scores = {hit.id: hit.score for hit in plain}
+        np.testing.assert_allclose(
+            faded.scores, [scores[hit.id] * f for hit, f in zip(faded, fading, strict=True)], 1e-5
+        )
+        assert all(one.offset * (1 if way == "after" else -1) > 0 for hit in faded for one in hit.evidence)

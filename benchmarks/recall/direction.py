@@ -8,7 +8,8 @@ experienced: new views of the situations, or steps of chains of which nothing wa
 For each cue, AUC of what came within the window after it against what came as far before, among all memories; asked for
 "after" and for "before". Ways to learn the direction: none (undirected recall), the links of look-alikes (the library),
 and two heads that say of any pair which came first, times undirected recall: an antisymmetric bilinear form in closed
-form, and a predictor trained on what came after alone. ``--seeds`` 0 and 1 chose; 2 to 4 are reported.
+form, and a predictor trained on what came after alone. Seed 0 chose, on smaller
+routines; seeds 2 and 3 are reported.
 """
 
 from __future__ import annotations
