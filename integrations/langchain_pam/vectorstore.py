@@ -91,7 +91,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
 
     def __repr__(self) -> str:
         index = self.index
-        return f"PAMVectorStore({'empty' if index is None else index!r}, {type(self.embedding).__name__})"
+        return f"PAMVectorStore({'empty' if index is None else repr(index)}, {type(self.embedding).__name__})"
 
     def tenant(self, name: str) -> Self:
         """The store of one tenant, with the settings of this one; nothing in it shows or counts outside it.
