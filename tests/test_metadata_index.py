@@ -187,11 +187,12 @@ def test_a_scan_of_some_keys_finds_their_best(data):
     places = np.flatnonzero(random.random(count) < data.draw(st.sampled_from([0.05, 0.3, 0.7, 1.0])))
     if not len(places):
         return
-    k = min(data.draw(st.integers(1, 20)), len(places))
+    k, cut = min(data.draw(st.integers(1, 20)), len(places)), data.draw(st.integers(0, width - 1))
+    blocks = [np.ascontiguousarray(block) for block in np.split(keys, [cut] if cut else [], axis=1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scanning, "GATHERED", data.draw(st.sampled_from([1, 20, 1000])))
         rows = np.arange(count) * 2
-        scores, found = scanning.scan(queries, keys, rows, k, places)
+        scores, found = scanning.scan(queries, blocks, rows, k, places)
     every = queries @ keys[places].T
     order = np.argsort(-every, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(found, 2 * places[order])
