@@ -73,6 +73,21 @@ def reading(monkeypatch) -> list:
     return read
 
 
+@pytest.mark.parametrize("how", ["close", "erase"])
+def test_keys_that_are_removed_while_they_are_verified_are_no_damage(path, patient, how):
+    index = PredictiveAssociativeIndex.open(path)
+    if how == "erase":
+        threading.Timer(0.3, patient.set).start()
+        index.erase(["m900"])
+    else:
+        index.delete("m900")
+        threading.Timer(0.3, patient.set).start()
+    index.close()  # waits for the verification, and then overwrites what was removed
+    assert check(path) == []
+    with PredictiveAssociativeIndex.open(path) as index:
+        assert "m900" not in index
+
+
 @pytest.mark.parametrize("read_only", [False, True])
 def test_the_links_that_were_kept_are_those_of_the_database(path, monkeypatch, read_only):
     read = reading(monkeypatch)

@@ -241,6 +241,7 @@ class SQLiteStore(FollowingStore):
         del self.indexes, self._view  # memory, and the file of full keys
         if self._home is not None and self.folder is not None:
             try:
+                database.finish_verifying()  # before removed keys are overwritten in the file that it reads
                 if current:
                     ann_cache.save(database, self.folder, indexes.whole, links)
                     graph_cache.save(database, self.folder, indexes, self._took_graphs)
