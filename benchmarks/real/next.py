@@ -14,6 +14,7 @@ With ``--part tuning`` the experience is split once more, and the test walks are
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,7 @@ def main() -> None:
     parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
     parser.add_argument("--seed", type=int, default=0, help="of the hidden articles, the steps and the fits")
+    parser.add_argument("--only-fit", action="store_true", help="only how long adding and fitting take")
     parser.add_argument("--name", default="real/next")
     arguments = parser.parse_args()
     titles, walks = read(find_folder(arguments.folder))
@@ -166,6 +168,14 @@ def main() -> None:
         (hide(training, hidden), questions(test, hidden, arguments.seed)),
     )
     table: dict[str, dict[str, dict[str, float]]] = {}
+    if arguments.only_fit:
+        times = []
+        for experienced, _ in settings:
+            processor = time.process_time()
+            _, taken = fit_index(titles, vectors, experienced, arguments.seed)
+            times.append({"clock": taken, "processor": time.process_time() - processor})
+        print(times, report.write(arguments.name, {"seed": arguments.seed, "seconds_to_add_and_fit": times}))
+        return
     seconds = []
     sessions = tuned(training, len(titles), arguments.seed)
     ease = tuned_ease(training, vectors, arguments.seed)
