@@ -47,26 +47,27 @@ def scan(
 def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> Float32:
     """(Q, m) inner products with keys in blocks; one of which no query asks is not read."""
     if len(blocks) == 1:
-        return _products(queries, blocks[0], places)
+        return _products(queries, blocks[0], places, blocks[0].nbytes)
     ends = np.cumsum([block.shape[1] for block in blocks])
     parts = zip(np.split(queries, ends[:-1], axis=1), blocks, strict=True)
     asked = [(part, block) for part, block in parts if part.any()] or [(queries[:, : ends[0]], blocks[0])]
-    sums = _products(*asked[0], places)
+    read = sum(block.nbytes for _, block in asked)
+    sums = _products(*asked[0], places, read)
     for part, block in asked[1:]:
-        sums += _products(part, block, places)
+        sums += _products(part, block, places, read)
     return sums
 
 
-def _products(queries: Float32, keys: Float32, places: Int64 | None) -> Float32:
-    """(Q, m) inner products with the keys at ``places``, with all for None.
+def _products(queries: Float32, keys: Float32, places: Int64 | None, read: int) -> Float32:
+    """(Q, m) inner products with the keys at ``places``, with all for None, of a scan that reads so many bytes.
 
     A few are gathered into a buffer that stays in the cache, so that each key is read from memory once; of most keys
     the products with all are had sooner.
     """
     if places is None:
-        return _with_all(queries, keys)
+        return _with_all(queries, keys, read)
     if len(places) > MOST * len(keys):
-        return _with_all(queries, keys)[:, places]
+        return _with_all(queries, keys, read)[:, places]
     products = np.empty((len(queries), len(places)), np.float32)
     gathered = np.empty((max(1, GATHERED // keys.shape[1]), keys.shape[1]), np.float32)
     for start in range(0, len(places), len(gathered)):
@@ -76,13 +77,13 @@ def _products(queries: Float32, keys: Float32, places: Int64 | None) -> Float32:
     return products
 
 
-def _with_all(queries: Float32, keys: Float32) -> Float32:
+def _with_all(queries: Float32, keys: Float32, read: int) -> Float32:
     """(Q, n) inner products.
 
     Of a few queries with keys that come from memory a dot product for each key takes half the time that OpenBLAS's
     product of a matrix and a vector takes.
     """
-    if len(queries) <= FEW and keys.nbytes > IN_CACHE and hasattr(np, "vecdot"):
+    if len(queries) <= FEW and read > IN_CACHE and hasattr(np, "vecdot"):
         return np.stack([np.vecdot(keys, query) for query in queries])
     return queries @ keys.T
 
