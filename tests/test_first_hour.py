@@ -27,15 +27,19 @@ def letters(texts: list[str]) -> np.ndarray:
     return np.array([[1 + text.lower().count(letter) for letter in "abcdefghijklmnop"] for text in texts], np.float32)
 
 
+def made(folder, kind: str) -> PredictiveAssociativeIndex:
+    """An empty index in a folder, or in an engine."""
+    if kind == "folder":
+        return PredictiveAssociativeIndex.open(folder / "index", dim=DIM)
+    return PredictiveAssociativeIndex(dim=DIM, backend=fresh_engine(kind))
+
+
 # ---- parts of memories
 
 
 @pytest.mark.parametrize("kind", ["folder", *ENGINES])
 def test_parts_of_a_memory_change_and_the_rest_stays(planted, tmp_path, kind):
-    if kind == "folder":
-        index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
-    else:
-        index = PredictiveAssociativeIndex(dim=DIM, backend=fresh_engine(kind))
+    index = made(tmp_path, kind)
     index.add(planted.vectors[:2], ["a", "b"], texts=["one", "two"], metadatas=[{"n": 1}, {"n": 2}])
     index.observe(["a", "b"])
     index.update("a", metadata={"n": 7})
@@ -243,10 +247,7 @@ def test_several_keys_order_a_group_and_whole_and_broken_numbers_are_numbers(pla
 
 @pytest.mark.parametrize("kind", ["folder", *ENGINES])
 def test_groups_and_their_order_may_lie_deeper_in_the_metadata(planted, tmp_path, kind):
-    if kind == "folder":
-        index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
-    else:
-        index = PredictiveAssociativeIndex(dim=DIM, backend=fresh_engine(kind))
+    index = made(tmp_path, kind)
     of = [("ann", 3), ("bob", 2), ("ann", 1), ("bob", 5), ("ann", 2)]
     metadatas = [{"user": {"name": name, "a": {"t": at}}} for name, at in of]
     metadatas[1] = {"user.name": "bob", "user": {"name": "ann", "a": {"t": 2}}}  # the entry spelt so comes first

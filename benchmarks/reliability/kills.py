@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,18 @@ LONGEST = 0.8  # seconds until the kill
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    campaign(__doc__, run, "reliability/kills")
+
+
+def campaign(told: str | None, run: Callable[[int, int, Path], tuple[dict[str, int], list[str]]], name: str) -> None:
+    """A command line that kills as often as it is asked to, writes what it found and exits with 1 on a failure.
+
+    Args:
+        told: what ``--help`` says.
+        run: from the number of kills, the seed and an empty folder to counts and failures.
+        name: of the result.
+    """
+    parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parsed = parser.parse_args()
@@ -42,7 +54,7 @@ def main() -> None:
     warm_up()
     with tempfile.TemporaryDirectory() as folder:
         counts, failures = run(parsed.kills, parsed.seed, Path(folder))
-    path = report.write("reliability/kills", {"seed": parsed.seed, "counts": counts, "failures": failures})
+    path = report.write(name, {"seed": parsed.seed, "counts": counts, "failures": failures})
     print(counts, failures, path, sep="\n")
     sys.exit(bool(failures))
 

@@ -11,14 +11,11 @@ forked from a process that has imported the library.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import shutil
 import signal
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,11 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
-from benchmarks import report
-from benchmarks.reliability.kills import warm_up
+from benchmarks.reliability.kills import campaign
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 from pam_retriever.apps.cli import main as command_line
 from pam_retriever.store.repair import check, repair
@@ -182,24 +177,14 @@ class Campaign:
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
     """Kills so often; returns what was counted, and everything that was not as it should be."""
-    campaign = Campaign(folder, seed)
+    every = Campaign(folder, seed)
     for number in tqdm(range(kills), disable=None):
-        campaign.round(number)
-    return dict(campaign.counts), campaign.failures
+        every.round(number)
+    return dict(every.counts), every.failures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    parsed = parser.parse_args()
-    torch.set_num_threads(1)  # threads do not survive a fork
-    warm_up()
-    with tempfile.TemporaryDirectory() as folder:
-        counts, failures = run(parsed.kills, parsed.seed, Path(folder))
-    path = report.write("reliability/repair_kills", {"seed": parsed.seed, "counts": counts, "failures": failures})
-    print(counts, failures, path, sep="\n")
-    sys.exit(bool(failures))
+    campaign(__doc__, run, "reliability/repair_kills")
 
 
 if __name__ == "__main__":

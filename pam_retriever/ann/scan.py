@@ -46,8 +46,6 @@ def scan(
 
 def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> Float32:
     """(Q, m) inner products with keys in blocks; one of which no query asks is not read."""
-    if len(blocks) == 1:
-        return _products(queries, blocks[0], places, blocks[0].nbytes)
     ends = np.cumsum([block.shape[1] for block in blocks])
     parts = zip(np.split(queries, ends[:-1], axis=1), blocks, strict=True)
     asked = [(part, block) for part, block in parts if part.any()] or [(queries[:, : ends[0]], blocks[0])]

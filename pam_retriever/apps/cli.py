@@ -79,16 +79,16 @@ def _parser() -> argparse.ArgumentParser:
         add_tenant(command)
         command.add_argument("--id", help="a stored memory as the query, in place of a text")
         command.add_argument("-k", type=int, default=10, help="how many hits (10)")
-        command.add_argument("--where", type=_filter, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
+        command.add_argument("--where", type=_json_object, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
         command.add_argument("--json", action="store_true", help="print one JSON object a hit")
         command.set_defaults(run=run)
         if name == "recall":
             command.add_argument("--mode", help="hybrid, association, similarity or specific; all evidence without it")
-            command.add_argument("--feedback-where", type=_filter, help="metadata filter: whose feedback counts")
+            command.add_argument("--feedback-where", type=_json_object, help="metadata filter: whose feedback counts")
             command.add_argument("--hops", type=int, default=1)
             command.add_argument(
                 "--cue-where",
-                type=_filter,
+                type=_json_object,
                 help="metadata filter that --id must pass, in place of --where; {} for all",
             )
             command.add_argument(
@@ -163,7 +163,7 @@ def _add_feedback(commands: Commands) -> None:
     add_tenant(command)
     command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served it")
     command.add_argument("--unused", nargs="+", default=[], metavar="ID", help="memories that did not help")
-    command.add_argument("--metadata", type=_filter, help='as JSON, for filters: \'{"user": "ann"}\'')
+    command.add_argument("--metadata", type=_json_object, help='as JSON, for filters: \'{"user": "ann"}\'')
     command.set_defaults(run=_feedback)
 
 
@@ -183,7 +183,7 @@ def _to_read(parsed: argparse.Namespace) -> AbstractContextManager[PredictiveAss
     return within(PredictiveAssociativeIndex.open(parsed.index, read_only=True), parsed)
 
 
-def _filter(given: str) -> dict[str, Any]:
+def _json_object(given: str) -> dict[str, Any]:
     """A JSON object of the command line.
 
     Raises:

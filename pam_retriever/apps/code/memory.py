@@ -17,7 +17,7 @@ from pam_retriever.embedding import Embedder
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.feedback import Feedback
 from pam_retriever.index import PredictiveAssociativeIndex
-from pam_retriever.types import Float32
+from pam_retriever.types import Float32, Hits
 from pam_retriever.validation import check_count
 
 REASONS = 3  # commits that are shown for a file
@@ -91,8 +91,7 @@ class CodeMemory:
         """
         if not isinstance(question, str) or not question.strip():
             raise InvalidInput(f"Got the question {question!r}.", "words", "Say what is to be changed.")
-        vector = np.asarray(self._embedder.queries([question]), np.float32)[0]
-        hits = self._index.recall(vector, k=check_count("k", k), text=question, where=_files(where))
+        vector, hits = self._ask(question, check_count("k", k), where)
         if not self._commits:
             return [self._hit(hit.id, hit.score, [], None) for hit in hits]
         likeness = self._vectors @ (vector / np.linalg.norm(vector))
@@ -120,8 +119,11 @@ class CodeMemory:
             raise InvalidInput(f"Got the paths {paths!r}.", "a list of one or more", "Name the files that changed.")
         count, ids = check_count("k", k), list(dict.fromkeys(self._id(path) for path in paths))
         scores: dict[str, float] = {}
-        for id in ids:
-            for said in (self._recalled(id, DEPTH + len(ids) + count), self._shares(id)):
+        depth = DEPTH + len(ids) + count
+        for id, hits in zip(ids, self._index.recall_many(ids, k=depth, where=_files(None)), strict=True):
+            shares = self._shares(id)
+            recalled = {hit.id: hit.score for hit in hits} if shares.keys() - {id} else self._by_path(id, hits, depth)
+            for said in (recalled, shares):
                 for other, score in said.items():
                     scores[other] = scores.get(other, 0.0) + score / len(ids)
         ranked = sorted((id for id in scores if id not in ids), key=lambda id: -scores[id])[:count]
@@ -132,15 +134,15 @@ class CodeMemory:
             found.append(self._hit(id, scores[id], both[::-1], None))
         return found
 
-    def _recalled(self, id: str, k: int) -> dict[str, float]:
-        """What default recall says of a file; of one that met nothing yet, as much by the words of its path."""
-        known = self._index.recall(id, k=k, where=_files(None))
-        if self._shares(id).keys() - {id}:
-            return {hit.id: hit.score for hit in known}
-        words = path_words(self._paths[id])
-        vector = np.asarray(self._embedder.queries([words]), np.float32)[0]
+    def _ask(self, question: str, k: int, where: Mapping[str, object] | None) -> tuple[Float32, Hits]:
+        """The vector of a question in words, and what default recall says of it."""
+        vector = np.asarray(self._embedder.queries([question]), np.float32)[0]
+        return vector, self._index.recall(vector, k=k, text=question, where=_files(where))
+
+    def _by_path(self, id: str, known: Hits, k: int) -> dict[str, float]:
+        """Scores for a file that met no other yet: what is ``known`` of it, and as much by the words of its path."""
         found: dict[str, float] = {}
-        for hits in (known, self._index.recall(vector, k=k, text=words, where=_files(None))):
+        for hits in (known, self._ask(path_words(self._paths[id]), k, None)[1]):
             others = [hit for hit in hits if hit.id != id]
             best = max([hit.score for hit in others if hit.score > 0], default=1.0)
             for hit in others:
