@@ -24,6 +24,7 @@ from pam_retriever import (
 from pam_retriever.filters import key_path, to_json
 from pam_retriever.model.keys import Mode
 from pam_retriever.retrieval.timeline import Interval
+from pam_retriever.store.metadata_columns import at_path
 from pam_retriever.types import Direction, Metadata, Time
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
@@ -239,14 +240,7 @@ def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_b
 
 def value_at(metadata: Metadata, key: str) -> object:
     """What a key has, as filters find it: the entry spelt so, else what its path leads to, else None."""
-    if key in metadata:
-        return metadata[key]
-    value: object = metadata
-    for part in key_path(key):
-        if not isinstance(value, Mapping) or part not in value:
-            return None
-        value = value[part]
-    return value
+    return metadata[key] if key in metadata else at_path(metadata, key_path(key))[1]
 
 
 def in_order(places: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:

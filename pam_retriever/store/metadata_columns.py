@@ -326,13 +326,17 @@ def _index(part: str, values: list[Any], places: Int32) -> Lists[Any]:
 
 
 def entry_at(value: str, path: Sequence[str]) -> tuple[bool, Any]:
-    """Whether a dict, given as JSON, has something at the end of a path through dicts, and what."""
-    at: Any = json.loads(value)
+    """As ``at_path``, of a dict that is given as JSON."""
+    return at_path(json.loads(value), path)
+
+
+def at_path(value: Any, path: Sequence[str]) -> tuple[bool, Any]:
+    """Whether a dict has something at the end of a path through dicts, and what."""
     for key in path:
-        if not isinstance(at, dict) or key not in at:
+        if not isinstance(value, dict) or key not in value:
             return False, None
-        at = at[key]
-    return True, at
+        value = value[key]
+    return True, value
 
 
 def _itself(value: Number) -> Number:
