@@ -1,1 +1,1 @@
-"""What is kept: records in SQLite, and the folder of an index."""
+"""Storage: records in SQLite, and the folder of an index."""

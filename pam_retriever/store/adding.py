@@ -1,4 +1,4 @@
-"""New and changed memories: given as vectors, as texts for the embedder, or as observations for the encoder."""
+"""Adding and changing memories, given as vectors, as texts for the embedder, or as observations for the encoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Timestamps = Sequence[Time | None] | None
 
 
 class NotGiven:
-    """Of an argument that was left out, where None says something else."""
+    """The default of an argument that was not given, where None is a valid value."""
 
     def __repr__(self) -> str:
         return "<as it is>"
@@ -59,7 +59,7 @@ def add(
     with store.lock:
         used = store.embedder if given is None else None
         if given is None and embedder is not None:
-            embedder.check(used)  # another process may have filled it since it was opened
+            embedder.check(used)  # another process may have stored its embedder since this index was opened
         store.add(names, *contents, vectors, times=times)
         if given is None and embedder is not None and used is None:
             store.set_embedder(embedder.name)
@@ -79,7 +79,7 @@ def _add_observed(
     times = NewTimes.of(timestamps, len(observed))
     vectors = space.encoder.encode(observed)
     with store.lock:
-        if store.space is not space and store.space is not None:  # it moved meanwhile
+        if store.space is not space and store.space is not None:  # ``reencode`` replaced the encoder meanwhile
             vectors = store.space.encoder.encode(observed)
         store.add(names, *contents, check_vectors(vectors, store.dim, "the encoder's states"), observed.pack(), times)
         store.keep_within_capacity()
@@ -87,7 +87,7 @@ def _add_observed(
 
 
 def append(store: Store, embedder: Embedder | None, given: object, metadata: Metadata | None, step: NewStep) -> int:
-    """Checks and stores a step, and a memory if one is given; returns its position.
+    """Checks and stores one step of a trajectory, with its memory if one is given; returns the position of the step.
 
     See ``PredictiveAssociativeIndex.append``.
     """

@@ -1,8 +1,7 @@
-"""A compressed index that stays in the folder from ``close`` to ``open``, so that opening need not build it again.
+"""A compressed ANN index that is saved in the folder by ``close``, so that ``open`` need not build it again.
 
-It is a copy of what SQLite holds, and so are the links beside it. The setting "ann" says that it is one, and which
-files it is; the first change of the database deletes that setting in the same transaction. What no setting names is
-deleted by the next open.
+The index and the links are derived from the database. The setting "ann" names their files. The first change of the
+database deletes this setting in the same transaction. The next ``open`` deletes files that no setting names.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links:
 
 
 def take(database: SQLiteDatabase, folder: Path, backend: str, width: int) -> WritableAnnIndex | None:
-    """The index that was saved, if there is one of what the database holds now."""
+    """Returns the saved index, if it matches the database; else None."""
     try:
         saved = _saved(database)
         if saved is not None:
@@ -63,7 +62,7 @@ def take(database: SQLiteDatabase, folder: Path, backend: str, width: int) -> Wr
 
 
 def take_links(database: SQLiteDatabase, folder: Path) -> CooccurrenceGraph | None:
-    """The links that were saved, if there are any of what the database holds now."""
+    """Returns the saved links, if they match the database; else None."""
     try:
         saved = _saved(database)
         if saved is not None:
@@ -77,7 +76,7 @@ def take_links(database: SQLiteDatabase, folder: Path) -> CooccurrenceGraph | No
 
 
 def full_keys(database: SQLiteDatabase, folder: Path) -> Copy | None:
-    """What the file of full keys has to hold: too much to look at before the first answer."""
+    """Describes the file of full keys for a check in the background: it is too large to check before an answer."""
     saved = _saved(database)
     if saved is None:
         return None
@@ -86,7 +85,7 @@ def full_keys(database: SQLiteDatabase, folder: Path) -> Copy | None:
 
 
 def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
-    """What is not as it was saved, a line for each file."""
+    """Returns a line for each saved file that is damaged."""
     try:
         saved, full = _saved(database), full_keys(database, folder)
         if saved is None or full is None:
@@ -100,7 +99,7 @@ def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
 
 
 def _is_cached(database: SQLiteDatabase, folder: Path, name: str) -> bool:
-    """Whether that very index is, with links that are whole; what could not be taken was built anew."""
+    """Whether this index and whole links are saved. A saved index that could not be read was built anew."""
     saved = _saved(database)
     try:
         return saved is not None and saved["name"] == name and _check(folder, saved, "links.npy").exists()
@@ -109,13 +108,13 @@ def _is_cached(database: SQLiteDatabase, folder: Path, name: str) -> bool:
 
 
 def _saved(database: SQLiteDatabase) -> dict[str, Any] | None:
-    """What the setting says."""
+    """The setting "ann"."""
     saved = database.settings.get(SETTING)
     return saved if isinstance(saved, dict) and NAME.fullmatch(str(saved.get("name"))) else None
 
 
 def _check(folder: Path, saved: dict[str, Any], end: str) -> Path:
-    """The file of that ending, which is what was saved, or ValueError."""
+    """Returns the saved file with this ending. Raises ValueError if it is missing or damaged."""
     path = folder / f"{saved['name']}.{end}"
     if crc32_of(blocks(path)) != saved["checksums"][end]:
         raise ValueError(f"{path} is damaged: its checksum differs")
@@ -131,10 +130,10 @@ def _save_links(path: Path, links: CooccurrenceGraph) -> None:
 
 
 def remove_others(database: SQLiteDatabase, folder: Path, in_use: str | None = None) -> list[str]:
-    """Deletes the files of indexes that are not saved, such as those of a process that was killed; returns their names.
+    """Deletes the files of indexes that no setting names, and returns their names. A killed process leaves such files.
 
     Args:
-        database: which says what is saved.
+        database: its setting "ann" names the saved index.
         folder: of the index.
         in_use: name of the index whose full keys are being used.
     """

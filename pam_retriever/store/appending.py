@@ -1,4 +1,4 @@
-"""One more step of a trajectory: what is checked, and what is written inside the transaction."""
+"""One more step of a trajectory: its checks, and the writes inside the transaction."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class NewStep:
     Attributes:
         session: id of the trajectory.
         id: of the memory.
-        vectors: (1, dim) of a memory to store; None links the one that has the id.
-        text: of it.
-        metadata: of it, as JSON.
-        observed: what an encoder made the vector of; None for a vector.
+        vectors: (1, dim) of a memory to store; None for a step of a stored memory.
+        text: of the memory.
+        metadata: of the memory, as JSON.
+        observed: the observation that the encoder read; None for a vector that was given.
         timestamp: of the step.
-        embedder: to be stored as the one that made the vectors of texts, or None.
-        times: of the memory: the timestamp, if it is a date.
+        embedder: the embedder whose name is to be stored, or None.
+        times: the time of the memory: the timestamp, if it is a date.
     """
 
     session: str
@@ -41,7 +41,7 @@ class NewStep:
     times: NewTimes = NO_TIME
 
     def follow(self, database: Database) -> End | None:
-        """Where the trajectory ends so far; None if this is its first step.
+        """Returns the end of the trajectory; None if this is its first step.
 
         Raises:
             InvalidInput: the step is earlier than the one before.
@@ -59,7 +59,7 @@ class NewStep:
         """Stores the memory; returns its row (1,).
 
         Raises:
-            UnknownId: there is nothing to store, and no memory of that id.
+            UnknownId: the step has no vector, and no memory has its id.
         """
         if self.vectors is not None:
             rows = database.memories.upsert(
@@ -84,7 +84,7 @@ class NewStep:
 
 
 def number_of(database: Database, session: str, end: End | None) -> int:
-    """The number of the trajectory, which is made if this is its first step."""
+    """Returns the number of the trajectory; creates the trajectory if this is its first step."""
     if end is not None:
         return end.number
     number, _ = database.trajectories.put(session, [])

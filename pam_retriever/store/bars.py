@@ -6,10 +6,10 @@ import sys
 
 
 def hidden(show: bool | None) -> bool | None:
-    """What tqdm calls ``disable``: None hides a bar that is written to no terminal.
+    """Returns the argument ``disable`` of tqdm. None hides a bar that is not written to a terminal.
 
     Args:
-        show: what the caller asked for; None for a bar where a person sees it.
+        show: the caller's choice; None shows a bar on a terminal and in a notebook.
     """
     if show is not None:
         return not show
@@ -17,7 +17,7 @@ def hidden(show: bool | None) -> bool | None:
 
 
 def in_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook, where no terminal is."""
+    """Whether this process is the kernel of a notebook, which has no terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and hasattr(shell, "kernel")

@@ -1,4 +1,4 @@
-"""The contract of a store: what is stored, and how it is asked and changed, wherever it lives."""
+"""The contract of a store: its data, and the calls that read and change them, in SQLite or in an engine."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from pam_retriever.store.view import View
 from pam_retriever.store.write_trajectories import Added, link, rows_of, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64
 
-EMBEDDER = "embedder"  # the setting with the name of the embedder; format 1 had it as a note
+EMBEDDER = "embedder"  # the setting with the name of the embedder; in format 1 it was a note
 EMBEDDER_NOTE = "note:embedder"
 NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
 class Store(ABC):
-    """The memories of one index, and what ``fit`` made of them. ``SQLiteStore`` is one, ``EngineStore`` another.
+    """The memories of one index, and the results of ``fit``. Subclasses: ``SQLiteStore`` and ``EngineStore``.
 
-    Every change is one transaction of the database; the copies in memory follow once it is committed.
-    What readers see is a ``View``, which is replaced as a whole after a commit and never changed.
+    Every change is one transaction of the database. After the commit, the copies in memory are updated. Readers see a
+    ``View``: it never changes, and a commit replaces it as a whole.
 
     Attributes:
         dim: d, length of the vectors.
         backend: name of the ANN index, or of the engine.
         folder: where the index lives; None for one in memory or in an engine.
         space: the encoder of observations; None for an index of vectors. Replaced as a whole, never changed.
-        lock: what may run beside what.
+        lock: lets many readers or one writer in.
     """
 
     dim: int
@@ -58,10 +58,10 @@ class Store(ABC):
     space: Space | None
     lock: ReadWriteLock
     _view: View
-    tenant_folders: TenantFolders | None = None  # of an index that has a folder, or was read from one
+    tenant_folders: TenantFolders | None = None  # None for an index that has no folder and was not read from one
     holds_tenants: bool = False  # whether it can have tenants
 
-    # ---- what each kind of store does in its own way
+    # ---- methods that each kind of store implements
 
     @property
     @abstractmethod
@@ -70,7 +70,7 @@ class Store(ABC):
 
         Raises:
             IndexClosed: after ``close``.
-            IndexFormatError: it was found to be damaged since it was opened.
+            IndexFormatError: the check in the background found damage.
         """
 
     @property
@@ -91,27 +91,27 @@ class Store(ABC):
     @property
     @abstractmethod
     def observed(self) -> ObservedStore | None:
-        """Itself, where it can hold observations and replace their encoder; else None."""
+        """The store itself if it can hold observations and replace their encoder; else None."""
 
     @abstractmethod
     def close(self) -> None:
-        """Closes the database, and what it is in. Closing twice is harmless.
+        """Closes the database and the lock of its folder. A second call does nothing.
 
         Raises:
-            IndexFormatError: what was opened turns out to be damaged.
+            IndexFormatError: the check in the background found damage.
         """
 
     @abstractmethod
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
-        """Writes a copy of the whole index to another folder; ``tenants`` writes those into a folder in it."""
+        """Writes a copy of the whole index to another folder; ``tenants`` writes those of the index into it."""
 
     @abstractmethod
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
-        """Forgets all but the ``keep`` strongest memories; returns how many are gone. ``shrink`` frees the disk."""
+        """Deletes all but the ``keep`` strongest memories; returns how many it deleted. ``shrink`` frees the disk."""
 
     @abstractmethod
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        """Begins to take over a training. Nobody may write meanwhile.
+        """Prepares the replacement of the keys by those of a training. Nobody may write meanwhile.
 
         Args:
             learnt_to: the highest number that a trajectory had when the training began.
@@ -119,33 +119,33 @@ class Store(ABC):
 
     @abstractmethod
     def codes_of(self, rows: Int64) -> Float32:
-        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
+        """Returns the episode codes (n, code) of sorted, stored rows; zeros where there is none. Only after ``fit``."""
 
     @abstractmethod
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Overwrites what was removed wherever it still is; returns where, and what may still hold some of it."""
+        """Overwrites removed data wherever they remain; returns the places, and where some may remain."""
 
     def catch_up(self) -> bool:
-        """Sees what others wrote, unless each call does; whether it was anything. Nobody may read meanwhile."""
+        """Reads what others wrote; returns whether anything was new. Nobody may read meanwhile."""
         return self.database is None
 
     def follow_database(self) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
-        """Before a change: has the view be of what the database holds, where an interrupt left it behind."""
+        """Before a change: updates the view, if an interrupt left it behind the database."""
 
-    # ---- what follows a transaction, unless the database is an engine that does it inside
+    # ---- updates around a commit; an engine does them inside the database
 
     def reserve_disk(self, memories: int) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
-        """At the end of a transaction: has the disk take what will follow it, or undoes it by an error."""
+        """At the end of a transaction: reserves the disk space that the updates after it need, or raises an error."""
 
     def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:  # noqa: ARG002
-        """Has the copies in memory follow a commit that changed these rows."""
+        """Updates the copies in memory after a commit that changed these rows."""
         change()
 
     def index_added(self, added: list[Added]) -> None:  # noqa: B027
-        """Has what was stored found from now on."""
+        """Adds stored memories to the copies that readers search."""
 
     def index_removed(self, rows: Int64) -> None:  # noqa: B027
-        """Has what was deleted found no more."""
+        """Removes deleted memories from the copies that readers search."""
 
     # ---- changes
 
@@ -158,7 +158,7 @@ class Store(ABC):
         observed: list[bytes] | None = None,
         times: NewTimes | None = None,
     ) -> None:
-        """Stores checked memories, replacing those whose id is there; their times stay where ``times`` is None."""
+        """Stores checked memories and replaces those with the same id. If ``times`` is None, their times stay."""
         self.follow_database()
         predicted = self._predict(vectors)
         with self.database.transaction():
@@ -172,7 +172,7 @@ class Store(ABC):
         self.apply_after_commit(rows, lambda: self.index_added([(rows, vectors, predicted)]))
 
     def delete(self, ids: list[str]) -> int:
-        """Deletes memories; returns how many were there."""
+        """Deletes memories; returns how many were stored."""
         self.follow_database()
         with self.database.transaction():
             rows = np.array(sorted(self.database.memories.rows_of(ids).values()), np.int64)
@@ -205,11 +205,11 @@ class Store(ABC):
         self.apply_after_commit(rows, change)
 
     def append(self, step: NewStep) -> int:
-        """Stores one more step of a trajectory, with its memory if that is new; returns its position.
+        """Stores one more step of a trajectory, with its memory if it is new; returns the position of the step.
 
         Raises:
-            InvalidInput: it is earlier than the step before.
-            UnknownId: it has no vector, and names no stored memory.
+            InvalidInput: the step is earlier than the one before.
+            UnknownId: the step has no vector, and no stored memory has its id.
         """
         self.follow_database()
         database, vectors = self.database, step.vectors
@@ -233,7 +233,7 @@ class Store(ABC):
         return at
 
     def delete_trajectories(self, numbers: list[int]) -> int:
-        """Deletes trajectories, but not their memories; returns how many there were."""
+        """Deletes trajectories, but not their memories; returns how many were stored."""
         self.follow_database()
         with self.database.transaction():
             self.database.trajectories.remove(numbers)
@@ -243,10 +243,10 @@ class Store(ABC):
         return len(numbers)
 
     def add_feedback(self, new: NewFeedback, vectors: Float32) -> None:
-        """Stores requests (n, dim), and what served them.
+        """Stores requests (n, dim), and the memories that served them.
 
         Raises:
-            UnknownId: they name a memory that is not stored; nothing was.
+            UnknownId: a request names a memory that is not stored. No request is stored then.
         """
         named = list(dict.fromkeys(id for weights in new.weights for id in weights))
         with self.database.transaction():
@@ -262,24 +262,24 @@ class Store(ABC):
         self.apply_after_commit(NO_ROWS, lambda: None)
 
     def delete_feedback(self, ids: Sequence[str]) -> int:
-        """Deletes requests; returns how many were there."""
+        """Deletes requests; returns how many were stored."""
         with self.database.transaction():
             gone = self.feedback_table.remove(ids)
         self.apply_after_commit(NO_ROWS, lambda: None)
         return gone
 
     def set_setting(self, key: str, value: object) -> None:
-        """Stores what JSON can hold, under a name; see ``Database.settings``."""
+        """Stores a value that JSON can hold; see ``Database.settings``."""
         with self.database.transaction():
             self.database.settings.set(key, value)
         self.apply_after_commit(NO_ROWS, lambda: None)
 
     @property
     def feedback_table(self) -> FeedbackTable:
-        """Where feedback is.
+        """The table of feedback.
 
         Raises:
-            InvalidInput: this kind of store has none.
+            InvalidInput: this kind of store cannot hold feedback.
         """
         table = self.database.feedback
         if table is None:
@@ -292,7 +292,7 @@ class Store(ABC):
 
     @property
     def embedder(self) -> str | None:
-        """The name of the embedder whose vectors are stored; None for an index that was given vectors."""
+        """The name of the embedder that made the stored vectors; None for an index that was given vectors."""
         name = self.database.settings.get(EMBEDDER) or self.database.settings.get(EMBEDDER_NOTE)
         return name if isinstance(name, str) else None
 
@@ -301,19 +301,19 @@ class Store(ABC):
         self.set_setting(EMBEDDER, name)
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
-        """How many memories to keep, for ``keep_within_capacity``; None for all."""
+        """Bounds the number of memories, for ``keep_within_capacity``; None removes the bound."""
         with self.database.transaction():
             Capacity.write(self.database.settings, memories, half_life)
         self.apply_after_commit(NO_ROWS, lambda: None)
 
     def keep_within_capacity(self) -> None:
-        """Forgets the weakest memories once the index has outgrown its capacity, if it has one."""
+        """Deletes the weakest memories if the index has outgrown its capacity."""
         bound = Capacity.read(self.database.settings)
         if bound is not None and bound.outgrown_by(len(self.similar)):
             with after_commit("The change is stored already; the index is beyond its capacity until the next one."):
                 self.forget(bound.memories, bound.half_life, shrink=False)
 
-    # ---- what fit left
+    # ---- results of ``fit``
 
     @property
     def learnt_to(self) -> int:
@@ -322,48 +322,48 @@ class Store(ABC):
         return 0 if model is None else int(model.get("learnt_to", 0))
 
     def learnt(self, from_scratch: bool = False) -> LearntTo:
-        """Which of the stored steps are new."""
+        """The stored steps that the predictor has learnt, and those that are new."""
         return read_learnt_to(self.database, 0 if from_scratch else self.learnt_to)
 
     def predictor_to_continue(self, recipe: Mapping[str, object], window: int) -> PredictorWeights | None:
-        """The predictor, if a training with these settings may go on from it."""
+        """Returns the predictor if a training with these settings may continue from it; else None."""
         model = read_model(self.database.settings)
         same = model is not None and model.get("recipe") == recipe and model.get("window") == window
         return self.predictor if same and not self.database.settings.get("forgotten") else None
 
     def _mark_forgotten(self, rows: Int64) -> None:
-        """Inside a transaction: what the predictor learnt of these memories is to go as well."""
+        """Inside a transaction: records that the predictor has learnt these memories, which are about to be deleted."""
         if self.links.experienced(rows).any():
             self.database.settings.set("forgotten", True)
 
-    # ---- what readers see
+    # ---- the view of readers
 
     def view(self) -> View:
-        """What a query sees.
+        """The view that queries read.
 
         Raises:
-            IndexFormatError: as ``database``.
+            IndexFormatError: see ``database``.
         """
         _ = self.database
         return self._view
 
     def _publish(self, **changes: Any) -> None:
-        """Has readers see these attributes of the view from now on, and the others as before."""
+        """Publishes a view with these attributes replaced."""
         self._view = replace(self._view, **changes)
 
     @property
     def similar(self) -> AnnIndex:
-        """Over p, (d,): plain similarity, and cue completion."""
+        """The ANN index over p, (d,): for similarity search and for cue completion."""
         return self.view().similar
 
     @property
     def associative(self) -> AnnIndex | None:
-        """Over [p ; f(p) ; e(p)], (2d + code,); None before ``fit``."""
+        """The ANN index over [p ; f(p) ; e(p)], (2d + code,); None before ``fit``."""
         return self.view().associative
 
     @property
     def links(self) -> CooccurrenceGraph:
-        """What was experienced with what."""
+        """The links between memories that were experienced together."""
         return self.view().links
 
     @property
@@ -373,7 +373,7 @@ class Store(ABC):
 
     @property
     def calibration(self) -> Calibration | None:
-        """In the channels; None before ``fit``, and for the published recipe."""
+        """The calibration of the channels; None before ``fit``, and for the published recipe."""
         return self.view().calibration
 
     @property
@@ -385,11 +385,11 @@ class Store(ABC):
         return None if self.predictor is None else self.predictor(vectors)
 
     def _associate(self, ids: Sequence[str], vectors: Float32) -> Float32 | None:
-        """Association vectors of memories to be stored."""
+        """Returns the association vectors of memories that are about to be stored."""
         return self._with_codes_of_replaced(ids, self._predict(vectors))
 
     def _with_codes_of_replaced(self, ids: Sequence[str], predicted: Float32 | None) -> Float32 | None:
-        """The same with the code of the memory that each replaces, if it replaces one."""
+        """Returns the same vectors; a memory that replaces another one takes over its code."""
         if predicted is None or self.predictor is None or not self.predictor.config.code:
             return predicted
         if not (replaced := self.database.memories.rows_of(ids)):

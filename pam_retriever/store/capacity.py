@@ -1,4 +1,4 @@
-"""How many memories a store keeps, and which ones go."""
+"""The capacity of a store, and the choice of the memories that it deletes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pam_retriever.experience.strength import Steps, adapted_half_life, strength
 from pam_retriever.store.database import Database, Settings
 from pam_retriever.types import Int64
 
-SLACK = 1.1  # a bounded index may outgrow its capacity by this before it forgets
+SLACK = 1.1  # a bounded index may exceed its capacity by this factor before memories are deleted
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Capacity:
 
     Attributes:
         memories: how many to keep.
-        half_life: how fast experiences fade; see ``prune``.
+        half_life: half-life of experiences; see ``prune``.
     """
 
     memories: int
@@ -29,24 +29,24 @@ class Capacity:
 
     @classmethod
     def read(cls, settings: Settings) -> Capacity | None:
-        """That of an index; None for one without a bound."""
+        """Reads the capacity of an index; None if it has no bound."""
         stored = cast("dict[str, Any] | None", settings.get("capacity"))
         return None if stored is None else cls(stored["memories"], stored["half_life"])
 
     @staticmethod
     def write(settings: Settings, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
-        """Bounds an index, or takes the bound away, inside a transaction."""
+        """Sets or removes the bound of an index, inside a transaction."""
         settings.set("capacity", None if memories is None else {"memories": memories, "half_life": half_life})
 
     def outgrown_by(self, memories: int) -> bool:
-        """Whether so many are enough too many."""
+        """Whether this number of memories exceeds the capacity by more than ``SLACK``."""
         return memories > SLACK * self.memories
 
 
 def to_forget(
     database: Database, keep: int, half_life: float | Literal["auto"] | None, window: int
 ) -> tuple[Int64, Int64]:
-    """All rows, sorted, and those of all but the ``keep`` strongest memories."""
+    """Returns all rows, sorted, and the rows to delete: all but the ``keep`` strongest memories."""
     stored = database.memories.rows()
     if len(stored) <= keep:
         return stored, stored[:0]

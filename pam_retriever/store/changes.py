@@ -1,7 +1,7 @@
-"""What each of the last transactions changed, so that a reader in another process takes in that and nothing else.
+"""A log of what the last transactions changed, so that a reader in another process reads only the changes.
 
-A transaction notes it while it writes, and stores it as a setting of its own before it commits. A reader that is
-further behind than these settings go, or that finds one missing, reads everything anew.
+Each transaction records its changes while it writes, and stores them as a setting before it commits. A reader reads
+everything again if a setting that it needs is missing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pam_retriever.store.columns import from_json
 from pam_retriever.types import Int64
 
 PREFIX = "changes:"  # of the keys of the settings
-KEPT = 1_000  # transactions
-MOST_RANGES = 1_000  # of rows, or trajectories, in one transaction; beyond that reading all anew is hardly slower
-# settings of which nothing in the memory of a reader is made: it asks the database
+KEPT = 1_000  # number of transactions in the log
+MOST_RANGES = 1_000  # ranges of rows or trajectories in one transaction; for more, reading all again is hardly slower
+# readers keep no copy of these settings: they read them from the database
 ASKED: Final = ("grew:", "forgotten", "words_removed", "ann", "graph", "capacity", "mentions", "names", "embedder")
 
-# a setting: in the row after the last of the others, also where there are none but what transactions changed
+# a setting gets the row number after the last; the log is left out, so that an index without a log has the same numbers
 PUT_SETTING = (
     "INSERT OR REPLACE INTO settings (rowid, key, value) "
     "VALUES ((SELECT max(0, coalesce(max(rowid), 0)) + 1 FROM settings), ?, ?)"
@@ -33,14 +33,14 @@ Fetch = Callable[..., list[Any]]
 
 @dataclass
 class Changes:
-    """What was written.
+    """The changes of one or more transactions.
 
     Attributes:
         rows: of memories that were stored, replaced or removed.
         removed: numbers of trajectories that were removed.
         grown: number of a trajectory -> the first position that is new.
         settings: keys.
-        everything: more than that: all vectors, or the weights of an encoder.
+        everything: whether more changed: all vectors, or the weights of an encoder.
     """
 
     rows: set[int] = field(default_factory=set)
@@ -50,21 +50,21 @@ class Changes:
     everything: bool = False
 
     def grew(self, number: int, first: int) -> None:
-        """A trajectory has more steps, from position ``first`` on."""
+        """Records that a trajectory has new steps from position ``first`` on."""
         self.grown[number] = min(first, self.grown.get(number, first))
 
     @property
     def refitted(self) -> bool:
-        """Whether the predictor, or more than memories and steps, may be another."""
+        """Whether the predictor may have changed, or anything besides memories and steps."""
         return self.everything or "model" in self.settings
 
     @property
     def retold(self) -> bool:
-        """Whether what is kept of words and requests may be stale."""
+        """Whether copies of words and requests may be stale."""
         return bool(self.rows or self.settings)
 
     def add(self, later: Changes) -> None:
-        """Takes in what was written after it."""
+        """Adds the changes of a later transaction."""
         self.rows |= later.rows
         self.removed |= later.removed
         for number, first in later.grown.items():
@@ -73,7 +73,7 @@ class Changes:
         self.everything = self.everything or later.everything
 
     def to_json(self) -> str:
-        """As a setting holds it."""
+        """The changes as JSON, for a setting."""
         rows, removed = _ranges(self.rows), _ranges(self.removed)
         if max(len(rows), len(removed), len(self.grown)) > MOST_RANGES or self.everything:
             return to_json({"everything": True})
@@ -83,7 +83,7 @@ class Changes:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Changes:
-        """What ``to_json`` made; whatever else it is: everything."""
+        """Reads the output of ``to_json``; anything else counts as a change of everything."""
         try:
             if not stored.get("everything"):
                 grown = {int(number): int(first) for number, first in stored["grown"].items()}
@@ -95,9 +95,9 @@ class Changes:
 
 
 def store_changes(fetch: Fetch, version: int, changes: Changes) -> None:
-    """Inside a transaction that makes ``version`` of the database: keeps what it changed.
+    """Inside a transaction that makes ``version`` of the database: stores its changes.
 
-    Rows below 0 leave those of other settings as they are, so that a copy without changes is the same in every byte.
+    Row numbers below 0 do not affect those of other settings. So a copy without changes has the same bytes.
     """
     values = [-version, f"{PREFIX}{version}", changes.to_json()]
     fetch("INSERT OR REPLACE INTO settings (rowid, key, value) VALUES (?, ?, ?)", values)
@@ -106,7 +106,7 @@ def store_changes(fetch: Fetch, version: int, changes: Changes) -> None:
 
 
 def changes_between(fetch: Fetch, seen: int, now: int) -> Changes | None:
-    """What was changed after version ``seen``, up to ``now``; None where that is not known."""
+    """Returns the changes after version ``seen``, up to ``now``; None if some of them are not in the log."""
     if seen < 0 or not 0 <= now - seen <= KEPT:
         return None
     found = fetch("SELECT value FROM settings WHERE rowid >= ? AND rowid < ? ORDER BY rowid DESC", [-now, -seen])
@@ -119,7 +119,7 @@ def changes_between(fetch: Fetch, seen: int, now: int) -> Changes | None:
 
 
 def forget_changes(fetch: Fetch) -> bool:
-    """Removes what is kept of all transactions; returns whether there was any."""
+    """Deletes the log; returns whether there was one."""
     there = bool(fetch("SELECT 1 FROM settings WHERE rowid < 0 LIMIT 1"))
     if there:
         fetch("DELETE FROM settings WHERE rowid < 0")
@@ -127,7 +127,7 @@ def forget_changes(fetch: Fetch) -> bool:
 
 
 def forget_kept(fetch: Fetch) -> bool:
-    """Removes what names files beside the database, which a copy has not; returns whether there was any."""
+    """Deletes settings that name files beside the database: a copy does not have these files."""
     there = bool(fetch("SELECT 1 FROM settings WHERE key IN ('ann', 'graph')"))
     if there:
         fetch("DELETE FROM settings WHERE key IN ('ann', 'graph')")
@@ -135,7 +135,7 @@ def forget_kept(fetch: Fetch) -> bool:
 
 
 def _ranges(numbers: set[int]) -> list[list[int]]:
-    """First and last of each run of numbers."""
+    """Returns the first and the last of each run of consecutive numbers."""
     if not numbers:
         return []
     ordered: Int64 = np.array(sorted(numbers), np.int64)

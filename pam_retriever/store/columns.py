@@ -1,4 +1,4 @@
-"""What a column holds: row numbers, vectors as bytes, metadata as JSON, and a checksum over both."""
+"""Contents of columns: row numbers, vectors as bytes, metadata as JSON, and a checksum over text and vector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pam_retriever.types import Float32, Int64
 
 
 def number_rows(ids: Sequence[str], known: Mapping[str, int], last: int) -> tuple[Int64, int]:
-    """The row of each id (n,): a known one keeps its own, new ones follow on ``last``; and the last row then."""
+    """Returns the row of each id (n,) and the last row in use. A known id keeps its row; new ids get the next rows."""
     rows = np.array([known.get(id, -1) for id in ids], np.int64)
     new = np.flatnonzero(rows < 0)
     rows[new] = last + 1 + np.arange(len(new))
@@ -23,16 +23,16 @@ def number_rows(ids: Sequence[str], known: Mapping[str, int], last: int) -> tupl
 
 
 def checksum(id: str, text: str | None, metadata: str, vector: bytes) -> int:
-    """CRC-32 of a memory; the lengths of its parts are in it, so that none can borrow from the next."""
-    contents = f"[{quoted(id)},{'null' if text is None else quoted(text)},{quoted(metadata)}]"  # as ``to_json`` has it
+    """CRC-32 of a memory. It covers the lengths of the parts, so that bytes cannot move between parts unnoticed."""
+    contents = f"[{quoted(id)},{'null' if text is None else quoted(text)},{quoted(metadata)}]"  # as ``to_json``
     return zlib.crc32(vector, zlib.crc32(contents.encode()))
 
 
 def from_json(text: str, what: str) -> Any:
-    """What is stored as JSON.
+    """Parses stored JSON.
 
     Raises:
-        IndexFormatError: it is damaged.
+        IndexFormatError: the JSON is damaged.
     """
     try:
         return json.loads(text)
@@ -43,17 +43,17 @@ def from_json(text: str, what: str) -> Any:
 
 
 def to_blobs(vectors: Float32) -> list[bytes]:
-    """The rows as little-endian bytes; slicing one buffer is faster than a call a row."""
+    """Returns the rows as little-endian bytes. Slicing one buffer is faster than one call per row."""
     buffer = np.ascontiguousarray(vectors, "<f4").tobytes()
     size = 4 * vectors.shape[1]
     return [buffer[at : at + size] for at in range(0, len(buffer), size)]
 
 
 def from_blobs(blobs: list[bytes], dim: int) -> Float32:
-    """The rows (n, dim) of vectors.
+    """Returns the vectors (n, dim) of blobs.
 
     Raises:
-        IndexFormatError: one has another length or no direction.
+        IndexFormatError: a vector has another length, or no direction.
     """
     if not all(isinstance(blob, bytes) and len(blob) == 4 * dim for blob in blobs):
         raise IndexFormatError(

@@ -1,9 +1,9 @@
-"""What lies beside a database in its folder, looked at before SQLite is: SQLite obeys it.
+"""Checks of the files beside a database, done before SQLite opens it, because SQLite acts on them.
 
 A rollback journal (``-journal``) replaces the contents of the database when it is opened, and may name a
-super-journal anywhere on the disk, which SQLite then deletes. A write-ahead log (``-wal``) adds contents. Neither is
-in the checksum of the database. So a database that was closed has none: what a reader leaves, an empty log and its
-index (``-shm``), which SQLite makes anew, is all that there may be.
+super-journal anywhere on the disk, which SQLite then deletes. A write-ahead log (``-wal``) adds contents. The checksum
+of the database covers neither. So a closed database may have only the files that a reader leaves: an empty log and its
+index (``-shm``), which SQLite creates again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names o
 
 
 def check_links(folder: Path) -> None:
-    """Refuses links among the files of an index: what is written to one is written elsewhere.
+    """Refuses links among the files of an index: a write to a link changes a file elsewhere.
 
     Raises:
-        IndexFormatError: there is one.
+        IndexFormatError: there is a link.
     """
     with explained(folder), os.scandir(folder) as found:
         for entry in found:
@@ -36,15 +36,15 @@ def check_links(folder: Path) -> None:
 
 
 def check_companions(database: Path, sealed: bool) -> None:
-    """Refuses what SQLite would obey beside a database, and this library did not leave there.
+    """Refuses a journal or log beside a database that this library did not leave there.
 
     Args:
         database: the file.
-        sealed: it has a checksum, so it was closed.
+        sealed: whether the database has a checksum, which ``close`` writes.
 
     Raises:
-        IndexFormatError: it has a companion that it cannot have.
-        StorageError: one cannot be read.
+        IndexFormatError: there is such a file.
+        StorageError: a file cannot be read.
     """
     for end in ("-journal", "-wal", "-shm"):
         path = database.with_name(f"{database.name}{end}")

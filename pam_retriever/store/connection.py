@@ -1,4 +1,4 @@
-"""One SQLite connection: durable, shared by threads, with errors that say what to do."""
+"""One SQLite connection: durable, shared by threads, with errors that name a remedy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pam_retriever.store.tables import SCHEMA_OF, plain, schema_of
 
 Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
-JOURNAL_PAGES = 1000  # after which SQLite moves them into the file: its own default
-MOST_VERSIONS = 2**31 - 1  # after which they begin again: SQLite keeps 32 bits
+JOURNAL_PAGES = 1000  # SQLite moves the journal into the file after this many pages: its own default
+MOST_VERSIONS = 2**31 - 1  # the version restarts from 0 after this: SQLite stores 32 bits
 # rows; SQLite before 3.32 takes 999 parameters, later ones 32,766
 MOST_IN_A_STATEMENT = 128 if sqlite3.sqlite_version_info < (3, 32) else 4096
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
@@ -30,27 +30,27 @@ LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
 class Connection:
     """A database of the given schema, in memory or in a file.
 
-    A file in mode "read" or "follow" is seen as it was when it was opened, whatever its writer does, until
-    ``renew_snapshot`` or ``close``. In mode "follow" it may also be let go in between.
+    Modes "read" and "follow" read a snapshot of the file, taken when it was opened, until ``renew_snapshot`` or
+    ``close``. In mode "follow", ``end_snapshot`` may release the snapshot.
 
     Args:
         path: the file, None for one in memory.
-        schema: SQL statements that make it. Another schema in the file is refused: it is what a
-            stranger's file could smuggle triggers in with.
-        older: schemas of earlier versions, each the beginning of ``schema``. A file that has one gets what is
-            missing: in the file, or, in mode "read", in empty tables beside it.
-        mode: "create" makes the file, "write" needs it to be there, "read" and "follow" leave it as it is.
-        before_change: called before each transaction, and before anything else that changes the file.
-        resting: of a file in mode "write" that nobody else writes to, and that has no journal: until the first
-            transaction SQLite reads it as it stands. Opening and closing it touches nothing then.
+        schema: SQL statements that create the tables. A file with another schema is refused, because its triggers could
+            run.
+        older: schemas of earlier versions, each the beginning of ``schema``. Missing tables are added to such a file,
+            or, in mode "read", as empty temporary tables.
+        mode: "create" creates the file, "write" opens an existing one, "read" and "follow" do not change it.
+        before_change: called before each transaction and every other change of the file.
+        resting: whether SQLite opens the file as immutable until the first transaction, in mode "write". Opening and
+            closing it changes nothing then. Nobody else may write to it, and it may have no journal.
 
     Attributes:
-        changes: what the transaction that is under way, or was the last, has written.
-        mode: as given, or as of ``forbid_writing``.
+        changes: the changes of the current transaction, or of the last one.
+        mode: as given, or as ``forbid_writing`` set it.
 
     Raises:
         IndexFormatError: the file is damaged, or not such a database.
-        StorageError: the disk or its permissions are in the way.
+        StorageError: the disk is full, or permissions are missing.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Connection:
         self._before_change, self._resting, self._own = before_change, resting, list[str]()
         self.path, self._schema, self.mode, self.read_only = path, schema, mode, mode in ("read", "follow")
         self._older = older
-        # Python shares prepared statements between threads, so a statement runs to its end before the next
+        # Python shares prepared statements between threads, so one statement has to end before the next begins
         self._mutex = threading.RLock()
         self._inode: tuple[int, int] | None = None
         self._closed, self._changes = False, 0
@@ -104,30 +104,30 @@ class Connection:
                 for statement in self._schema:
                     self.fetch(statement)
         self.check_schema()
-        self.fetch("PRAGMA trusted_schema = ON")  # they are our own triggers: SQLite lets no other write to FTS5
+        self.fetch("PRAGMA trusted_schema = ON")  # our triggers: otherwise SQLite forbids them to write to FTS5
 
     def _set_up(self) -> None:
-        """Says to SQLite how it has to work."""
-        self.fetch("PRAGMA trusted_schema = OFF")  # a file's own triggers and views run nothing
+        """Sets the pragmas of the connection."""
+        self.fetch("PRAGMA trusted_schema = OFF")  # triggers and views of the file cannot run unsafe functions
         self.fetch("PRAGMA cell_size_check = ON")
         self.fetch("PRAGMA foreign_keys = ON")
         if self.path is None or self.read_only or self._resting:
             return
-        self.fetch("PRAGMA secure_delete = ON")  # what is deleted is overwritten, whatever SQLite was built for
+        self.fetch("PRAGMA secure_delete = ON")  # deleted data are overwritten, whatever the build's default
         if self.fetch("PRAGMA journal_mode")[0][0] != "wal":
             self._before_change()
             self.fetch("PRAGMA journal_mode = WAL")
-        self.fetch("PRAGMA synchronous = FULL")  # a commit is on disk before the call returns
+        self.fetch("PRAGMA synchronous = FULL")  # a commit is on the disk before the call returns
         self.fetch("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
 
     def _close_when_dropped(self) -> None:
-        """A connection that nobody has any more, and nobody closed."""
+        """Closes the connection when its last owner drops it without ``close``."""
         assert self._inode is not None
         self._letting_go = weakref.finalize(self, _close, self._sqlite, self._inode)
         self._letting_go.atexit = False
 
     def _wake(self) -> None:
-        """Inside the mutex: opens a resting file again, to be written to."""
+        """Inside the mutex: reopens a resting file for writing."""
         resting, let_go = self._sqlite, self._letting_go
         self._resting = False
         try:
@@ -144,15 +144,15 @@ class Connection:
         resting.close()
 
     def add_own(self, statement: str) -> None:
-        """Makes what belongs to this connection, and to no file, such as a view of a table."""
+        """Runs a statement that creates an object of this connection and of no file, for example a temporary view."""
         self.fetch(statement)
         self._own.append(statement)
 
     def check_schema(self) -> None:
-        """Refuses a database with other tables, or anything beside them; brings an older one up to date.
+        """Refuses a database with other tables or triggers; updates the schema of an older version.
 
         Raises:
-            IndexFormatError: it has.
+            IndexFormatError: it has such tables.
         """
         there = plain(tuple(self.fetch(SCHEMA_OF)))
         if there == schema_of(self._schema):
@@ -175,7 +175,7 @@ class Connection:
                 self.fetch(statement)
 
     def check_structure(self) -> None:
-        """Reads every page.
+        """Checks the structure of every page.
 
         Raises:
             IndexFormatError: SQLite finds damage in the file.
@@ -209,14 +209,14 @@ class Connection:
     def insert_many(self, before: str, rows: Iterable[Sequence[Any]], after: str = "") -> None:
         """Runs ``before VALUES (...), (...), ... after`` for rows of parameters of one length, many in a statement.
 
-        FTS5 writes what it holds at the beginning of each statement that a trigger makes it part of: row by row, each
-        text would be a segment of its own, to be merged with the others.
+        FTS5 flushes its buffer at the beginning of each statement that fires a trigger. With one row per statement,
+        each text would become a segment, to be merged later.
         """
         left = list(rows)
         with self._mutex, explained(self.path):
             at, some = 0, MOST_IN_A_STATEMENT
             while at < len(left):
-                while some > len(left) - at:  # powers of two: few statements, which SQLite keeps prepared
+                while some > len(left) - at:  # powers of two: few distinct statements, which SQLite keeps prepared
                     some //= 2
                 one = f"({', '.join('?' * len(left[at]))})"
                 sql = f"{before} VALUES {', '.join([one] * some)} {after}"
@@ -225,7 +225,7 @@ class Connection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside is committed together, or not at all.
+        """Commits all writes of the block together, or none.
 
         Raises:
             ReadOnlyIndex: the database was opened to read.
@@ -239,13 +239,13 @@ class Connection:
                 self._wake()
             self.changes = Changes()
             try:
-                if self._sqlite.in_transaction:  # one that was interrupted while it was rolled back
+                if self._sqlite.in_transaction:  # an interrupt stopped the rollback of an earlier one
                     self.fetch("ROLLBACK")
                 self.fetch("BEGIN IMMEDIATE")
                 self.fetch(f"PRAGMA user_version = {self.version % MOST_VERSIONS + 1}")
                 yield
                 self.check_there()
-                if self.path is not None:  # nobody else reads what is in memory
+                if self.path is not None:  # nobody else reads a database in memory
                     store_changes(self.fetch, self.version, self.changes)
                 self.fetch("COMMIT")
             except BaseException:
@@ -255,13 +255,13 @@ class Connection:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """No other thread reads or writes meanwhile. Gives whether this one is inside a transaction that it writes."""
+        """Keeps other threads out. Yields whether this thread is inside a transaction that it writes."""
         with self._mutex:
             yield self._sqlite.in_transaction and not self.read_only
 
     @property
     def version(self) -> int:
-        """How many transactions were committed, in the file itself: what was read before may be stale since."""
+        """The number of committed transactions, stored in the file. Copies of an older version may be stale."""
         return int(self.fetch("PRAGMA user_version")[0][0])
 
     def check_writable(self) -> None:
@@ -274,14 +274,14 @@ class Connection:
             )
 
     def forbid_writing(self, mode: Mode) -> None:
-        """From now on every change is refused, as in mode "read" or "follow"."""
+        """Refuses every change from now on, as in modes "read" and "follow"."""
         self.read_only, self.mode = True, mode
 
     def check_there(self) -> None:
-        """A file that was removed or replaced still takes writes, and loses them.
+        """Checks that the file is still in place: writes to a removed or replaced file would be lost.
 
         Raises:
-            StorageError: that happened.
+            StorageError: the file was removed or replaced.
         """
         if self.path is None:
             return
@@ -299,20 +299,20 @@ class Connection:
     # ---- snapshots and copies
 
     def renew_snapshot(self) -> None:
-        """Of a database that is read: from here on the file is seen as it is now."""
+        """For a reader: takes a new snapshot of the file."""
         with self._mutex:
             self.end_snapshot()
             self.fetch("BEGIN")
             self.fetch("PRAGMA user_version")
 
     def end_snapshot(self) -> None:
-        """Of a database that is read: until the next snapshot each statement sees the file as it is at that time."""
+        """For a reader: releases the snapshot. Until the next one each statement sees the current file."""
         with self._mutex:
             if self._sqlite.in_transaction:
                 self.fetch("COMMIT")
 
     def copy_to(self, path: Path) -> None:
-        """Writes a compact copy to a file that is not there yet: of the snapshot, where one is read."""
+        """Writes a compact copy to a new file: of the snapshot, if there is one."""
         with self._mutex, explained(path):
             if not self._sqlite.in_transaction:
                 self.fetch("VACUUM INTO ?", [str(path)])
@@ -323,11 +323,11 @@ class Connection:
                 copy.execute("VACUUM")
 
     def copy_from(self, path: Path, settled: bool) -> None:
-        """Replaces everything by the contents of a file, which is left as it is.
+        """Replaces the contents by those of a file, which is not changed.
 
         Args:
             path: the file.
-            settled: nobody writes to it, and it has no journal.
+            settled: whether nobody writes to it and it has no journal.
 
         Raises:
             IndexFormatError: the file is damaged, or not such a database.
@@ -342,23 +342,23 @@ class Connection:
         self.check_schema()
 
     def copy_open(self, other: Connection) -> None:
-        """Replaces everything by what another connection sees now."""
+        """Replaces the contents by those that another connection sees now."""
         with other._mutex:
             other._sqlite.backup(self._sqlite)
         self.check_schema()
 
     def settle(self) -> bool:
-        """Moves all that was committed into the file itself; False if a reader still needs the journal."""
-        self.fetch("PRAGMA busy_timeout = 0")  # readers may stay as long as they like
+        """Moves all commits from the journal into the file; returns False if a reader still needs the journal."""
+        self.fetch("PRAGMA busy_timeout = 0")  # do not wait for readers
         return self.path is not None and self.fetch("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written through this connection."""
+        """Whether this connection has written anything."""
         return (self._changes if self._closed else self._sqlite.total_changes) != 0
 
     def keep_file_still(self, still: bool) -> None:
-        """Has what is committed stay in the journal, so that the file itself does not change; or no longer."""
+        """Keeps commits in the journal, so that the file itself does not change; ``False`` ends this."""
         if not self.read_only:
             self.fetch(f"PRAGMA wal_autocheckpoint = {0 if still else JOURNAL_PAGES}")
 
@@ -386,7 +386,7 @@ class Connection:
         if still:
             self._sqlite.close()
         else:
-            never_free(self._sqlite)  # another thread is inside for good
+            never_free(self._sqlite)  # another thread is inside it and will never leave
 
 
 def _close(sqlite: sqlite3.Connection, inode: tuple[int, int] | None) -> None:

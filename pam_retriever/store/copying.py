@@ -1,4 +1,4 @@
-"""Copies of a database that are finished, and files that can only be read as they stand."""
+"""Finished copies of a database, and databases in folders that take no journal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
 
 
 def takes_no_journal(path: Path) -> bool:
-    """Whether a file can only be read as it stands: its folder takes no journal, and holds none."""
+    """Whether the folder takes no journal and holds none. SQLite then has to open the file as immutable."""
     wal = path.with_name(f"{path.name}-wal")
     return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
 
 
 def finish_copy(path: Path) -> None:
-    """Makes a new copy such that readers of it never keep a later writer out, and equal copies equal in every byte."""
+    """Finishes a new copy: its readers never block a later writer, and equal contents give equal bytes."""
     with explained(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
@@ -31,12 +31,12 @@ def finish_copy(path: Path) -> None:
 
             if words.erase_removed(fetch) | forget_changes(fetch) | forget_kept(fetch):
                 connection.execute("VACUUM")
-            connection.execute("PRAGMA schema_version = 1")  # a counter of how often it was copied before
-            connection.execute("PRAGMA user_version = 0")  # and of what was committed before
+            connection.execute("PRAGMA schema_version = 1")  # SQLite counts schema changes here, copies included
+            connection.execute("PRAGMA user_version = 0")  # commits of the original
             connection.execute("PRAGMA journal_mode = WAL")
         finally:
             connection.close()
-        with path.open("r+b") as file:  # how many transactions that took: 92 says of which state the size in it is
+        with path.open("r+b") as file:  # change counters; the one at 92 says for which state the stored size is valid
             for place in HEADER_COUNTERS:
                 file.seek(place)
                 file.write((1).to_bytes(4, "big"))

@@ -1,4 +1,4 @@
-"""Damage: what a database holds that was never stored so."""
+"""Checks for damage in a database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pam_retriever.store.schema import WRONG
 
 
 def check_types(database: Connection) -> None:
-    """Refuses what SQLite would store but this library never writes: a cheap scan, without the contents.
+    """Refuses values of types that this library never writes: a cheap scan that does not read the contents.
 
     Raises:
         IndexFormatError: a column holds values of another type.
@@ -27,7 +27,7 @@ def check_types(database: Connection) -> None:
 
 
 def damaged(database: Connection) -> Iterator[tuple[int, str]]:
-    """The memories that do not hold what was stored: the row of each, and what is wrong with it."""
+    """Returns the row of each memory whose contents differ from its checksum, with a description of the damage."""
     last = 0
     while found := database.fetch(
         "SELECT row, id, text, metadata, memories.checksum, vector, observed, observations.checksum FROM memories "
@@ -45,10 +45,10 @@ def damaged(database: Connection) -> Iterator[tuple[int, str]]:
 
 
 def check_words(database: Connection) -> None:
-    """Asks the index of words, whose pages may be sound while FTS5 cannot read it.
+    """Checks the full-text index: its pages may be sound while FTS5 cannot read it.
 
     Raises:
-        IndexFormatError: it cannot.
+        IndexFormatError: FTS5 cannot read it.
     """
     try:
         database.fetch("SELECT rowid FROM words WHERE words MATCH 'a' LIMIT 1")
@@ -61,10 +61,10 @@ def check_words(database: Connection) -> None:
 
 
 def check_everything(database: Connection) -> None:
-    """Reads every page, and compares every memory with its checksum.
+    """Checks every page, and compares every memory with its checksum.
 
     Raises:
-        IndexFormatError: the file is damaged; names the first memory that differs.
+        IndexFormatError: the file is damaged. The message names the first memory that differs.
     """
     database.check_structure()
     check_words(database)

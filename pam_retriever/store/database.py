@@ -19,7 +19,7 @@ Steps = tuple[Int64, Int64, Int64, Float32]
 
 @dataclass(frozen=True)
 class Step:
-    """One experienced state of a trajectory, as it is stored."""
+    """One step of a trajectory, as it is stored."""
 
     row: int
     timestamp: float | None
@@ -28,12 +28,12 @@ class Step:
 
 @dataclass(frozen=True)
 class End:
-    """Where a trajectory ends.
+    """The end of a trajectory.
 
     Attributes:
         number: of the trajectory.
-        position: of the step that would come next.
-        timestamp: the latest, None for none.
+        position: of the next step.
+        timestamp: the latest of its steps; None if none has one.
     """
 
     number: int
@@ -46,31 +46,31 @@ Grouped = tuple[int, str, object, str, object]
 
 
 class Memories(Protocol):
-    """The memories of one index. A memory has a row number that is never reused, beside the id of its user."""
+    """The memories of one index. A memory has an id from the user, and a row number, which is never reused."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of memories."""
 
     def rows(self) -> Int64:
         """All rows, sorted."""
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those ids that are stored."""
+        """Returns the rows of those ids that are stored."""
 
     def rows_where(self, where: Mapping[str, object]) -> Rows:
-        """The rows whose metadata satisfy a filter, sorted."""
+        """Returns the rows whose metadata satisfy a filter, sorted."""
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        """id -> memory, of those that are stored."""
+        """Returns id -> memory, for the ids that are stored."""
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        """The memories whose metadata satisfy a filter, in the order of adding."""
+        """Returns the memories whose metadata satisfy a filter, in the order of adding."""
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
-        """row -> (id, text, metadata as JSON), for the rows that are stored."""
+        """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Every row, sorted, and its vector (n, dim)."""
+        """Returns all rows, sorted, and their vectors (n, dim)."""
 
     # ---- writing, inside a transaction
 
@@ -83,15 +83,15 @@ class Memories(Protocol):
         associations: Float32 | None,
         observed: Sequence[bytes] | None = None,
     ) -> Int64:
-        """Stores memories, replacing those whose id is there; returns their rows (n,).
+        """Stores memories and replaces those with the same id; returns their rows (n,).
 
         Args:
             ids: n, distinct.
             texts: n.
             metadatas: n, as JSON.
             vectors: (n, dim).
-            associations: (n, dim + code) f and the episode code of each; None before ``fit``.
-            observed: n, what an encoder made the vectors of; None for vectors.
+            associations: (n, dim + code) f(p) and the episode code of each; None before ``fit``.
+            observed: n observations that the encoder read; None for vectors that were given.
         """
 
     def remove(self, rows: Int64) -> None:
@@ -101,22 +101,22 @@ class Memories(Protocol):
 
     @property
     def words_version(self) -> int:
-        """Changes with everything that may change postings or lengths."""
+        """Changes with every write that may change postings or lengths."""
 
     def written_since(self, version: int) -> Int64 | None:
-        """The rows that were added or changed after a ``words_version``, sorted; None where some may have gone."""
+        """Returns the rows added or changed after a ``words_version``, sorted; None if some may have been removed."""
 
     @property
     def last_row(self) -> int:
-        """At least the largest row that is stored."""
+        """Returns the largest stored row, or a larger number."""
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """Postings: the rows whose "text" or "labels" hold a term, sorted, and how often each does.
+        """Returns postings: the sorted rows whose "text" or "labels" hold a term, and the count in each.
 
         Args:
             term: stemmed, as ``Tokenizer`` makes it.
             column: "text", or "labels" for the strings in metadata.
-            most: at most so many rows, or occurrences, are read.
+            most: bound on the rows, or on the occurrences, that are read.
         """
 
     def lengths(self) -> tuple[Int64, Int64]:
@@ -124,57 +124,57 @@ class Memories(Protocol):
 
 
 class Trajectories(Protocol):
-    """The trajectories of one index. Each has a number, which rises and is never reused, beside its id."""
+    """The trajectories of one index. Each has an id, and a number, which rises and is never reused."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of trajectories."""
 
     def last_number(self) -> int:
-        """The highest number that a trajectory ever had; 0 before the first."""
+        """The highest number that any trajectory ever had; 0 before the first."""
 
     def experienced(self, without: Sequence[str] = ()) -> Steps:
-        """All steps in order, but those of the trajectories with these ids."""
+        """Returns all steps in order, without the trajectories with these ids."""
 
     def experienced_when(self) -> Times:
-        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
 
     def newest_time(self) -> float | None:
-        """The latest timestamp of any step, or None."""
+        """Returns the latest timestamp of any step, or None."""
 
     def last_times(self, rows: Int64) -> Times:
-        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
-        """(row, id, group, kind of order, order) of each memory whose metadata have ``group_by``, in order."""
+        """Returns (row, id, group, kind of order, order) of each memory whose metadata have ``group_by``, in order."""
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """hit row -> the occasions on which it met one of ``cues``, nearest first."""
+        """Returns hit row -> the trajectories in which it occurs with one of ``cues``, nearest first."""
 
     def end(self, id: str) -> End | None:
-        """Where the trajectory of that id ends; None if there is none."""
+        """Returns the end of the trajectory with this id; None if there is none."""
 
     def end_of(self, number: int) -> int:
-        """The position that would come next in the trajectory of that number; 0 if there is none."""
+        """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
-        """Position and step of a trajectory, in order."""
+        """Returns the position and the step of each step of a trajectory, in order."""
 
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """The numbers of the trajectories, rising: of all, of those that hold one of ``rows``, or of those named."""
+        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
-        """The trajectories of those numbers, in their order."""
+        """Returns the trajectories with these numbers, in this order."""
 
     # ---- writing, inside a transaction
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
 
         Returns:
-            Its number, and the number of the one that it replaces.
+            Its number, and the number of the replaced one.
         """
 
     def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
@@ -184,80 +184,80 @@ class Trajectories(Protocol):
         """Removes trajectories; their memories stay."""
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes those of which no step is left, of the trajectories of these numbers or of all."""
+        """Removes trajectories without steps: of these numbers, or all of them."""
 
 
 class FeedbackTable(Protocol):
-    """The feedback of one index: requests, and what served them. The order of arrival is kept."""
+    """The feedback of one index: requests, and the memories that served them, in the order of arrival."""
 
     def __len__(self) -> int:
-        """How many requests there are."""
+        """The number of requests."""
 
     @property
     def version(self) -> int:
-        """Changes with everything that is written to the index; reading it costs nothing."""
+        """Changes with every write to the index. Reading it costs nothing."""
 
     def state(self) -> tuple[int, int]:
-        """What changes with every request that is stored or removed, but not with its uses."""
+        """Changes when a request is stored or removed, but not when only its uses change."""
 
     def arrived(self, after: int) -> int:
-        """How many there are that came after the request of that number."""
+        """Returns the number of requests that arrived after the request of that number."""
 
     def requests(
         self, dim: int, where: Mapping[str, object] | None = None, writer: str = "", after: int = 0
     ) -> PastRequests:
-        """Those ``after`` one that satisfy a filter, in the order of time, or of arrival; ``writer`` is whose key."""
+        """Returns requests ``after`` one that satisfy a filter, by time or by arrival. ``writer`` is a metadata key."""
 
     def find(
         self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
     ) -> list[Feedback]:
-        """Requests whose metadata satisfy a filter, in the order of arrival; only those that name memory ``row``."""
+        """Returns requests that satisfy a filter, in the order of arrival; with ``row``, those it served."""
 
     def ids_of(self, where: Mapping[str, object]) -> list[str]:
-        """The ids of the requests whose metadata satisfy a filter."""
+        """Returns the ids of the requests whose metadata satisfy a filter."""
 
     # ---- writing, inside a transaction
 
     def put(self, new: NewFeedback, vectors: Float32, rows: Mapping[str, int]) -> None:
-        """Stores requests and vectors (n, dim), replacing those whose id is there; ``rows`` are of all they name."""
+        """Stores requests with vectors (n, dim) and replaces those with the same id; ``rows`` of all uses."""
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Removes requests; returns how many were there."""
+        """Removes requests; returns how many were stored."""
 
 
 class TimesTable(Protocol):
-    """When memories were. A time that was given with a memory counts before one that a trajectory hands down."""
+    """The times of memories. A time given with a memory has precedence over the timestamps of its steps."""
 
     @property
     def version(self) -> int:
-        """Changes with everything that may change times, but for memories that go."""
+        """Changes with every write that may change times, except removals of memories."""
 
     def kind(self) -> Kind | None:
-        """Of which kind they are; None without any."""
+        """The kind of the times; None without any."""
 
     def all(self) -> StoredTimes:
-        """Every memory that has one."""
+        """Returns every memory that has a time."""
 
     def of(self, rows: Int64) -> StoredTimes:
-        """Those of ``rows`` that have one."""
+        """Returns those of ``rows`` that have a time."""
 
     def between(self, start: float, end: float) -> tuple[Int64, Times]:
-        """The memories from ``start`` on and before ``end``, the newest first, and when they were."""
+        """Returns the memories with ``start`` <= time < ``end``, the newest first, and their times."""
 
     def counts(self, bins: int) -> tuple[float, float, list[int]] | None:
-        """The first and the last time, and how many memories are in each of equal stretches; None for none."""
+        """Returns the first and the last time, and the counts of memories in equal intervals; None without times."""
 
     # ---- writing, inside a transaction
 
     def put(self, rows: Int64, new: NewTimes) -> None:
-        """The times that n memories were stored with; who has none keeps what was handed down.
+        """Stores the times of n memories. A memory without one keeps the timestamps of its steps.
 
         Raises:
             InvalidInput: the index has times of the other kind.
         """
 
     def hand_down(self, rows: Int64, times: Sequence[float]) -> None:
-        """The dates of T steps of a trajectory; the earliest of a memory's steps is its own.
+        """Stores the dates of T steps as times of their memories; a memory gets the earliest of its steps.
 
         Raises:
             InvalidInput: the index has times that are numbers.
@@ -265,7 +265,7 @@ class TimesTable(Protocol):
 
 
 class KeptMentions(Protocol):
-    """Which texts name which memories, kept in step with them."""
+    """The mentions between texts and names, updated with the memories."""
 
     @property
     def store(self) -> MentionStore:
@@ -273,51 +273,51 @@ class KeptMentions(Protocol):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the metadata that are names."""
+        """The metadata keys whose values are names."""
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to ask."""
+        """Whether any name is known."""
 
     @property
     def pending(self) -> bool:
-        """Whether nobody has looked for names yet."""
+        """Whether the search for names is yet to be done."""
 
     # ---- writing, inside a transaction
 
     def set_keys(self, keys: Sequence[str]) -> None:
-        """Has other keys be names."""
+        """Sets the metadata keys whose values are names."""
 
     def build(self) -> None:
-        """Looks for names, and where there are some for mentions."""
+        """Searches for names and, if there are any, for mentions."""
 
     def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
-        """Takes in memories (n,) that were just added or changed, and their metadata as JSON."""
+        """Adds memories (n,) that were just added or changed, with their metadata as JSON."""
 
     def forget(self, rows: Int64) -> None:
-        """Takes out memories that are about to be deleted."""
+        """Removes memories that are about to be deleted."""
 
 
 class Settings(Protocol):
-    """What is stored beside memories and trajectories."""
+    """Stored values besides memories and trajectories."""
 
     def get(self, key: str) -> object:
-        """The value, as JSON has it, or None."""
+        """Returns the value, as JSON gives it, or None."""
 
     def set(self, key: str, value: object) -> None:
         """Stores a value that JSON can hold."""
 
     def all(self) -> dict[str, object]:
-        """Every setting."""
+        """Returns every setting."""
 
     def remove(self, key: str) -> None:
         """Removes a setting, if it is there."""
 
     def weights(self, name: str) -> bytes | None:
-        """The weights of a module, as safetensors, or None."""
+        """Returns the weights of a module, as safetensors, or None."""
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
-        """Stores weights; those of that name are replaced."""
+        """Stores weights; replaces those of the same name."""
 
 
 class Database(Protocol):
@@ -325,66 +325,66 @@ class Database(Protocol):
 
     @property
     def memories(self) -> Memories:
-        """What is stored."""
+        """The memories."""
 
     @property
     def trajectories(self) -> Trajectories:
-        """In which they were experienced."""
+        """The trajectories of the memories."""
 
     @property
     def feedback(self) -> FeedbackTable | None:
-        """Requests, and what served them; None where it cannot be stored."""
+        """Requests, and the memories that served them; None if the database cannot store them."""
 
     @property
     def times(self) -> TimesTable | None:
-        """When memories were; None where it cannot be stored."""
+        """The times of memories; None if the database cannot store them."""
 
     @property
     def mentions(self) -> KeptMentions | None:
-        """Which texts name which memories; None where that cannot be stored."""
+        """Mentions between texts; None if the database cannot store them."""
 
     @property
     def settings(self) -> Settings:
-        """What else the index stores."""
+        """The other stored values."""
 
     @property
     def sharded(self) -> ShardedDatabase | None:
-        """Itself, where a training can read it shard by shard; else None."""
+        """The database itself if a training can read it shard by shard; else None."""
 
     def snapshot(self) -> Database:
-        """All of it as it is now, whatever is written later, to be closed. Nobody may write meanwhile."""
+        """Returns a snapshot that no later write changes; the caller closes it. Nobody may write meanwhile."""
 
     def check_writable(self) -> None:
         """Raises ReadOnlyIndex for a database that was opened to read."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All that is written inside is committed together, or not at all."""
+        """Commits all writes of the block together, or none."""
 
     def forget(self, rows: Int64) -> None:
-        """Inside a transaction: removes memories by row, their steps, and trajectories of which nothing is left."""
+        """Inside a transaction: removes memories by row, their steps, and trajectories that have no step left."""
 
     def close(self) -> None:
-        """Closes it. Closing twice is harmless."""
+        """Closes the database. A second call does nothing."""
 
 
 class ShardedMemories(Memories, Protocol):
-    """Memories that can be read some at a time."""
+    """Memories that can be read in parts."""
 
     def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
-        """Those of ``rows`` that are stored, sorted, and their vectors (n, dim), as they were added."""
+        """Returns those of ``rows`` that are stored, sorted, and their vectors (n, dim), as they were added."""
 
 
 class ShardedTrajectories(Trajectories, Protocol):
-    """Trajectories that can be read some at a time."""
+    """Trajectories that can be read in parts."""
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """The numbers of all trajectories, rising, and how many steps each has."""
+        """Returns the numbers of all trajectories, rising, and the number of steps of each."""
 
     def between(self, first: int, last: int) -> Steps:
-        """The steps of the trajectories numbered ``first`` to ``last``."""
+        """Returns the steps of the trajectories numbered ``first`` to ``last``."""
 
     def memories(self) -> int:
-        """How many memories were experienced."""
+        """The number of memories that have a step."""
 
 
 class ShardedDatabase(Database, Protocol):
@@ -392,8 +392,8 @@ class ShardedDatabase(Database, Protocol):
 
     @property
     def memories(self) -> ShardedMemories:
-        """What is stored."""
+        """The memories."""
 
     @property
     def trajectories(self) -> ShardedTrajectories:
-        """In which they were experienced."""
+        """The trajectories of the memories."""

@@ -1,4 +1,4 @@
-"""Erasure: memories leave every file and table that the index writes, at once."""
+"""Erasure: removes memories from every file and table of the index before the call returns."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pam_retriever.store.faults import after_commit
 
 @dataclass(frozen=True)
 class ErasureReport:
-    """What ``erase`` removed, and what it could not.
+    """The result of ``erase``.
 
     Attributes:
-        memories: how many memories were removed: ids, texts, metadata, vectors, words and association vectors.
-        trajectories: how many trajectories went with their names, because no step of them was left.
-        feedback: how many requests went, because they had used nothing else.
-        overwritten: where: files, tables, or memory.
-        remaining: what may still hold some of it, and what to do; empty for nothing that the index knows of.
-        learnt: whether the weights were trained on what was erased, now or before: they may still know something of
-            it until ``fit(from_scratch=True)``.
+        memories: number of removed memories, with ids, texts, metadata, vectors, words and association vectors.
+        trajectories: number of trajectories that were removed with their names, because they had no step left.
+        feedback: number of requests that were removed, because only erased memories served them.
+        overwritten: the files, tables and memory that were overwritten.
+        remaining: places that may still hold erased data, each with a remedy; empty if the index knows of none.
+        learnt: whether the weights were ever trained on erased memories. Until ``fit(from_scratch=True)`` the weights
+            may still hold information about them.
     """
 
     memories: int
@@ -39,7 +39,7 @@ class ErasureReport:
 
 
 def erase(store: Store, ids: list[str]) -> ErasureReport:
-    """Deletes memories, and overwrites what their storage held; see ``PredictiveAssociativeIndex.erase``."""
+    """Deletes memories and overwrites their storage; see ``PredictiveAssociativeIndex.erase``."""
     before = _counts(store)
     memories = store.delete(ids)
     with after_commit("The deletion is stored already; files may still hold bytes of it.", "Then call erase again."):
@@ -50,6 +50,6 @@ def erase(store: Store, ids: list[str]) -> ErasureReport:
 
 
 def _counts(store: Store) -> tuple[int, int]:
-    """How many trajectories and requests there are."""
+    """Returns the numbers of trajectories and of requests."""
     feedback = store.database.feedback
     return len(store.database.trajectories), 0 if feedback is None else len(feedback)

@@ -1,4 +1,4 @@
-"""What the disk and SQLite report, as errors of this library."""
+"""Errors of the disk and of SQLite, translated to errors of this library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADVICE = {
     errno.ENOTEMPTY: "Another process made it just now: call again.",
     errno.EFBIG: "Raise the limit on the size of files and call again.",
 }
-# SQLite's own words (the codes are only in Python 3.11 and later)
+# SQLite's messages (its error codes are only in Python 3.11 and later)
 SQLITE_ADVICE = {
     "full": ADVICE[errno.ENOSPC],
     "readonly": ADVICE[errno.EROFS],
@@ -33,10 +33,10 @@ DAMAGE = ("malformed", "decode", "file format")
 
 @contextmanager
 def explained(path: Path | None) -> Iterator[None]:
-    """Turns errors of the disk and of SQLite into errors that say what to do.
+    """Turns errors of the disk and of SQLite into errors of this library that name a remedy.
 
     Args:
-        path: the file or folder that is worked on, None for one in memory.
+        path: the file or folder in use; None for a database in memory.
 
     Raises:
         StorageError: the disk is full or read-only, a file is gone, or may not be written.
@@ -84,11 +84,11 @@ def _damaged(path: Path | None, words: str) -> IndexFormatError:
 
 @contextmanager
 def after_commit(stored: str, then: str = "") -> Iterator[None]:
-    """Has errors of the disk say what of a call was committed before them.
+    """Adds to errors of the disk which part of a call was committed before them.
 
     Args:
-        stored: what is there, in a sentence.
-        then: what to do after the disk takes more again, in a sentence.
+        stored: a sentence that says what is stored.
+        then: a sentence that says what to do when the disk has space again.
     """
     try:
         yield
@@ -98,5 +98,5 @@ def after_commit(stored: str, then: str = "") -> Iterator[None]:
 
 
 def closed_error() -> IndexClosed:
-    """For whoever asks a store that was closed."""
+    """Returns the error for a call on a closed store."""
     return IndexClosed("The index is closed.", "an open index", "open() or load() it again.")

@@ -1,4 +1,4 @@
-"""Requests, and which memories served them, in SQLite."""
+"""Requests and the memories that served them, in SQLite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SQLiteFeedback:
     """The feedback of one index.
 
     Args:
-        connection: where it is.
+        connection: to the database.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -31,20 +31,20 @@ class SQLiteFeedback:
 
     @property
     def version(self) -> int:
-        """Changes with everything that is written to the index."""
+        """Changes with every write to the index."""
         return self._connection.version
 
     def state(self) -> tuple[int, int]:
-        """How many requests there are, and the highest number of any: it changes with them."""
+        """The number of requests and the highest number of one. It changes when a request is stored or removed."""
         count, last = self._connection.fetch("SELECT count(*), coalesce(max(number), 0) FROM feedback")[0]
         return int(count), int(last)
 
     def put(self, new: NewFeedback, vectors: Float32, rows: Mapping[str, int]) -> None:
-        """Stores requests, replacing those whose id is there.
+        """Stores requests and replaces those with the same id.
 
         Args:
             new: n requests.
-            vectors: (n, dim) of them.
+            vectors: (n, dim) of the requests.
             rows: of every memory that they name.
         """
         connection, blobs = self._connection, to_blobs(vectors)
@@ -69,20 +69,20 @@ class SQLiteFeedback:
         )
 
     def arrived(self, after: int) -> int:
-        """How many there are that came after the request of that number."""
+        """Returns the number of requests that arrived after the request of that number."""
         count: int = self._connection.fetch("SELECT count(*) FROM feedback WHERE number > ?", [after])[0][0]
         return count
 
     def requests(
         self, dim: int, where: Mapping[str, object] | None = None, writer: str = "", after: int = 0
     ) -> PastRequests:
-        """Requests whose metadata satisfy a filter, in the order of time, or of arrival where there is none.
+        """Returns requests whose metadata satisfy a filter, by time, or by arrival where there is no time.
 
         Args:
             dim: of their vectors.
             where: metadata filter.
-            writer: key of the metadata that says who made a request.
-            after: only those that came after the request of that number.
+            writer: the metadata key that names the author of a request.
+            after: a number; only requests that arrived after this one.
         """
         condition, parameters = self._asked(where or {}, after)
         found = self._connection.fetch(
@@ -110,7 +110,7 @@ class SQLiteFeedback:
     def find(
         self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
     ) -> list[Feedback]:
-        """Requests whose metadata satisfy a filter, in the order of arrival; only those that name a memory."""
+        """Returns requests whose metadata satisfy a filter, in the order of arrival; only those that name a memory."""
         condition, parameters = self._asked(where)
         if row is not None:
             condition += " AND number IN (SELECT feedback FROM uses WHERE row = ?)"
@@ -133,12 +133,12 @@ class SQLiteFeedback:
         ]
 
     def ids_of(self, where: Mapping[str, object]) -> list[str]:
-        """The ids of the requests whose metadata satisfy a filter."""
+        """Returns the ids of the requests whose metadata satisfy a filter."""
         condition, parameters = self._asked(where)
         return [id for (id,) in self._connection.fetch(f"SELECT id FROM feedback WHERE {condition}", parameters)]
 
     def _asked(self, where: Mapping[str, object], after: int = 0) -> tuple[str, list[str | int]]:
-        """SQL for the requests whose metadata satisfy a filter, and its parameters."""
+        """Returns the SQL that selects the requests whose metadata satisfy a filter, and its parameters."""
         if not where:
             return "1", []
         found = self._connection.fetch(
@@ -150,7 +150,7 @@ class SQLiteFeedback:
         return "number IN (SELECT value FROM json_each(?))", [json.dumps(matching.tolist())]
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Removes requests; returns how many were there."""
+        """Removes requests; returns how many were stored."""
         before = len(self)
         self._connection.fetch(
             "DELETE FROM feedback WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))]
@@ -159,7 +159,7 @@ class SQLiteFeedback:
 
 
 def _value(stored: str, key: str) -> str | None:
-    """What a key of stored metadata holds, as JSON; None without the key."""
+    """Returns the value of a key in stored metadata, as JSON; None without the key."""
     if to_json(key) not in stored:
         return None
     metadata = _metadata(stored, "a request")

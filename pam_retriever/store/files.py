@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and their checksums."""
+"""Atomic writes of files, and checksums."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pam_retriever.errors import IndexFormatError
 from pam_retriever.store import handles
 from pam_retriever.store.faults import explained
 
-BLOCK = 1 << 22  # bytes that are read at once
+BLOCK = 1 << 22  # bytes per read
 
 
 def write_atomically(path: Path, contents: bytes) -> None:
-    """The file has its old contents or the new ones, never a part; on the disk on return.
+    """Writes a file atomically: it has its old contents or the new ones. On return it is on the disk.
 
     Raises:
         StorageError: it could not be written; the old contents are there.
@@ -38,9 +38,9 @@ def write_atomically(path: Path, contents: bytes) -> None:
 
 
 def matching(folder: Path, *patterns: str) -> list[Path]:
-    """What is in a folder under a name that fits one of the patterns; nothing, if it is gone."""
+    """Returns the entries of a folder whose name fits one of the patterns; nothing, if the folder is gone."""
     try:
-        with os.scandir(folder) as found:  # one look: a glob for each pattern takes several
+        with os.scandir(folder) as found:  # one scan: a glob for each pattern takes several
             names = [entry.name for entry in found]
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -53,7 +53,7 @@ def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def check_file(path: Path, sha256: str | None) -> None:
-    """Refuses a file that is not what was saved.
+    """Refuses a file that differs from the one that was saved.
 
     Raises:
         IndexFormatError: it is missing, leads out of the folder, or its checksum differs.
@@ -77,7 +77,7 @@ def checksum_of(path: Path) -> str:
 
 
 def sha256_of(contents: Iterable[bytes]) -> str:
-    """SHA-256 of what comes block by block."""
+    """SHA-256 of blocks of bytes."""
     digest = hashlib.sha256()
     for block in contents:
         digest.update(block)
@@ -85,7 +85,7 @@ def sha256_of(contents: Iterable[bytes]) -> str:
 
 
 def crc32_of(contents: Iterable[bytes]) -> int:
-    """CRC-32 of what comes block by block."""
+    """CRC-32 of blocks of bytes."""
     found = 0
     for block in contents:
         found = zlib.crc32(block, found)
@@ -93,7 +93,7 @@ def crc32_of(contents: Iterable[bytes]) -> int:
 
 
 def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
-    """A file, or its first ``size`` bytes, block by block."""
+    """Yields a file, or its first ``size`` bytes, block by block."""
     file = handles.read(path)
     try:
         left = os.fstat(file.fileno()).st_size if size is None else size
@@ -107,7 +107,7 @@ def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
 def sync(path: Path) -> None:
     """Flushes a file, or the entries of a folder, to the disk."""
     if path.is_dir() and os.name == "nt":
-        return  # Windows cannot open folders; it keeps their entries itself
+        return  # Windows cannot open folders; it flushes their entries itself
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if sys.platform == "darwin":

@@ -1,6 +1,6 @@
-"""A reader that sees what another process writes: the moments of the database that it sees, and what changed between.
+"""A reader that sees the writes of another process: its snapshots of the database, and the changes between them.
 
-Nobody's snapshot is held while nobody asks, so that the writer may empty its journal and give the file a checksum.
+A snapshot is held only during queries. So the writer can empty its journal and store a checksum of the file.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pam_retriever.store.manifest import MANIFEST, Manifest, read_manifest
 from pam_retriever.store.space import read_space
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 
-OLDEST = 0.5  # seconds that a moment lasts while threads ask one after another without a pause
-ATTEMPTS, PAUSE = 10, 0.01  # at a folder that its writer changes meanwhile; seconds, more after each
+OLDEST = 0.5  # seconds that a snapshot lasts while queries of several threads overlap without a pause
+ATTEMPTS, PAUSE = 10, 0.01  # attempts to read a changing folder; seconds, more after each attempt
 UNKNOWN = -1  # version
-SHARE = 0.2  # of all memories: where more changed, all is read anew
+SHARE = 0.2  # of all memories: if more changed, everything is read again
 
 Stamp = tuple[int, int, int]
 
 
 class Moments:
-    """The moments of a database that a reader sees: one for all threads that ask at a time.
+    """The snapshots of the database that a reader sees: one at a time for all threads.
 
     Args:
         connection: in mode "follow".
@@ -46,13 +46,13 @@ class Moments:
         self._mutex = threading.Lock()
         self._inside = 0
         self._since = time.monotonic()
-        self._held = False  # a snapshot
+        self._held = False  # whether a snapshot is held
         self._stamp = _stamp(folder)
         connection.end_snapshot()
 
     @contextmanager
     def one(self) -> Iterator[bool]:
-        """Has the database stay as it is; whether that is recent enough, and the folder has the same database."""
+        """Holds a snapshot; yields whether it is recent and the folder still has the same database."""
         with self._mutex:
             old = time.monotonic() - self._since > OLDEST
             if not self._inside and (old or not self._held):
@@ -69,7 +69,7 @@ class Moments:
                     self._connection.end_snapshot()
 
     def renew(self) -> None:
-        """Goes on to now, and stays there for the next who asks. Nobody may be reading."""
+        """Takes a new snapshot and keeps it for the next query. Nobody may be reading."""
         with self._mutex:
             self._stamp = _stamp(self._folder)
             self._renew()
@@ -81,11 +81,11 @@ class Moments:
 
 
 def _stamp(folder: Path) -> Stamp | None:
-    """Changes when the manifest does, which names the database."""
+    """The state of the manifest file, which names the database."""
     try:
         found = (folder / MANIFEST).stat()
     except OSError:
-        return None  # the database goes on answering
+        return None  # queries are still answered from the database that is open
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -94,14 +94,14 @@ class FollowingStore(Store):
 
     indexes: KeyIndexes
     _database: SQLiteDatabase | None
-    _moments: Moments | None  # of one that follows its writer
-    _restored: bool  # the ANN index is another's, and cannot be changed
+    _moments: Moments | None  # of a store that follows its writer
+    _restored: bool  # the ANN index was restored from a file and cannot be changed
     _source: Path | None
-    _version: int  # of the database, that the copies in memory are of
+    _version: int  # of the database for which the copies in memory were made
 
     @abstractmethod
     def _view_database(self, database: SQLiteDatabase) -> None:
-        """Has readers see what the database holds, of which all else is built anew."""
+        """Reads the view from the database and builds the copies in memory again."""
 
     @property
     @abstractmethod
@@ -109,12 +109,12 @@ class FollowingStore(Store):
         """The database."""
 
     def catch_up(self) -> bool:
-        """Has readers see the folder as it is now; returns whether anything was new. Nobody may read meanwhile.
+        """Updates the view to the folder of now; returns whether anything was new. Nobody may read meanwhile.
 
         Raises:
             IndexClosed: after ``close``.
-            InvalidInput: it is in memory.
-            IndexFormatError: it is damaged, gone, or another index.
+            InvalidInput: the store is in memory.
+            IndexFormatError: the folder is damaged, gone, or has another index.
         """
         if not self.database.read_only:
             if self.folder is None:
@@ -125,7 +125,7 @@ class FollowingStore(Store):
                 )
             return False  # nobody else writes
         for attempt in range(ATTEMPTS):
-            # weights that the database names may be gone, if the writer fitted again meanwhile
+            # the weights that the database names may be gone, if the writer fitted again meanwhile
             with suppress(IndexFormatError, StorageError):
                 return self._catch_up()
             time.sleep(PAUSE * attempt)
@@ -146,7 +146,7 @@ class FollowingStore(Store):
         seen, version = self._version, connection.version
         if seen == version:
             return False
-        self._version = UNKNOWN  # whoever is interrupted reads everything anew
+        self._version = UNKNOWN  # after an interrupt, everything is read again
         changes = changes_between(connection.fetch, seen, version)
         if changes is None or changes.refitted or not self._are_few(changes):
             database.memories.follow(None)
@@ -161,14 +161,14 @@ class FollowingStore(Store):
         return True
 
     def _are_few(self, changes: Changes) -> bool:
-        """Whether taking them in costs less than reading everything anew."""
+        """Whether applying the changes costs less than reading everything again."""
         if self._restored and changes.rows:
             return False
         steps = len(changes.grown) + len(changes.removed)
         return len(changes.rows) <= SHARE * len(self.similar) and steps <= SHARE * len(self.links) + 1
 
     def _replace(self, database: SQLiteDatabase, manifest: Manifest) -> None:
-        """Goes over to another database of the same folder."""
+        """Switches to another database of the same folder."""
         if manifest["dim"] != self.dim or manifest["backend"] != self.backend:
             raise IndexFormatError(
                 f"{self._source} was replaced by another index, with dim={manifest['dim']} and "
@@ -188,13 +188,13 @@ class FollowingStore(Store):
 def take_changes(
     database: SQLiteDatabase, indexes: KeyIndexes, links: CooccurrenceGraph, changes: Changes, dim: int, width: int
 ) -> None:
-    """Has ANN indexes and links follow.
+    """Applies changes to ANN indexes and links.
 
     Args:
-        database: as it is after them.
-        indexes: as they were before.
-        links: the same.
-        changes: in between; f is the same.
+        database: after the changes.
+        indexes: before the changes.
+        links: before the changes.
+        changes: to apply; they do not include f.
         dim: d.
         width: of whole keys; d before ``fit``.
     """

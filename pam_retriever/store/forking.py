@@ -1,10 +1,10 @@
-"""What a forked child inherits and must leave alone: SQLite's connections, locks of folders, and locks of threads.
+"""What a forked child has to do with connections of SQLite, locks of folders, and locks of threads that it inherits.
 
-SQLite forbids to use a connection of the parent (sqlite.org/howtocorrupt.html, 2.6), and while one is there, another
-to the same file takes its locks for held. So nobody is inside SQLite while a process is forked, and the child closes
-its copies at once: the parent holds the locks without which that changes no file. A lock of a folder belongs to
-whoever holds a descriptor of it, so a child closes that too. A lock of threads may be held by one that the child does
-not have, so no lock of an inherited index is waited for.
+A child must not use a connection of its parent (sqlite.org/howtocorrupt.html, 2.6). While the child has a copy of one,
+SQLite in the child believes that it holds the locks of the parent. So a fork waits until no thread is inside SQLite,
+and the child closes its copies at once. That changes no file, because the parent holds the locks. The child also closes
+its copy of the descriptor of a folder lock, which would keep the lock. A thread that does not exist in the child may
+hold a lock of threads, so the child never waits for a lock of an inherited index.
 """
 
 from __future__ import annotations
@@ -18,50 +18,51 @@ from typing import Protocol
 
 from pam_retriever.errors import IndexForked
 
-PATIENCE = 5.0  # seconds to wait for all threads to leave SQLite before a process is forked nevertheless
+PATIENCE = 5.0  # seconds that a fork waits for all threads to leave SQLite; then the process is forked nevertheless
 
 
 class Inherited(Protocol):
-    """What a child does not share with its parent."""
+    """An object that a child must not share with its parent."""
 
     def hold_still(self, timeout: float) -> bool:
-        """Before a fork: waits until no thread is inside, and keeps others out; whether that came to be in time."""
+        """Before a fork: waits until no thread is inside, and keeps others out; returns whether it did so in time."""
 
     def go_on(self) -> None:
-        """In the parent, after ``hold_still`` gave True."""
+        """In the parent, after ``hold_still`` returned True: lets threads in again."""
 
     def in_child(self, still: bool) -> None:
-        """In the child: lets go of what the parent has. ``still`` is what ``hold_still`` gave."""
+        """In the child: releases what belongs to the parent. ``still`` is the result of ``hold_still``."""
 
 
 _inherited: weakref.WeakSet[Inherited] = weakref.WeakSet()
 _folders: weakref.WeakSet[Inherited] = weakref.WeakSet()
 _calls: list[Callable[[], None]] = []
-_held = threading.local()  # what this thread holds still
+_held = threading.local()  # the objects that this thread holds still
 
 
 def tell_of_forks(one: Inherited, folder: bool = False) -> None:
-    """Has its methods be called at every fork, for as long as anybody has this object.
+    """Registers an object, whose methods are called at every fork while it exists.
 
     Args:
-        one: what has them.
-        folder: it keeps other writers out, so it goes last: a connection may be the last one, if the parent has ended.
+        one: the object.
+        folder: whether it is the lock of a folder. These are released last, because connections need them if the
+            parent has ended.
     """
     (_folders if folder else _inherited).add(one)
 
 
 def call_in_child(function: Callable[[], None]) -> None:
-    """Has a function be called in every child."""
+    """Registers a function that is called in every child."""
     _calls.append(function)
 
 
 def never_free(thing: object) -> None:
-    """Has an object stay as it is until the process ends, whoever lets go of it."""
+    """Keeps an object until the process ends, whoever drops it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def forked_error() -> IndexForked:
-    """For whoever asks an index in a child of the process that opened it."""
+    """Returns the error for a call on an index in a child of the process that opened it."""
     return IndexForked(
         "The index was opened before this process was forked.",
         "an index that this process opened",

@@ -1,4 +1,4 @@
-"""A view that no write changes, for what takes long."""
+"""A view that no write changes, for long computations."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pam_retriever.store.base import Store
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.view import View
 
-FLAT = "faiss:flat"  # exact, and needs no building
+FLAT = "faiss:flat"  # exact, and needs no training
 
 
 @contextmanager
 def frozen(store: Store, lock: ReadWriteLock) -> Iterator[View]:
-    """A view of what a store holds now, without its predictor. Others read and write the store meanwhile.
+    """Yields a view of the current contents, without the predictor. Others read and write the store meanwhile.
 
     Args:
         store: the store.
-        lock: of it, which is held while the view is begun, and no longer.
+        lock: of the store. It is held only while the view is created.
     """
     with ExitStack() as opened:
         with lock.shared():

@@ -1,8 +1,9 @@
-"""The graphs of an HNSW index that stay in the folder from ``close`` to ``open``: building them takes minutes.
+"""The graphs of an HNSW index, saved in the folder by ``close`` for ``open``, because building them takes minutes.
 
-Only edges are kept; keys come from the database. The setting "graph" names the files, their checksums and the version
-of the database that they are of. What transactions changed since is left out and added again, as long as it is known;
-otherwise the graphs are built. So a reader beside a writer uses them, and so does who opens after a kill.
+Only edges are saved; keys come from the database. The setting "graph" names the files, their checksums and the version
+of the database. Memories that changed since that version are removed from the graphs and added again. If the changes
+are not known, the graphs are built again. So readers beside a writer can use the graphs, and so can ``open`` after a
+kill.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ log = logging.getLogger(__name__)
 
 SETTING, NAME = SQLiteDatabase.GRAPH, re.compile(r"ann-[0-9a-f]{12}")
 ARRAYS = ("levels", "neighbours", "rows")
-MOST_CHANGED = 0.2  # of all memories; where more changed, the graphs are built
+MOST_CHANGED = 0.2  # of all memories: if more changed, the graphs are built again
 UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What the keys of graphs are read from.
+    """Where the keys of graphs are read.
 
     Attributes:
         database: with the memories.
-        built: where and how indexes are built.
+        built: how indexes are built, and where.
         rows: (n,) sorted, of all memories.
         width: of whole keys; d before ``fit``.
     """
@@ -52,12 +53,12 @@ class Stored:
     width: int
 
     def keys(self, rows: Int64) -> StoredKeys:
-        """The whole keys of some rows."""
+        """Returns the whole keys of some rows."""
         return StoredKeys(self.database.memories, rows, self.built.dim, self.width - self.built.dim)
 
 
 def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: bool) -> None:
-    """Saves the graphs, if there are any; not again where they were ``taken`` and no memory changed since."""
+    """Saves the graphs, if there are any. Saves nothing if they were ``taken`` and no memory changed since."""
     graphs = {part: index.graph for part, index in indexes.parts().items()}
     kept = {part: graph for part, graph in graphs.items() if graph is not None}
     saved = _saved(database)
@@ -88,7 +89,7 @@ def _write(path: Path, graph: Graph) -> dict[str, Any]:
 
 
 def take(folder: Path, stored: Stored) -> KeyIndexes | None:
-    """The indexes with the graphs that were saved, brought up to what the database holds now."""
+    """Returns the indexes with the saved graphs, updated to the contents of the database."""
     database, built = stored.database, stored.built
     try:
         saved = _saved(database)
@@ -111,10 +112,10 @@ def take(folder: Path, stored: Stored) -> KeyIndexes | None:
 
 
 def _without(graph: Graph, rows: Int64, changed: Int64) -> Graph:
-    """A graph without what is not stored any more, or was changed since.
+    """Returns a graph without memories that were removed or changed since.
 
     Raises:
-        ValueError: that is too much.
+        ValueError: too many memories changed.
     """
     there = np.isin(graph.rows, rows) & ~np.isin(graph.rows, changed)
     if there.sum() < (1 - MOST_CHANGED) * max(len(rows), len(graph.rows)):
@@ -123,12 +124,12 @@ def _without(graph: Graph, rows: Int64, changed: Int64) -> Graph:
 
 
 def _fill(index: WritableAnnIndex, graph: Graph, stored: Stored, whole: WritableAnnIndex | None = None) -> None:
-    """Gives an index a graph, the keys of its rows, and the rows that it lacks.
+    """Adds to an index a graph, the keys of its rows, and the rows that the graph lacks.
 
     Args:
         index: an empty one.
-        graph: of it.
-        stored: where the keys are.
+        graph: its graph.
+        stored: source of the keys.
         whole: the index over whole keys, for one over p.
     """
     known = np.sort(graph.rows[graph.rows >= 0])
@@ -142,7 +143,7 @@ def _fill(index: WritableAnnIndex, graph: Graph, stored: Stored, whole: Writable
 
 
 def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
-    """What is not as it was saved, in words."""
+    """Returns a line for each saved file that is damaged."""
     try:
         saved = _saved(database)
         for part in () if saved is None else saved["parts"]:
@@ -152,14 +153,14 @@ def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
 
 
 def forget(database: SQLiteDatabase) -> None:
-    """Has no graph be saved; whoever deletes files that nothing names deletes its files."""
+    """Removes the setting. The cleanup of unnamed files deletes the files then."""
     if database.settings.get(SETTING) is not None:
         with database.transaction():
             database.settings.remove(SETTING)
 
 
 def _changes(database: SQLiteDatabase, saved: dict[str, Any]) -> Changes | None:
-    """What was written since; None where that is not known, or is everything."""
+    """Returns the changes since the graphs were saved; None if they are unknown, or include everything."""
     changes = changes_between(database.connection.fetch, int(saved["version"]), database.connection.version)
     return None if changes is None or changes.refitted else changes
 
@@ -173,13 +174,13 @@ def _is_recent(database: SQLiteDatabase, saved: dict[str, Any]) -> bool:
 
 
 def _saved(database: SQLiteDatabase) -> dict[str, Any] | None:
-    """What the setting says."""
+    """The setting "graph"."""
     saved = database.settings.get(SETTING)
     return saved if isinstance(saved, dict) and NAME.fullmatch(str(saved.get("name"))) else None
 
 
 def _read(folder: Path, saved: dict[str, Any] | None, part: str) -> Graph:
-    """A graph, of which the files are what was saved; whether it is one is not looked at."""
+    """Reads a graph whose files have the saved checksums. Does not check the graph itself."""
     assert saved is not None
     told, arrays = saved["parts"][part], {}
     if part not in ("whole", "own"):
@@ -188,6 +189,6 @@ def _read(folder: Path, saved: dict[str, Any] | None, part: str) -> Graph:
         path = folder / f"{saved['name']}.{part}.{array}.npy"
         if crc32_of(blocks(path)) != told["checksums"][array]:
             raise ValueError(f"{path} is damaged: its checksum differs")
-        # mapped first: a header may promise more than there is
+        # mapped first: a header may name more bytes than the file has
         arrays[array] = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     return Graph(arrays["levels"], arrays["neighbours"], arrays["rows"], int(told["entry"]))

@@ -1,4 +1,4 @@
-"""Which steps the predictor has learnt: whole trajectories by their number, and those that grew by their positions."""
+"""Which steps the predictor has learnt: whole trajectories by number, and grown trajectories by position."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from pam_retriever.store.database import Database, Settings
 from pam_retriever.types import Bools, Int64
 
-GREW = "grew:"  # a setting for each trajectory that grew since it was learnt, or before: its first step that is new
+GREW = "grew:"  # a setting per trajectory that grew since it was learnt, or before: its first new step
 
 
 @dataclass(frozen=True)
 class LearntTo:
-    """How far experience was learnt.
+    """The steps that the predictor has learnt.
 
     Attributes:
         number: trajectories above it are new.
-        grew: number -> the first position that is new, of trajectories that had more steps appended.
-        ends: number -> the position after the last that a training sees, of the same.
+        grew: number -> the first new position, of trajectories that grew.
+        ends: number -> the position after the last one that a training sees, of the same trajectories.
     """
 
     number: int = 0
@@ -28,7 +28,7 @@ class LearntTo:
     ends: Mapping[int, int] = field(default_factory=dict)
 
     def fresh(self, trajectory: Int64, position: Int64) -> Bools:
-        """(S,) which steps are new."""
+        """Returns which steps (S,) are new."""
         found: Bools = trajectory > self.number
         if self.grew:
             numbers, first = np.array(sorted(self.grew.items()), np.int64).T
@@ -37,30 +37,30 @@ class LearntTo:
         return found
 
     def old(self, numbers: Int64) -> Bools:
-        """Which trajectories have nothing new."""
+        """Returns which trajectories have no new step."""
         found: Bools = (numbers <= self.number) & ~np.isin(numbers, list(self.grew))
         return found
 
     def with_growth(self, grew: Mapping[int, int], ends: Mapping[int, int]) -> LearntTo:
-        """The same, with trajectories that are about to grow; what was new of them before is new still."""
+        """Returns a copy with trajectories that are about to grow. Their steps that were new before stay new."""
         first = {number: min(at, self.grew.get(number, at)) for number, at in grew.items()}
         return replace(self, grew={**self.grew, **first}, ends={**self.ends, **ends})
 
 
 def read_learnt_to(database: Database, number: int) -> LearntTo:
-    """What is new beyond the trajectories up to ``number``."""
+    """Reads which steps are new beyond the trajectories up to ``number``."""
     grew = _grew(database.settings)
     return LearntTo(number, grew, {one: database.trajectories.end_of(one) for one in grew})
 
 
 def mark_grown(settings: Settings, number: int, first: int) -> None:
-    """Inside a transaction: a trajectory has more steps, from position ``first`` on."""
+    """Inside a transaction: records that a trajectory has new steps from position ``first`` on."""
     if settings.get(f"{GREW}{number}") is None:
         settings.set(f"{GREW}{number}", first)
 
 
 def settle_growth(database: Database, ends: Mapping[int, int]) -> None:
-    """Inside a transaction: what grew is learnt, up to these positions. What came later is new still."""
+    """Inside a transaction: records the steps up to these positions as learnt. Later steps stay new."""
     for number in _grew(database.settings):
         if number not in ends:
             continue

@@ -1,8 +1,8 @@
-"""Files that SQLite has open are not closed beside it.
+"""Reads files of SQLite without losing its locks.
 
 POSIX drops all locks of a process on a file when the process closes any descriptor of it, SQLite's locks included
-(sqlite.org/howtocorrupt.html, 2.2). So a database that was opened to be checked stays open as long as a
-connection does.
+(sqlite.org/howtocorrupt.html, 2.2). So a file that was opened for a check stays open until SQLite has closed the
+database.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pam_retriever.store.forking import call_in_child
 
 Inode = tuple[int, int]
 
-_mutex = threading.RLock()  # a connection may be collected, and so closed, wherever this thread is
+_mutex = threading.RLock()  # reentrant: the garbage collector may close a connection at any point of this thread
 _connections: Counter[Inode] = Counter()
-_waiting: dict[Inode, list[BinaryIO]] = {}  # open, and read by nobody
+_waiting: dict[Inode, list[BinaryIO]] = {}  # files that are open and not in use
 
 
 def connected(inode: Inode) -> None:
-    """SQLite has the file open, once more."""
+    """Records one more connection of SQLite to the file."""
     with _mutex:
         _connections[inode] += 1
 
 
 def disconnected(inode: Inode) -> None:
-    """SQLite has closed it."""
+    """Records that SQLite has closed the file; closes ours after the last connection."""
     with _mutex:
         _connections[inode] -= 1
         if not _connections[inode]:
@@ -39,7 +39,7 @@ def disconnected(inode: Inode) -> None:
 
 
 def read(path: Path) -> BinaryIO:
-    """A file to be read from its beginning: one that waits to be closed, or a new one. To be handed to ``close``."""
+    """Opens a file for reading from its beginning, or reuses one that waits. The caller hands it to ``close``."""
     found = path.stat()
     with _mutex:
         waiting = _waiting.get((found.st_dev, found.st_ino))
@@ -51,7 +51,7 @@ def read(path: Path) -> BinaryIO:
 
 
 def close(file: BinaryIO) -> None:
-    """Closes a file that was read, now or when SQLite has closed it."""
+    """Closes a file now, or after SQLite has closed it."""
     found = os.fstat(file.fileno())
     inode = found.st_dev, found.st_ino
     with _mutex:
@@ -62,7 +62,7 @@ def close(file: BinaryIO) -> None:
 
 
 def _in_child() -> None:
-    """The parent's connections hold nothing here, and its locks are not this process's to lose."""
+    """Forgets the connections of the parent, which hold no locks in the child."""
     global _mutex
     _mutex = threading.RLock()
     _connections.clear()

@@ -1,4 +1,4 @@
-"""A folder that is open for writing: its lock, and the checksum that its database has between two changes."""
+"""A folder that is open for writing: its lock, and the checksum of its database between changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pam_retriever.store.tenants import remove_other_tenants
 
 
 class Seal:
-    """The manifest of a folder that is open for writing, with the checksum while nothing was written.
+    """The manifest of a folder that is open for writing. It has the checksum until the first write.
 
     Args:
         folder: of the index.
@@ -31,7 +31,7 @@ class Seal:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.manifest = folder, read_manifest(folder)
-        self._mutex = threading.Lock()  # a tenant may be made while another thread writes for the first time
+        self._mutex = threading.Lock()  # a tenant may be created while another thread writes for the first time
 
     @property
     def whole(self) -> bool:
@@ -39,7 +39,7 @@ class Seal:
         return self.manifest["database_sha256"] is not None
 
     def lift(self) -> None:
-        """Takes the checksum away: the database is about to change, and a kill must leave no false alarm."""
+        """Removes the checksum before the first write: after a kill it would report false damage."""
         if self.whole:
             self.set(None)
 
@@ -49,12 +49,12 @@ class Seal:
             self._write({**self.manifest, "database_sha256": sha256})
 
     def name_tenants(self, name: str) -> None:
-        """Has the manifest name the folder of the tenants."""
+        """Writes the name of the folder of the tenants to the manifest."""
         with self._mutex:
             self._write({**self.manifest, "tenants": name})
 
     def bring_up_to_date(self) -> None:
-        """Has the manifest say the version of the format that the database has now."""
+        """Writes the format version of the database to the manifest."""
         with self._mutex:
             if self.manifest["format_version"] < FORMAT_VERSION:
                 self._write({**self.manifest, "format_version": FORMAT_VERSION})
@@ -65,14 +65,14 @@ class Seal:
 
 
 class Home:
-    """A folder that is open for writing, by this object alone, until ``close``.
+    """A folder that this object alone has open for writing, until ``close``.
 
     Args:
         folder: of the index.
         timeout: seconds to wait for another writer.
 
     Attributes:
-        database: in it.
+        database: the database in the folder.
 
     Raises:
         IndexFormatError: the folder is damaged, or no index.
@@ -96,11 +96,11 @@ class Home:
 
     @property
     def manifest(self) -> Manifest:
-        """As it is in the folder."""
+        """The manifest in the folder."""
         return self._seal.manifest
 
     def name_tenants(self, name: str) -> None:
-        """Has the manifest name the folder of the tenants."""
+        """Writes the name of the folder of the tenants to the manifest."""
         self._seal.name_tenants(name)
 
     def _open(self) -> SQLiteDatabase:
@@ -117,13 +117,13 @@ class Home:
             raise
         self._seal.bring_up_to_date()
         with database.closed_on_error():
-            if sha256 is None:  # its last writer was killed
+            if sha256 is None:  # the last writer was killed
                 check_everything(database.connection)
         return database
 
     @contextmanager
     def closed_on_error(self) -> Iterator[None]:
-        """Closes the folder if what is inside fails."""
+        """Closes the folder if the block raises."""
         try:
             yield
         except BaseException:
@@ -131,7 +131,7 @@ class Home:
             raise
 
     def close(self) -> None:
-        """Closes the database, and gives its file a checksum again if it was changed.
+        """Closes the database and stores a checksum of its file if it was changed.
 
         Raises:
             IndexFormatError: the database was damaged when it was opened.
@@ -146,14 +146,14 @@ class Home:
             if not self._seal.whole:
                 self._settle()
         except PAMError as error:
-            # all that was acknowledged is on disk; only the next open has to look at every memory
+            # all acknowledged writes are on the disk; only the next ``open`` has to verify every memory
             warnings.warn(f"The index was closed without a checksum: {error}", RuntimeWarning, stacklevel=3)
         finally:
             self.database.close()
             self._lock.release()
 
     def _settle(self) -> None:
-        """Closes a database that was written to, and gives its file a checksum."""
+        """Closes a database that was written to, and stores a checksum of its file."""
         if self.database.holds_removed:
             self.database.erase_removed()
         settled = self.database.connection.settle()
@@ -165,12 +165,12 @@ class Home:
             self._say_checksum()
 
     def abandon(self) -> None:
-        """Lets go of the folder as it is; nothing, if it is closed."""
+        """Releases the folder without further writes. Does nothing on a closed folder."""
         self.database.close()
         self._lock.release()
 
     def _leave(self, damaged: bool = False) -> None:
-        """Closes a folder that cannot be used: what is damaged keeps a checksum that says so."""
+        """Closes a folder that cannot be used. A damaged database keeps its checksum for the next open."""
         self.database.close()
         try:
             if damaged or self._as_it_was():
@@ -189,15 +189,15 @@ class Home:
 
 
 def has_cache(folder: Path) -> bool:
-    """Whether there may be an index that can answer before the database is verified; see ``ann_cache``."""
+    """Whether the folder may have a saved index that can answer before the database is verified; see ``ann_cache``."""
     return bool(matching(folder, "ann-*.faiss"))
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Deletes what a killed call had begun to write; the caller holds the lock."""
+    """Deletes unfinished files of a killed call. The caller holds the lock."""
     with explained(folder):
         for path in matching(folder, "*.new", "*.new-*"):
-            if not path.is_dir():  # of a tenant
+            if not path.is_dir():  # the folder of a tenant
                 path.unlink(missing_ok=True)
 
 

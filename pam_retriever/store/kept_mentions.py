@@ -1,7 +1,7 @@
-"""The names and mentions of one index in SQLite, kept in step with its memories.
+"""The names and mentions of one index in SQLite, updated with its memories.
 
-Until a memory has a name nothing is searched or stored, so that texts without names cost nothing. From the first name
-on, all texts are in ``MentionGraph``.
+Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. From the first name
+on, ``MentionGraph`` holds all texts.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Int64
 
-NAMES, STATE = "names", "mentions"  # settings: the keys of names, and whether mentions are searched for
+NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and whether mentions are searched for
 UNNAMED, SEARCHED = "no names", "searched"
-MANY = 1000  # memories in a call from which all may be searched anew
-SHARE = 0.5  # of all memories: below it, following costs less than searching all anew
+MANY = 1000  # memories in one call from which a new search of all may be faster
+SHARE = 0.5  # of all memories: for a smaller share an update costs less than a new search
 
 
 class KeptMentions:
-    """Calls that write belong to the transaction of the change that they follow.
+    """Names and mentions. The writing methods run inside the transaction of the change that they follow.
 
     Args:
         connection: to the database.
@@ -40,25 +40,25 @@ class KeptMentions:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the metadata that are names."""
+        """The metadata keys whose values are names."""
         stored = self._settings.get(NAMES)
         return DEFAULT_KEYS if not isinstance(stored, list) else tuple(map(str, stored))
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to ask."""
+        """Whether any name is known."""
         return self._settings.get(STATE) == SEARCHED
 
     @property
     def pending(self) -> bool:
-        """Whether names are yet to be looked for: in an index of format 1, or one whose keys were changed."""
+        """Whether the search for names is yet to be done: in an index of format 1, or after a change of the keys."""
         return not self._connection.read_only and self._settings.get(STATE) is None
 
     def set_keys(self, keys: Sequence[str]) -> None:
-        """Has other keys be names; mentions are searched for anew when they are next asked for.
+        """Sets the metadata keys of names. The next query that needs mentions searches for them.
 
         Raises:
-            InvalidInput: they are no keys.
+            InvalidInput: these are no keys.
         """
         NameRules(tuple(keys))
         self._settings.set(NAMES, list(keys))
@@ -66,7 +66,7 @@ class KeptMentions:
         self.store.clear()
 
     def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
-        """Takes in memories that were just added or changed.
+        """Adds memories that were just added or changed.
 
         Args:
             rows: (n,) distinct.
@@ -81,16 +81,16 @@ class KeptMentions:
             self._search_all()
 
     def forget(self, rows: Int64) -> None:
-        """Takes out memories that are about to be deleted."""
+        """Removes memories that are about to be deleted."""
         if self.known:
             self._graph().forget(rows)
 
     def erase_removed(self) -> None:
-        """Removes the words that only names which are gone began with."""
+        """Removes first words that only removed names had."""
         self.store.prune_beginnings()
 
     def build(self) -> None:
-        """Looks for names, and where there are some for mentions."""
+        """Searches for names and, if there are any, for mentions."""
         if any(self._has_name(metadatas) for metadatas in self._metadatas()):
             self._search_all()
         else:
@@ -104,7 +104,7 @@ class KeptMentions:
         return MentionGraph(self.store, MentionRules(NameRules(self.keys)))
 
     def _has_name(self, metadatas: Sequence[str]) -> bool:
-        """Whether a memory with one of these metadata has a name; only what may have one is parsed."""
+        """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""
         rules, keys = NameRules(self.keys), [to_json(key) for key in self.keys]
         return any(
             rules.any_of(json.loads(metadata), None)
@@ -113,7 +113,7 @@ class KeptMentions:
         )
 
     def _metadatas(self) -> Iterator[list[str]]:
-        """Those of all memories, some at a time."""
+        """Yields the metadata of all memories in parts."""
         last = -1
         while found := self._connection.fetch(
             "SELECT row, metadata FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, MANY]

@@ -13,11 +13,11 @@ from pam_retriever.types import Float32, Int64
 
 
 class Built(NamedTuple):
-    """Where and how ANN indexes are built.
+    """How ANN indexes are built, and where.
 
     Attributes:
         backend: name, see ``make_backend``.
-        folder: for the full keys of a compressed one; None for a temporary file.
+        folder: for the full keys of a compressed index; None for a temporary file.
         dim: d.
     """
 
@@ -26,28 +26,28 @@ class Built(NamedTuple):
     dim: int
 
     def over(self, rows: Int64, keys: Chunked, width: int) -> WritableAnnIndex:
-        """An index over keys (n, width)."""
+        """Builds an index over keys (n, width)."""
         made = self.empty(width)
         made.rebuild(rows, keys)
         return made
 
     def empty(self, width: int) -> WritableAnnIndex:
-        """An index of no keys."""
+        """Returns an empty index."""
         return make_backend(self.backend, width, self.folder, self.dim if width > self.dim else 0)
 
 
 class KeyIndexes:
-    """The indexes that answer for the keys of one store.
+    """The ANN indexes over the keys of one store.
 
-    Before ``fit`` there is one, over p. After it there is one over [p ; f(p) ; e(p)]. It answers for p as well where
-    it is compressed, or flat, so that keys are stored once; else there is a second one over p, which is shorter and so
-    faster.
+    Before ``fit`` there is one index, over p. After ``fit`` there is one over [p ; f(p) ; e(p)]. If that index is
+    compressed or flat, it also answers for p, so that keys are stored once. Otherwise a second index over p is faster,
+    because its keys are shorter.
 
     Args:
         whole: over whole keys.
-        own: over p alone; None where ``whole`` answers for p.
+        own: over p alone; None if ``whole`` answers for p.
         width: length of whole keys; d before ``fit``.
-        built: where and how indexes are built.
+        built: how indexes are built, and where.
 
     Attributes:
         whole: over whole keys.
@@ -64,16 +64,16 @@ class KeyIndexes:
         self._settle()
 
     def with_whole(self, whole: WritableAnnIndex, width: int) -> KeyIndexes:
-        """The same memories under new whole keys: what answered for p goes on, unless the new index does that."""
+        """Returns the indexes under new whole keys. The index over p stays, unless the new index answers for p."""
         return KeyIndexes(whole, self.whole if self.associative is None else self.own, width, self._built)
 
     @property
     def own(self) -> WritableAnnIndex | None:
-        """The index over p alone; None where that over whole keys answers for p."""
+        """The index over p alone; None if the index over whole keys answers for p."""
         return self._over_p.own
 
     def _settle(self) -> None:
-        """Has an index over p if that over whole keys, which changes with their number, does not answer for p."""
+        """Builds an index over p if the index over whole keys does not answer for p. That may change with the size."""
         if self.associative is None or self.whole.answers_for_first:
             self._over_p.own = None
         elif self.own is None:
@@ -81,7 +81,7 @@ class KeyIndexes:
             self._over_p.own = self._built.over(rows, PrefixKeys(self.whole, rows, dim), dim)
 
     def add(self, rows: Int64, vectors: Float32, associations: Float32 | None) -> None:
-        """Stores the keys of memories, replacing those that are there."""
+        """Stores the keys of memories and replaces those that are there."""
         if self.associative is None:
             self.whole.add(rows, unit(vectors))
             return
@@ -91,7 +91,7 @@ class KeyIndexes:
         self._settle()
 
     def add_prefixes(self, rows: Int64, vectors: Float32) -> None:
-        """Stores p of memories whose whole keys are there already."""
+        """Stores p of memories whose whole keys are stored already."""
         if self.own is not None:
             self.own.add(rows, unit(vectors))
 
@@ -102,13 +102,13 @@ class KeyIndexes:
         self._settle()
 
     def shrink_to(self, rows: Int64) -> None:
-        """Builds the indexes anew, of what they have of these memories."""
+        """Builds the indexes again, over the stored keys of these memories."""
         for index in self._indexes():
             index.rebuild(rows, index.keys(rows))
         self._settle()
 
     def parts(self) -> dict[str, WritableAnnIndex]:
-        """The indexes by name: "whole", and "own" where there is one over p."""
+        """The indexes by name: "whole", and "own" if there is one over p."""
         return {"whole": self.whole} if self.own is None else {"whole": self.whole, "own": self.own}
 
     def _indexes(self) -> list[WritableAnnIndex]:
@@ -116,7 +116,7 @@ class KeyIndexes:
 
 
 class OverP:
-    """What answers for p: an index of its own, or that over whole keys, whichever there is now.
+    """The index that answers for p: one of its own, or the one over whole keys.
 
     Args:
         whole: over whole keys.
@@ -125,7 +125,7 @@ class OverP:
         dim: d.
 
     Attributes:
-        own: as given, and replaced while readers hold this object.
+        own: as given. It may be replaced while readers hold this object.
     """
 
     def __init__(self, whole: WritableAnnIndex, own: WritableAnnIndex | None, width: int, dim: int) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of stores: one that holds observations, and one that lives in an engine."""
+"""Kinds of stores: one that holds observations, and one in an engine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class ObservedStore(Protocol):
-    """A store that holds observations beside the vectors that an encoder made of them."""
+    """A store that holds observations, and the vectors that an encoder made of them."""
 
     def observations(self, rows: Int64) -> dict[int, bytes]:
-        """row -> what its vector was encoded from, for the rows that have it."""
+        """Returns row -> observation, for the rows that have one."""
 
     def unobserved(self) -> list[tuple[int, str]]:
-        """(row, id) of the memories that were added as vectors."""
+        """Returns (row, id) of the memories that were added as vectors."""
 
     def move(
         self, space: Space, predictor: PredictorWeights | None, window: int, rows: Int64, vectors: Float32
     ) -> None:
-        """Takes over another encoder with all vectors that it made, and f of them: all or none.
+        """Takes over another encoder with all its vectors, and with f of them, in one transaction.
 
         Args:
             space: the encoder.
@@ -45,10 +45,10 @@ class Engine(Protocol):
     name: str
 
     def open_store(self, dim: int | None) -> Store:
-        """Opens the index, and makes it if it is not there.
+        """Opens the index; creates it if it does not exist.
 
         Args:
-            dim: of the index; None for that of one that is there.
+            dim: d of the index; None for an index that exists.
 
         Raises:
             EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.

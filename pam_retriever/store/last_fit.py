@@ -1,4 +1,4 @@
-"""What the last ``fit`` said of itself, kept with the index."""
+"""The report of the last ``fit``, stored with the index."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pam_retriever.store.base import Store
 from pam_retriever.types import FitReport
 
 LAST_FIT = "last_fit"  # a setting
-OLD_NAMES = {"probation": "holdout"}  # of settings, in reports of earlier versions
+OLD_NAMES = {"probation": "holdout"}  # setting names in reports of earlier versions
 
 
 def keep(store: Store, report: FitReport, anything_new: bool) -> None:
-    """Stores the report of a fit; of one that had nothing new to train on, only what past requests are worth."""
+    """Stores the report of a fit. If the fit had nothing new to train on, updates only the gain from past requests."""
     if not anything_new:
         before = read(store)
         if before is None and not report.requests:
@@ -30,17 +30,17 @@ def keep(store: Store, report: FitReport, anything_new: bool) -> None:
 
 
 def read(store: Store) -> FitReport | None:
-    """The stored report, with the calibration that serves now; None without one.
+    """Returns the stored report with the current calibration; None if there is no report.
 
     Raises:
-        IndexFormatError: it is damaged.
+        IndexFormatError: the report is damaged.
     """
     stored = store.database.settings.get(LAST_FIT)
     return None if stored is None else replace(from_stored(stored), calibration=store.calibration)
 
 
 def to_stored(report: FitReport) -> dict[str, Any]:
-    """What JSON can hold, without the calibration, which the model has."""
+    """Returns the report as JSON values, without the calibration, which the model stores."""
     names = [field.name for field in fields(report) if field.name not in ("calibration", "validation", "finished")]
     finished = None if report.finished is None else report.finished.isoformat()
     plain = {name: getattr(report, name) for name in names}
@@ -48,10 +48,10 @@ def to_stored(report: FitReport) -> dict[str, Any]:
 
 
 def from_stored(stored: object) -> FitReport:
-    """The report that ``to_stored`` wrote.
+    """Reads the output of ``to_stored``.
 
     Raises:
-        IndexFormatError: it did not.
+        IndexFormatError: this is no such output.
     """
     try:
         given: dict[str, Any] = dict(stored)  # type: ignore[call-overload]  # else a TypeError, as below

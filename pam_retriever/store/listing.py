@@ -1,4 +1,4 @@
-"""Stored trajectories, as a user is shown them."""
+"""Stored trajectories as public records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Listed = tuple[int, int, str, float | None]
 
 
 def to_records(numbers: Sequence[int], named: Mapping[int, str], steps: Iterable[Listed]) -> list[TrajectoryRecord]:
-    """The trajectories of those numbers that have a name, with their steps, which come in order."""
+    """Returns the named trajectories among these numbers as records. Their steps come in order."""
     held: dict[int, list[Listed]] = {number: [] for number in numbers if number in named}
     for step in steps:
         if step[0] in held:

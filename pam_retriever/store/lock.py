@@ -1,4 +1,4 @@
-"""One writer a folder: a lock that the system frees when its process ends, however it ends."""
+"""One writer per folder: a lock that the system releases when its process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pam_retriever.store.faults import explained
 from pam_retriever.store.forking import tell_of_forks
 
 NAME = "writer.lock"
-NOTE_LIMIT = 1_000  # bytes; who holds the lock
-ASKED_EVERY = 0.01  # seconds, by one who waits for it
+NOTE_LIMIT = 1_000  # bytes; the note names the holder of the lock
+ASKED_EVERY = 0.01  # seconds between attempts of a waiting process
 
 if sys.platform == "win32":
     import msvcrt
 
     def _lock(descriptor: int) -> None:
-        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # past the note, which stays readable
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # beyond the note, which stays readable
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
@@ -33,14 +33,14 @@ else:
 
 
 class WriterLock:
-    """Held by the one index that may write to a folder, until ``release`` or the end of the process.
+    """The lock of a folder for one writer, held until ``release`` or the end of the process.
 
     Args:
         folder: of the index.
-        timeout: seconds to wait for another that has it.
+        timeout: seconds to wait for another holder.
 
     Raises:
-        IndexLocked: another index has it; the message names its process and host.
+        IndexLocked: another index holds the lock. The message names its process and host.
         StorageError: the folder cannot be written to.
     """
 
@@ -55,11 +55,11 @@ class WriterLock:
                     raise
                 time.sleep(ASKED_EVERY)
                 continue
-            # the holder before removes the file; one that was opened before that is nobody's lock
+            # the previous holder removes the file; a descriptor opened before that locks nothing
             if _is_there(self._descriptor, self._path):
                 break
             os.close(self._descriptor)
-        # of an index that nobody has any more, and nobody closed
+        # an index may be dropped without ``close``
         self._letting_go = weakref.finalize(self, _release, self._descriptor, self._path)
         self._letting_go.atexit = False
         tell_of_forks(self, folder=True)
@@ -92,19 +92,19 @@ class WriterLock:
         return descriptor
 
     def release(self) -> None:
-        """Lets the next writer in. Releasing twice is harmless."""
+        """Releases the lock. A second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         self._letting_go.detach()
         if descriptor >= 0:
             _release(descriptor, self._path)
 
-    # ---- forks, see ``forking``: the child's copy of the descriptor would keep the lock after the parent has ended
+    # ---- forks, see ``forking``: the child's copy of the descriptor would keep the lock after the parent ends
 
     def hold_still(self, timeout: float) -> bool:  # noqa: ARG002
         return True
 
     def go_on(self) -> None:
-        """Nothing was held."""
+        """Does nothing: ``hold_still`` holds nothing."""
 
     def in_child(self, still: bool) -> None:  # noqa: ARG002
         descriptor, self._descriptor = self._descriptor, -1
@@ -120,7 +120,7 @@ def _release(descriptor: int, path: Path) -> None:
 
 
 def _is_there(descriptor: int, path: Path) -> bool:
-    """Whether the file of that name is the one that was opened."""
+    """Whether the path still names the file that was opened."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
@@ -128,7 +128,7 @@ def _is_there(descriptor: int, path: Path) -> bool:
 
 
 def holder(folder: Path) -> str:
-    """Who has a folder open for writing, in words."""
+    """Returns a description of the process that has a folder open for writing."""
     try:
         with (folder / NAME).open("rb") as file:
             note = json.loads(file.read(NOTE_LIMIT))

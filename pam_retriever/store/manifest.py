@@ -1,4 +1,4 @@
-"""The manifest of an index: format version, dimension, backend, which database, its checksum."""
+"""The manifest of an index: format version, dimension, backend, name and checksum of the database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TENANTS = re.compile(r"tenants-[0-9a-f]{12}")
 
 
 class Required(TypedDict):
-    """What every ``manifest.json`` says; see ``docs/results/reliability.md``."""
+    """The entries of every ``manifest.json``; see ``docs/results/reliability.md``."""
 
     format: str
     format_version: int
@@ -33,17 +33,17 @@ class Required(TypedDict):
     metric: str
     backend: str
     database: str
-    database_sha256: str | None  # None for a database that somebody writes to
+    database_sha256: str | None  # None while a writer has the database open
 
 
 class Manifest(Required, total=False):
-    """What ``manifest.json`` says, and may say."""
+    """All entries of ``manifest.json``."""
 
-    tenants: str  # the folder of the tenants, if there are any
+    tenants: str  # the folder of the tenants, if there is one
 
 
 def new_manifest(dim: int, backend: str) -> Manifest:
-    """The manifest of an index that has no database yet."""
+    """Returns the manifest of an index that has no database yet."""
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -52,7 +52,7 @@ def new_manifest(dim: int, backend: str) -> Manifest:
         "metric": "cosine",
         "backend": backend,
         "database": f"memories-{uuid.uuid4().hex[:12]}.sqlite",
-        "database_sha256": None,  # only for a database that nobody is writing to
+        "database_sha256": None,  # only for a database that nobody writes to
     }
 
 
@@ -60,11 +60,11 @@ def read_manifest(folder: Path) -> Manifest:
     """Reads and checks a manifest.
 
     Raises:
-        IndexFormatError: there is none, it is not ours, or its format is newer.
+        IndexFormatError: there is none, it is not one of this library, or its format is newer.
         StorageError: it cannot be read.
     """
     path = folder / MANIFEST
-    if not path.is_file():  # nor a pipe or a device, which could be read for ever
+    if not path.is_file():  # a pipe or a device could be read for ever
         raise IndexFormatError(f"{folder} holds no {MANIFEST}.", "the folder of an index", "Check the path.")
     with explained(path), path.open("rb") as file:
         contents = file.read(MAX_MANIFEST_BYTES + 1)
@@ -72,19 +72,19 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(contents: bytes, path: Path) -> Manifest:
-    """Checks the contents of a manifest; each time a new object.
+    """Checks the contents of a manifest; returns a new object each time.
 
     Args:
         contents: of the file.
         path: of the file, for messages.
 
     Raises:
-        IndexFormatError: it is not ours, or its format is newer.
+        IndexFormatError: it is not one of this library, or its format is newer.
     """
     return cast("Manifest", dict(_parse(contents, path)))
 
 
-@lru_cache(8)  # of one that is opened: it is read before its lock is taken, and again after it
+@lru_cache(8)  # ``open`` reads the manifest before and after it takes the lock
 def _parse(contents: bytes, path: Path) -> dict[str, Any]:
     try:
         if len(contents) > MAX_MANIFEST_BYTES:
@@ -117,7 +117,7 @@ def _parse(contents: bytes, path: Path) -> dict[str, Any]:
 
 
 def _expected(manifest: dict[str, Any]) -> dict[str, bool]:
-    """Which entries are what they should be."""
+    """Returns for each entry whether its value has the right type."""
     dim, sha256 = manifest.get("dim"), manifest.get("database_sha256", "missing")
     unknown = set(manifest) - Manifest.__required_keys__ - Manifest.__optional_keys__
     return {
@@ -126,7 +126,7 @@ def _expected(manifest: dict[str, Any]) -> dict[str, bool]:
         "database": DATABASE.fullmatch(str(manifest.get("database"))) is not None,
         "database_sha256": sha256 is None or SHA256.fullmatch(str(sha256)) is not None,
         "tenants": "tenants" not in manifest or TENANTS.fullmatch(str(manifest["tenants"])) is not None,
-        **dict.fromkeys(unknown, False),  # a flipped bit in a name would have it not be there
+        **dict.fromkeys(unknown, False),  # a flipped bit in a name would make the entry disappear
     }
 
 

@@ -1,4 +1,4 @@
-"""The memories: id, text, metadata, vector, association vector, and what an encoder made the vector of."""
+"""The table of memories: id, text, metadata, vector, association vector, and observation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Float32, Int64, Record
 
-ROWS_AT_ONCE = 1_000_000  # as one string
-WRITES_KEPT = 1_000  # of which is known what they wrote
+ROWS_AT_ONCE = 1_000_000  # read as one string
+WRITES_KEPT = 1_000  # writes whose rows are remembered
 
 
 class SQLiteMemories:
@@ -30,15 +30,15 @@ class SQLiteMemories:
         connection: to the database.
 
     Attributes:
-        words_version: counted up by every write, also one that is rolled back: what was read before may be stale.
+        words_version: raised by every write, also one that is rolled back. Copies of an older version may be stale.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._times = connection, SQLiteTimes(connection)
         self.words_version = 0
-        self._written: deque[Int64 | None] = deque(maxlen=WRITES_KEPT)  # of each version; None: memories went
-        self._metadata: MetadataIndex | None = None  # made when a filter first asks
-        self._changed: set[int] = set()  # rows that were written since it was made, or were to be
+        self._written: deque[Int64 | None] = deque(maxlen=WRITES_KEPT)  # rows per version; None: memories were removed
+        self._metadata: MetadataIndex | None = None  # created by the first filter
+        self._changed: set[int] = set()  # rows written, or about to be, since the metadata index was made
 
     def __len__(self) -> int:
         count: int = self._connection.fetch("SELECT count(*) FROM memories")[0][0]
@@ -47,7 +47,7 @@ class SQLiteMemories:
     def rows(self) -> Int64:
         """All rows, sorted."""
         blocks, last = [np.empty(0, np.int64)], -1
-        # one string for many rows: as Python's own numbers they take four times as long
+        # one string for many rows: Python numbers take four times as long
         while found := self._connection.fetch(
             "SELECT group_concat(row) FROM (SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?)",
             [last, ROWS_AT_ONCE],
@@ -57,7 +57,7 @@ class SQLiteMemories:
         return np.concatenate(blocks)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those ids that are stored."""
+        """Returns the rows of those ids that are stored."""
         found = self._connection.fetch(
             "SELECT id, row FROM memories WHERE id IN (SELECT value FROM json_each(?))", [_listed(ids)]
         )
@@ -72,7 +72,7 @@ class SQLiteMemories:
         associations: Float32 | None,
         observed: Sequence[bytes] | None = None,
     ) -> Int64:
-        """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        """Stores memories and replaces those with the same id; returns their rows (n,)."""
         self._count_version()
         known = self.rows_of(ids)
         last = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memories'")[0][0]
@@ -102,7 +102,7 @@ class SQLiteMemories:
         return rows
 
     def remove(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories of which no step is left."""
+        """Removes memories by row, their steps, and trajectories that have no step left."""
         self._count_version()
         self._note_changed(rows.tolist())
         self._connection.changes.rows.update(rows.tolist())
@@ -127,7 +127,7 @@ class SQLiteMemories:
         return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        """Records whose metadata satisfy a filter, in the order of adding."""
+        """Returns records whose metadata satisfy a filter, in the order of adding."""
         rows = json.dumps(self.rows_where(where).tolist()) if where else None
         found = self._connection.fetch(
             "SELECT row, id, vector, text, metadata FROM memories JOIN vectors USING (row) "
@@ -138,12 +138,12 @@ class SQLiteMemories:
         return self._records(found)
 
     def _records(self, found: list[Any]) -> list[Record]:
-        """Columns as records, with their times."""
+        """Returns columns as records, with their times."""
         times = self._times.moments(np.array([row for row, *_ in found], np.int64))
         return [_record(id, vector, text, metadata, times.get(row)) for row, id, vector, text, metadata in found]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
-        """row -> (id, text, metadata as JSON), for the rows that are stored."""
+        """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""
         found = self._connection.fetch(
             "SELECT row, id, text, metadata FROM memories WHERE row IN (SELECT value FROM json_each(?))",
             [json.dumps(sorted(set(rows.tolist())))],
@@ -151,14 +151,14 @@ class SQLiteMemories:
         return {row: (id, text, metadata) for row, id, text, metadata in found}
 
     def rows_where(self, where: Mapping[str, object]) -> Int64:
-        """The rows whose metadata satisfy a filter, sorted."""
+        """Returns the rows whose metadata satisfy a filter, sorted."""
         return self.metadata().matching(where, self._times.rows_of)
 
     def metadata(self) -> MetadataIndex:
-        """The metadata of what is stored now.
+        """The index of the metadata of all stored memories.
 
         Raises:
-            IndexFormatError: they are damaged.
+            IndexFormatError: the metadata are damaged.
         """
         with self._connection.alone() as uncommitted:
             index, changed = self._metadata, np.array(sorted(self._changed), np.int64)
@@ -171,13 +171,13 @@ class SQLiteMemories:
                 )
                 rows = np.array([row for row, _ in found], np.int64)
                 index = index.written(changed, rows, [metadata for _, metadata in found])
-            if not uncommitted:  # what may still be rolled back is read again
+            if not uncommitted:  # a write that may still be rolled back is read again
                 self._metadata = index
                 self._changed.clear()
         return index
 
     def _metadatas(self) -> Iterator[tuple[Int64, list[str]]]:
-        """All rows, sorted, and their metadata, some at a time."""
+        """Yields all rows, sorted, and their metadata, in parts."""
         last = -1
         while found := self._connection.fetch(
             "SELECT row, metadata FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, SEGMENT]
@@ -186,7 +186,7 @@ class SQLiteMemories:
             last = found[-1][0]
 
     def follow(self, rows: Int64 | None) -> None:
-        """Another process wrote these rows, or any: what was kept of them is stale."""
+        """Drops copies of these rows, or of all rows, which another process wrote."""
         with self._connection.alone():
             self._count_version()
             if rows is None:
@@ -196,7 +196,7 @@ class SQLiteMemories:
                 self._note_changed(rows.tolist())
 
     def written_since(self, version: int) -> Int64 | None:
-        """The rows that were added or changed after a ``words_version``, sorted; None where some may have gone."""
+        """Returns the rows added or changed after a ``words_version``, sorted; None if some may have been removed."""
         behind = self.words_version - version
         if not behind:
             return np.empty(0, np.int64)
@@ -207,19 +207,19 @@ class SQLiteMemories:
         return np.unique(np.concatenate(rows)) if len(rows) == behind else None
 
     def _count_version(self) -> None:
-        """Every write may change words, also one that is rolled back. What it wrote is not known yet."""
+        """Raises the version before a write, also one that is rolled back later. Its rows are not known yet."""
         self.words_version += 1
         self._written.append(None)
 
     def _note_changed(self, rows: list[int]) -> None:
-        """Has the metadata of some rows be read again; to be called inside a transaction, whatever becomes of it."""
+        """Inside a transaction: marks rows whose metadata have to be read again, even after a rollback."""
         if self._metadata is not None:
             self._changed.update(rows)
 
     # ---- vectors
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Every row, and its vector."""
+        """Returns every row, and its vector."""
         found = self._connection.fetch("SELECT row, vector FROM vectors ORDER BY row")
         return np.array([row for row, _ in found], np.int64), from_blobs([vector for _, vector in found], dim)
 
@@ -230,10 +230,10 @@ class SQLiteMemories:
         return bool(found[0][0])
 
     def stored(self, rows: Int64, dim: int, width: int) -> tuple[Float32, Float32 | None]:
-        """The vectors (n, dim) of sorted ``rows``, and their association vectors (n, width); None for a width of 0.
+        """Returns the vectors (n, dim) and association vectors (n, width) of sorted ``rows``; None for a width of 0.
 
         Raises:
-            IndexFormatError: one of them is missing.
+            IndexFormatError: a vector is missing.
         """
         found = self._connection.fetch(
             "SELECT vector, association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
@@ -249,7 +249,7 @@ class SQLiteMemories:
         return vectors, from_blobs([association for _, association in found], width) if width else None
 
     def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
-        """Those of ``rows`` that are stored, sorted, and their vectors."""
+        """Returns those of ``rows`` that are stored, sorted, and their vectors."""
         found = self._connection.fetch(
             "SELECT row, vector FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
             [json.dumps(rows.tolist())],
@@ -263,7 +263,7 @@ class SQLiteMemories:
         )
 
     def association_blobs(self, rows: Int64) -> list[bytes | None]:
-        """Association vectors of sorted, stored ``rows`` as they are, whatever their length."""
+        """Returns the association vectors of sorted, stored ``rows`` as bytes of any length."""
         found = self._connection.fetch(
             "SELECT association FROM vectors WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
             [json.dumps(rows.tolist())],
@@ -271,7 +271,7 @@ class SQLiteMemories:
         return [blob for (blob,) in found]
 
     def clear_associations(self) -> None:
-        """Takes all association vectors away, as before ``fit``."""
+        """Removes all association vectors, as before ``fit``."""
         self._connection.changes.everything = True
         self._connection.fetch("UPDATE vectors SET association = NULL")
 
@@ -286,7 +286,7 @@ class SQLiteMemories:
         )
 
     def observations(self, rows: Int64) -> dict[int, bytes]:
-        """row -> what its vector was encoded from, for the rows that have it."""
+        """Returns row -> observation, for the rows that have one."""
         found = self._connection.fetch(
             "SELECT row, observed FROM observations WHERE row IN (SELECT value FROM json_each(?))",
             [json.dumps(rows.tolist())],
@@ -294,7 +294,7 @@ class SQLiteMemories:
         return dict(found)
 
     def rows_without_observations(self) -> list[tuple[int, str]]:
-        """(row, id) of the memories that were added as vectors."""
+        """Returns (row, id) of the memories that were added as vectors."""
         return self._connection.fetch(
             "SELECT row, id FROM memories WHERE row NOT IN (SELECT row FROM observations) ORDER BY row"
         )
@@ -303,21 +303,21 @@ class SQLiteMemories:
 
     @property
     def last_row(self) -> int:
-        """The largest row that is stored, 0 if there is none."""
+        """The largest stored row, 0 if there is none."""
         last: int = self._connection.fetch("SELECT coalesce(max(row), 0) FROM memories")[0][0]
         return last
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """The rows whose "text" or "labels" hold a term, and how often; see ``words``."""
+        """Returns the rows whose "text" or "labels" hold a term, and the counts; see ``words``."""
         return words.places(self._connection.fetch, term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """The rows that have a text, and its length in characters."""
+        """Returns the rows that have a text, and its length in characters."""
         return words.lengths(self._connection.fetch)
 
 
 def _listed(ids: Sequence[str]) -> str:
-    """Ids for ``json_each``, which reads one up to its NUL and would name another memory; none is stored with one."""
+    """Returns ids as an array for ``json_each``, without ids that have a NUL: it reads only up to the NUL."""
     return json.dumps([id for id in ids if "\x00" not in id])
 
 

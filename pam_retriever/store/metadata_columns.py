@@ -1,6 +1,6 @@
-"""Metadata by column: for each key the distinct values in order, and the places of the memories that have each.
+"""Metadata by column: for each key the distinct values in order, and the positions of the memories with each value.
 
-An inverted list answers equality by one look-up, a range by one slice, and a filter pays for what it leaves.
+An inverted list answers equality by one look-up and a range by one slice. The cost of a filter grows with its result.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pam_retriever.types import Int64
 Int32 = npt.NDArray[np.int32]
 Number = int | float
 
-EXACT = 2**53  # whole numbers up to here are themselves as doubles
-TABLE_FROM = 16  # texts that are looked up at once: so many are worth a table of hashes
+EXACT = 2**53  # integers up to this one are exact as doubles
+TABLE_FROM = 16  # from so many texts in one look-up, a hash table is faster
 NO_PLACES: Int32 = np.empty(0, np.int32)
 
 
@@ -31,18 +31,18 @@ class Numbers:
     """Distinct numbers in order.
 
     Args:
-        values: (m,) float64, or Python's own as objects, where one is a whole number that is no double.
+        values: (m,) float64, or Python numbers as objects if one is an integer that no double equals.
     """
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self._values = values
-        # Python compares whole numbers with doubles exactly, NumPy does not
+        # Python compares integers with doubles exactly, NumPy does not
         self._doubles = values.dtype == np.float64
         self._own: Callable[[Any], Number] = float if self._doubles else _itself
 
     @classmethod
     def index(cls, values: Sequence[Number]) -> tuple[Numbers, Int64]:
-        """The distinct of ``values`` (n,), and which of them each is (n,)."""
+        """Returns the distinct numbers of ``values`` (n,), and for each value its position among them (n,)."""
         distinct, code = np.unique(_as_array(values), return_inverse=True)
         return cls(distinct), code
 
@@ -51,24 +51,24 @@ class Numbers:
 
     @property
     def nbytes(self) -> int:
-        """What they take in memory."""
+        """Bytes in memory."""
         return self._values.nbytes * (1 if self._doubles else 5)
 
     def listed(self) -> list[Number]:
-        """All of them."""
+        """Returns all values."""
         listed: list[Number] = self._values.tolist()
         return listed
 
     def below(self, value: Number) -> int:
-        """How many are smaller."""
+        """Returns how many are smaller."""
         return bisect_left(self._values, value, key=self._own)
 
     def up_to(self, value: Number) -> int:
-        """How many are smaller, or equal."""
+        """Returns how many are smaller or equal."""
         return bisect_right(self._values, value, key=self._own)
 
     def find(self, values: Sequence[Number]) -> Int64:
-        """Where those of ``values`` are that are among them, each once."""
+        """Returns the positions of those ``values`` that are stored, each once."""
         asked = _as_array(values)
         if not len(self):
             return np.empty(0, np.int64)
@@ -80,7 +80,7 @@ class Numbers:
 
 
 class Texts:
-    """Distinct texts in order, as one string of bytes: UTF-8 sorts as Python's strings do.
+    """Distinct texts in order, as one string of bytes. UTF-8 sorts as Python's strings do.
 
     Args:
         values: in order.
@@ -94,7 +94,7 @@ class Texts:
 
     @classmethod
     def index(cls, values: Sequence[str]) -> tuple[Texts, Int64]:
-        """The distinct of ``values`` (n,), and which of them each is (n,)."""
+        """Returns the distinct texts of ``values`` (n,), and for each value its position among them (n,)."""
         distinct = sorted(set(values))
         code = dict(zip(distinct, range(len(distinct)), strict=True))
         return cls(distinct), np.fromiter(map(code.__getitem__, values), np.int64, len(values))
@@ -108,25 +108,25 @@ class Texts:
 
     @property
     def nbytes(self) -> int:
-        """What they take in memory."""
+        """Bytes in memory."""
         table = sum(part.nbytes for part in self.__dict__.get("_table", ()))
         return len(self._joined) + int(self._starts.nbytes + table)
 
     def listed(self) -> list[str]:
-        """All of them."""
+        """Returns all values."""
         bounds = self._starts.tolist()
         return [self._joined[start : end - 1].decode() for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
 
     def below(self, value: str) -> int:
-        """How many are smaller."""
+        """Returns how many are smaller."""
         return bisect_left(self, value.encode())
 
     def up_to(self, value: str) -> int:
-        """How many are smaller, or equal."""
+        """Returns how many are smaller or equal."""
         return bisect_right(self, value.encode())
 
     def find(self, values: Sequence[str]) -> Int64:
-        """Where those of ``values`` are that are among them, each once."""
+        """Returns the positions of those ``values`` that are stored, each once."""
         asked = list({value.encode() for value in values})
         if len(asked) < TABLE_FROM:
             ranks = [bisect_left(self, one) for one in asked]
@@ -137,7 +137,7 @@ class Texts:
         found: list[Int64] = []
         first, last = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
         left = np.flatnonzero(first < last)
-        while len(left):  # more than once only where two share a hash
+        while len(left):  # more than one round only if two texts share a hash
             at = owners[first[left]]
             ends = self._starts[at + 1] - 1
             parts = zip(self._starts[at].tolist(), ends.tolist(), left.tolist(), strict=True)
@@ -148,13 +148,13 @@ class Texts:
 
     @cached_property
     def _table(self) -> tuple[Int64, Int64]:
-        """Hashes in order, and whose they are."""
+        """Returns sorted hashes, and the position of the text of each."""
         hashes = np.fromiter((hash(self[at]) for at in range(len(self))), np.int64, len(self))
         order = np.argsort(hashes)
         return hashes[order], order
 
     def with_part(self, part: str) -> Int64:
-        """Which of them hold a part."""
+        """Returns the positions of the texts that contain a part."""
         if not part:
             return np.arange(len(self))
         offsets = [found.start() for found in re.finditer(re.escape(part.encode()), self._joined)]
@@ -165,12 +165,12 @@ V = TypeVar("V", Numbers, Texts)
 
 
 class Lists(Generic[V]):
-    """Places by value.
+    """Inverted lists: the positions of memories by value.
 
     Args:
         values: m distinct ones.
         starts: (m + 1,) where the places of each value begin in ``places``.
-        places: (e,) of memories.
+        places: (e,) positions of memories.
     """
 
     def __init__(self, values: V, starts: Int32, places: Int32) -> None:
@@ -179,23 +179,23 @@ class Lists(Generic[V]):
 
     @classmethod
     def of(cls, values: V, code: Int64, places: Int32) -> Lists[V]:
-        """Of entries, each with its value by ``code`` (e,), and its place (e,)."""
+        """Builds the lists from entries, each with a value ``code`` (e,) and a position (e,)."""
         starts = np.zeros(len(values) + 1, np.int32)
         np.cumsum(np.bincount(code, minlength=len(values)), out=starts[1:])
         return cls(values, starts, places[np.argsort(code, kind="stable")])
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """Bytes in memory."""
         return int(self.values.nbytes + self._starts.nbytes + self.places.nbytes)
 
     def between(self, first: int, last: int) -> Int32:
-        """The places of the values number ``first`` to ``last``, the last not included."""
+        """Returns the positions for the values number ``first`` to ``last``, without the last."""
         places: Int32 = self.places[self._starts[first] : self._starts[max(first, last)]]
         return places
 
     def at(self, values: Int64) -> Int32:
-        """The places of some values, by their numbers."""
+        """Returns the positions for some values, given by their numbers."""
         if len(values) == 1:
             return self.between(int(values[0]), int(values[0]) + 1)
         starts = self._starts[values]
@@ -205,7 +205,7 @@ class Lists(Generic[V]):
         return places
 
     def entries(self) -> tuple[list[Any], Int64]:
-        """All values, and which of them each of ``places`` has (e,)."""
+        """Returns all positions, and the value number of each (e,)."""
         return self.values.listed(), np.repeat(np.arange(len(self.values)), np.diff(self._starts))
 
 
@@ -215,7 +215,7 @@ NO_TEXTS = Lists(Texts([]), np.zeros(1, np.int32), NO_PLACES)
 
 @dataclass(frozen=True)
 class Column:
-    """The values of one key.
+    """The values of one metadata key.
 
     Attributes:
         number: numbers, a bool as 0 or 1.
@@ -223,7 +223,7 @@ class Column:
         nested: lists and dicts, as JSON.
         number_entry: numbers that are entries of lists.
         text_entry: strings that are.
-        none: (e,) the places of None.
+        none: (e,) positions of the memories with None.
     """
 
     number: Lists[Numbers] = NO_NUMBERS
@@ -235,30 +235,30 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """Bytes in memory."""
         parts = (getattr(self, part.name) for part in fields(self))
         return sum(part.nbytes for part in parts if len(part.places if isinstance(part, Lists) else part))
 
     def of(self, kind: Kind, entries: bool = False) -> Lists[Any]:
-        """The values of a kind, or the ``entries`` of lists that are."""
+        """Returns the values of a kind, or the list ``entries`` of this kind."""
         lists: Lists[Any] = getattr(self, f"{kind}_entry" if entries else kind)
         return lists
 
     @property
     def places(self) -> Int32:
-        """Of all memories that have the key."""
+        """Returns the positions of all memories that have the key."""
         return np.concatenate([self.number.places, self.text.places, self.nested.places, self.none])
 
 
 class ColumnBuilder:
-    """Collects the values of one key, and makes a column of them."""
+    """Collects the values of one key and builds its column."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[list[Any], list[int]]] = {}
         self._none: list[int] = []
 
     def add(self, place: int, value: Any) -> None:
-        """One memory's value, as ``json.loads`` gives it."""
+        """Adds the value of one memory, as ``json.loads`` gives it."""
         if isinstance(value, str):
             self._put("text", value, place)
         elif value is None:
@@ -279,7 +279,7 @@ class ColumnBuilder:
         places.append(place)
 
     def column(self) -> Column:
-        """What was collected."""
+        """Returns the column."""
         parts = {
             part: _index(part, values, np.array(places, np.int32)) for part, (values, places) in self._found.items()
         }
@@ -287,10 +287,10 @@ class ColumnBuilder:
 
 
 def merged(columns: Sequence[tuple[Column, Int32]]) -> Column:
-    """One column of several.
+    """Merges several columns.
 
     Args:
-        columns: each with where its places are in the new one, -1 for those that are not to be in it.
+        columns: each with the new position of each old one, -1 for positions to leave out.
     """
     parts: dict[str, Lists[Any]] = {}
     for name in ("number", "text", "nested", "number_entry", "text_entry"):
@@ -311,7 +311,7 @@ def merged(columns: Sequence[tuple[Column, Int32]]) -> Column:
 
 
 def _merge(part: str, values: list[Any], code: Int64, places: Int32) -> Lists[Any]:
-    """Entries by ``code`` (e,) of values that may be there twice, or not be used any more."""
+    """Merges entries by ``code`` (e,). Values may be duplicates, or unused."""
     used, code = np.unique(code, return_inverse=True)
     kept = [values[at] for at in used.tolist()]
     if not kept:
@@ -326,12 +326,12 @@ def _index(part: str, values: list[Any], places: Int32) -> Lists[Any]:
 
 
 def entry_at(value: str, path: Sequence[str]) -> tuple[bool, Any]:
-    """As ``at_path``, of a dict that is given as JSON."""
+    """The same as ``at_path``, for a dict given as JSON."""
     return at_path(json.loads(value), path)
 
 
 def at_path(value: Any, path: Sequence[str]) -> tuple[bool, Any]:
-    """Whether a dict has something at the end of a path through dicts, and what."""
+    """Returns whether a path through dicts ends at an entry, and the entry."""
     for key in path:
         if not isinstance(value, dict) or key not in value:
             return False, None
@@ -344,6 +344,6 @@ def _itself(value: Number) -> Number:
 
 
 def _as_array(values: Sequence[Number]) -> npt.NDArray[Any]:
-    """Numbers as doubles, or as objects where one is a whole number that is no double."""
+    """Returns numbers as doubles, or as objects if one is an integer that no double equals."""
     exact = all(type(value) is float or abs(value) <= EXACT for value in values)
     return np.array(values, np.float64 if exact else object)

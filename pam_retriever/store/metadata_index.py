@@ -1,8 +1,8 @@
-"""Which memories satisfy a filter, answered from columns of metadata in memory.
+"""An index of metadata in memory, which answers filters.
 
-The columns are made of the database when a filter first asks, in segments of up to 100,000 memories. What is written
-after that is read again at the next filter, into a small segment; small ones are merged, so that there are few. A
-segment is never changed, so that a reader may go on with those that it has.
+The first filter reads the metadata into columns, in segments of up to 100,000 memories. The next filter after a write
+reads the written memories into a small segment. Small segments are merged, so that there are few. A segment never
+changes, so that readers can keep the segments that they have.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from pam_retriever.store.columns import from_json
 from pam_retriever.store.metadata_columns import Column, ColumnBuilder, Int32, entry_at, merged
 from pam_retriever.types import Bools, Int64
 
-SEGMENT = 100_000  # memories; the largest that is merged
-GROWTH = 4  # a segment is merged with those after it once they are more than a quarter of it
-FEW = 3  # small segments that wait until it is worth merging them
-DEAD_SHARE = 0.5  # of a segment, when it is made anew without them
+SEGMENT = 100_000  # memories; larger segments are not merged
+GROWTH = 4  # a segment is merged with the later ones if these have more than a quarter of its memories
+FEW = 3  # number of small segments that are kept before a merge
+DEAD_SHARE = 0.5  # of a segment; with more removed memories it is built again without them
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,21 @@ class Segment:
 
     Attributes:
         rows: (n,) sorted.
-        columns: by key, of top-level entries; their places are those in ``rows``.
-        alive: (n,) which of them are still so; None for all.
+        columns: by key, of top-level entries; positions are those in ``rows``.
+        alive: (n,) False for rows that were removed or changed since; None if all are current.
     """
 
     rows: Int64
     columns: Mapping[str, Column]
     alive: Bools | None = None
-    _paths: dict[str, Column] = field(default_factory=dict)  # of keys with dots, made when they are asked for
+    _paths: dict[str, Column] = field(default_factory=dict)  # for keys with dots, built on demand
 
     @classmethod
     def of(cls, rows: Int64, metadatas: Sequence[str]) -> Segment:
-        """Of sorted ``rows`` (n,) and their metadata as JSON.
+        """Builds a segment from sorted ``rows`` (n,) and their metadata as JSON.
 
         Raises:
-            IndexFormatError: they are damaged.
+            IndexFormatError: the metadata are damaged.
         """
         builders: dict[str, ColumnBuilder] = {}
         for place, stored in enumerate(metadatas):
@@ -76,18 +76,18 @@ class Segment:
         return cls(rows, {key: builder.column() for key, builder in builders.items()})
 
     def __len__(self) -> int:
-        """How many are alive."""
+        """The number of current rows."""
         return len(self.rows) if self.alive is None else int(self.alive.sum())
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """Bytes in memory."""
         columns = (*self.columns.values(), *self._paths.values())
         own = self.rows.nbytes + (0 if self.alive is None else self.alive.nbytes)
         return own + sum(column.nbytes for column in columns)
 
     def without(self, rows: Int64) -> Segment:
-        """The same, but for some ``rows`` (sorted)."""
+        """Returns a copy without some ``rows`` (sorted)."""
         at = np.searchsorted(self.rows, rows)
         at = at[np.take(self.rows, at, mode="clip") == rows] if len(self.rows) else at[:0]
         if not len(at):
@@ -97,7 +97,7 @@ class Segment:
         return replace(self, alive=alive)
 
     def matching(self, condition: Condition) -> Int64:
-        """The rows that satisfy a condition, sorted."""
+        """Returns the rows that satisfy a condition, sorted."""
         mask = self._mask(condition)
         if self.alive is not None:
             mask &= self.alive
@@ -120,7 +120,7 @@ class Segment:
         return self._mask_of(condition)
 
     def _mask_of_all(self, parts: Sequence[Condition]) -> Bools:
-        """Which satisfy every part. The comparisons of one key are one range."""
+        """Returns a mask of the memories that satisfy every part. Comparisons of one key are one range."""
         mask, ranges = np.ones(len(self.rows), bool), dict[tuple[str, str], list[Compares]]()
         for part in parts:
             if isinstance(part, Compares):
@@ -132,7 +132,7 @@ class Segment:
         return mask
 
     def _mask_of(self, test: Test, *more: Compares) -> Bools:
-        """Which satisfy a test; ``more`` of the same key and kind go with a comparison."""
+        """Returns a mask of the memories that satisfy a test and ``more`` comparisons of the same key and kind."""
         mask = np.zeros(len(self.rows), bool)
         column = self._column(test.key)
         if column is not None:
@@ -140,7 +140,7 @@ class Segment:
         return mask
 
     def _column(self, key: str) -> Column | None:
-        """The values of a key: of the entry spelt so and, where there is none, of what the path leads to."""
+        """Returns the values of a key: of the entry with exactly this name, else of the entry at this path."""
         literal, path = self.columns.get(key), key_path(key)
         if len(path) == 1 or path[0] not in self.columns:
             return literal
@@ -165,7 +165,7 @@ class Segment:
 
 
 def _places(test: Has | IsNone | Among | HasEntry | HasPart, column: Column) -> Int32:
-    """The places in a column that satisfy a test."""
+    """Returns the positions in a column that satisfy a test."""
     if isinstance(test, Has):
         return column.places
     if isinstance(test, IsNone):
@@ -177,7 +177,7 @@ def _places(test: Has | IsNone | Among | HasEntry | HasPart, column: Column) -> 
 
 
 def _range(tests: Sequence[Compares], column: Column) -> Int32:
-    """The places in a column of the values that every comparison lets through."""
+    """Returns the positions in a column whose values satisfy every comparison."""
     lists = column.of(tests[0].kind)
     first, last = 0, len(lists.values)
     for test in tests:
@@ -187,10 +187,10 @@ def _range(tests: Sequence[Compares], column: Column) -> Int32:
 
 
 class MetadataIndex:
-    """The metadata of all memories. It is never changed; ``written`` gives another.
+    """The metadata of all memories. It never changes; ``written`` returns another.
 
     Args:
-        segments: no row is alive in two of them.
+        segments: each row is current in at most one of them.
     """
 
     def __init__(self, segments: Sequence[Segment] = ()) -> None:
@@ -198,19 +198,19 @@ class MetadataIndex:
 
     @classmethod
     def of(cls, chunks: Iterable[tuple[Int64, Sequence[str]]]) -> MetadataIndex:
-        """Of sorted rows and their metadata as JSON, some at a time."""
+        """Builds the index from sorted rows and their metadata as JSON, given in parts."""
         return cls([Segment.of(rows, metadatas) for rows, metadatas in chunks])
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """Bytes in memory."""
         return sum(segment.nbytes for segment in self._segments)
 
     def matching(self, where: Mapping[str, object], rows_of: Callable[[Timed], Int64] | None = None) -> Int64:
-        """The rows that satisfy a filter, sorted; ``rows_of`` knows which memories have a time.
+        """Returns the rows that satisfy a filter, sorted; ``rows_of`` gives the memories that have a time.
 
         Raises:
-            InvalidInput: of the filter.
+            InvalidInput: the filter is invalid.
         """
         condition = read_filter(where)
         if rows_of is not None:
@@ -222,11 +222,11 @@ class MetadataIndex:
         return rows
 
     def written(self, changed: Int64, rows: Int64, metadatas: Sequence[str]) -> MetadataIndex:
-        """The index after a change.
+        """Returns the index after a write.
 
         Args:
             changed: sorted rows that were written or removed.
-            rows: those of them that are stored, sorted.
+            rows: those of ``changed`` that are stored, sorted.
             metadatas: of ``rows``, as JSON.
         """
         segments = [segment.without(changed) for segment in self._segments]
@@ -236,7 +236,7 @@ class MetadataIndex:
 
 
 def _compact(segments: list[Segment]) -> list[Segment]:
-    """The same memories in few segments, none of which is mostly dead."""
+    """Returns the same memories in few segments, none of which is mostly removed rows."""
     first, waiting = len(segments), 0
     while first and (not waiting or len(segments[first - 1]) <= min(GROWTH * waiting, SEGMENT - waiting)):
         first -= 1
@@ -247,7 +247,7 @@ def _compact(segments: list[Segment]) -> list[Segment]:
 
 
 def _merge(segments: Sequence[Segment]) -> Segment:
-    """One segment of those that are alive."""
+    """Merges the current rows of segments."""
     alive = [np.ones(len(one.rows), bool) if one.alive is None else one.alive for one in segments]
     rows = np.concatenate([one.rows[some] for one, some in zip(segments, alive, strict=True)])
     order = np.argsort(rows, kind="stable")
@@ -269,7 +269,7 @@ def _merge(segments: Sequence[Segment]) -> Segment:
 
 
 def with_times(condition: Condition, rows_of: Callable[[Timed], Int64]) -> Condition:
-    """The condition with the memories of each time in its place."""
+    """Returns the condition with each test of a time replaced by the rows that satisfy it."""
     if isinstance(condition, All | Some):
         return type(condition)(tuple(with_times(part, rows_of) for part in condition.parts))
     if isinstance(condition, Not):
@@ -278,7 +278,7 @@ def with_times(condition: Condition, rows_of: Callable[[Timed], Int64]) -> Condi
 
 
 def no_times_here() -> InvalidInput:
-    """For a filter by time of what has no times of its own."""
+    """Raises the error for a filter by time on data that have no times."""
     return InvalidInput(
         f"Got {TIME!r} in a filter of feedback, or of an index in an engine.",
         "memories of an index in SQLite, which have times",

@@ -1,4 +1,4 @@
-"""What ``fit`` leaves with an index: the setting "model", and the weights that it names."""
+"""The setting "model", written by ``fit``, and the weights that it names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pam_retriever.types import Calibration
 
 
 def read_model(settings: Settings) -> ModelMetadata | None:
-    """The setting "model"; None before ``fit``. What else is in it is checked by those who read it.
+    """Returns the setting "model"; None before ``fit``. Its readers check the other entries.
 
     Raises:
-        IndexFormatError: it names no predictor.
+        IndexFormatError: the setting names no predictor.
     """
     model = settings.get("model")
     if model is not None and not (isinstance(model, dict) and isinstance(model.get("sha256"), str)):
@@ -29,7 +29,7 @@ def read_model(settings: Settings) -> ModelMetadata | None:
 
 
 def read_fitted(folder: Path, model: ModelMetadata, dim: int) -> tuple[PredictorWeights, int, Calibration | None]:
-    """The predictor, the window and the calibration that the setting ``model`` describes.
+    """Reads the predictor, the window and the calibration that the setting "model" describes.
 
     Raises:
         IndexFormatError: they are damaged.
@@ -38,7 +38,7 @@ def read_fitted(folder: Path, model: ModelMetadata, dim: int) -> tuple[Predictor
 
 
 def read_learnt(model: ModelMetadata) -> tuple[int, Calibration | None]:
-    """The window and the calibration that the setting ``model`` describes.
+    """Reads the window and the calibration that the setting "model" describes.
 
     Raises:
         IndexFormatError: they are damaged.
@@ -56,9 +56,9 @@ def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, lea
 
     Args:
         settings: of the database.
-        packed: what ``pack_predictor`` says of the predictor.
-        learnt: what the training found.
-        learnt_to: the highest number of a trajectory that it learnt.
+        packed: the first result of ``pack_predictor``.
+        learnt: the result of the training.
+        learnt_to: the highest number of a trajectory that was learnt.
     """
     about = {
         "window": learnt.window,
@@ -71,7 +71,7 @@ def write_model(settings: Settings, packed: PackedPredictor, learnt: Learnt, lea
 
 
 def check_fitted(memories: int, weights: bool, associations: bool) -> None:
-    """Association vectors come with the weights that made them.
+    """Checks that association vectors and the weights that made them are both there, or neither.
 
     Raises:
         IndexFormatError: one is there without the other.

@@ -1,4 +1,4 @@
-"""Which keys of the metadata are names, and when an index looks for them."""
+"""The metadata keys of names, and the search for names in an index."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pam_retriever.store.base import NO_ROWS, Store
 
 
 def set_names(store: Store, names: Sequence[str]) -> None:
-    """Has these keys be names from now on; mentions are searched for anew when they are next asked for.
+    """Sets the metadata keys of names. The next query that needs mentions searches for them.
 
     Raises:
-        InvalidInput: they are no keys, or this kind of store has no names.
-        ReadOnlyIndex: the index has others, and may not be changed.
+        InvalidInput: these are no keys, or this kind of store has no names.
+        ReadOnlyIndex: the index has other keys, and was opened to read.
     """
     keys = NameRules(names).names  # type: ignore[arg-type]
     mentions = store.database.mentions
@@ -32,13 +32,13 @@ def set_names(store: Store, names: Sequence[str]) -> None:
 
 
 def has_to_search(store: Store) -> bool:
-    """Whether nobody has looked for names yet, and this store may."""
+    """Whether the search for names is yet to be done, and this store can do it."""
     mentions = store.database.mentions
     return mentions is not None and mentions.pending
 
 
 def search(store: Store) -> None:
-    """Looks for names and mentions. Nobody may read or write meanwhile."""
+    """Searches for names and mentions. Nobody may read or write meanwhile."""
     mentions = store.database.mentions
     if mentions is not None and mentions.pending:
         with store.database.transaction():
@@ -47,4 +47,4 @@ def search(store: Store) -> None:
 
 
 def _nothing() -> None:
-    """The copies in memory have no mentions."""
+    """Does nothing: no copy in memory holds mentions."""

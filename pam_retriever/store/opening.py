@@ -1,4 +1,4 @@
-"""Stores: a new one in memory, one in a folder, one in an engine, and a copy of one in a folder."""
+"""Opening stores: a new one in memory, one in a folder, one in an engine, and a copy of one in a folder."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MOST_WAITING = 86_400  # seconds for another writer
 
 
 def new_store(dim: int | None, backend: str | Engine, embedder: Embedder | None, encoder: Encoder | None) -> Store:
-    """An empty store in memory, or the one that an engine has.
+    """Returns an empty store in memory, or the store of an engine.
 
     Raises:
-        InvalidInput: of the arguments.
+        InvalidInput: the arguments are invalid.
     """
     if not isinstance(backend, str):
         return _engine_store(dim, backend, embedder, encoder)
@@ -51,10 +51,10 @@ def _engine_store(dim: int | None, engine: Engine, embedder: Embedder | None, en
 
 
 def read_mode(read_only: bool, follow: bool, lock_timeout: float) -> Mode:
-    """How a folder is to be opened.
+    """Returns the mode in which to open a folder.
 
     Raises:
-        InvalidInput: the arguments do not go together.
+        InvalidInput: the arguments contradict each other.
     """
     if not 0 <= check_finite("lock_timeout", lock_timeout) <= MOST_WAITING:
         raise InvalidInput(f"Got lock_timeout={lock_timeout}.", f"0 to {MOST_WAITING:,} seconds", "10 is plenty.")
@@ -78,7 +78,7 @@ def open_store(
     mode: Mode,
     lock_timeout: float = 0.0,
 ) -> Store:
-    """The store that lives in a folder, which is made if it is not there; see ``PredictiveAssociativeIndex.open``."""
+    """Opens the store in a folder; creates it if it does not exist; see ``PredictiveAssociativeIndex.open``."""
     if not isinstance(backend, str):
         raise InvalidInput(
             f"Got backend={backend!r} for a folder.",
@@ -101,7 +101,7 @@ def open_store(
 
 
 def _create(folder: Path, manifest: Manifest) -> None:
-    """Makes the folder of an empty index, unless another process makes it just now."""
+    """Creates the folder of an empty index, unless another process creates it at the same time."""
     try:
         snapshot.create_folder(folder, manifest)
     except StorageError:
@@ -111,7 +111,7 @@ def _create(folder: Path, manifest: Manifest) -> None:
 
 
 def load_store(folder: Path, encoder: Encoder | None) -> Store:
-    """A copy in memory of the store in a folder."""
+    """Returns a copy in memory of the store in a folder."""
     made = None if encoder is None else Space.of(encoder)
     return snapshot.load(folder, lambda database, manifest: _read(folder, database, manifest, made))
 
@@ -122,7 +122,7 @@ def _read(folder: Path, database: SQLiteDatabase, manifest: Manifest, space: Spa
 
 
 def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -> int:
-    """The dimension of a new index: as given, or that of its encoder or embedder."""
+    """Returns the dimension of a new index: as given, or that of its encoder or embedder."""
     if space is not None:
         if dim not in (None, space.encoder.dim):
             raise InvalidInput(

@@ -12,34 +12,34 @@ from typing import Protocol
 
 from pam_retriever.store.forking import forked_error
 
-PATIENCE = 1.0  # seconds; who was invited and did not come in that time was interrupted
-LOST = 0.05  # seconds after which who waits looks again, told or not
+PATIENCE = 1.0  # seconds; an invited thread that has not entered after this time was interrupted
+LOST = 0.05  # seconds after which a waiting thread checks again, even without a notification
 
 
 class ReadWriteLock:
-    """``with lock:`` is alone; ``with lock.shared():`` is beside others of its kind.
+    """A read-write lock: ``with lock:`` excludes all others, ``with lock.shared():`` admits other readers.
 
     It is phase-fair (Brandenburg and Anderson 2010): a waiting writer goes before readers that come later, so that no
     stream of queries keeps it out, and readers that waited while one wrote go before the next, so that no stream of
-    writes keeps them out. Both may be entered again by the thread that is inside; only a reader cannot become a
-    writer. Whoever is interrupted while waiting or leaving leaves it as if it had left: nobody waits for what may be
-    lost, such as a notification, longer than ``LOST``.
+    writes keeps them out. A thread that is inside may enter again, but a reader cannot become a writer. An interrupt
+    while a thread waits or leaves does no harm: nobody waits longer than ``LOST`` for a notification, which an
+    interrupt may lose.
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()  # not a Condition, which an interrupt may leave locked
-        self._readers: dict[int, int] = {}  # thread -> how often it is inside
+        self._mutex = threading.Lock()  # not a Condition: an interrupt may leave one locked
+        self._readers: dict[int, int] = {}  # thread -> how often it has entered
         self._waiting: dict[int, threading.Lock] = {}  # writers: thread -> its gate
-        self._invited: dict[int, threading.Lock] = {}  # readers that waited while one wrote
+        self._invited: dict[int, threading.Lock] = {}  # readers that waited during a write
         self._invited_at = 0.0
-        self._kept_out: dict[int, threading.Lock] = {}  # readers that came since
+        self._kept_out: dict[int, threading.Lock] = {}  # readers that came since then
         self._writer: int | None = None
         self._depth = 0
         self._process = os.getpid()
 
     @property
     def forked(self) -> bool:
-        """Whether this is a child of the process that made the lock: another thread of that may hold it for good."""
+        """Whether this is a child of the process that made the lock. A thread of the parent may hold it for ever."""
         return self._process != os.getpid()
 
     def check_process(self) -> None:
@@ -67,7 +67,7 @@ class ReadWriteLock:
             raise
 
     def _may_write(self, me: int) -> bool:
-        """Takes the lock, if it is free and nobody was invited before."""
+        """Takes the lock if it is free and no reader was invited before."""
         invited = self._invited and time.monotonic() - self._invited_at < PATIENCE
         if self._writer is not None or self._readers or invited:
             return False
@@ -78,7 +78,7 @@ class ReadWriteLock:
         if self._depth > 1:
             self._depth -= 1
             return
-        self._depth, self._writer = 0, None  # first, and without a call: from here on nobody is kept out
+        self._depth, self._writer = 0, None  # first, and without a call: an interrupt after it finds the lock free
         if not self.forked:
             with self._mutex:
                 self._invited_at = time.monotonic()
@@ -89,12 +89,12 @@ class ReadWriteLock:
     # ---- shared
 
     def _reads(self) -> bool:
-        """Whether this thread is inside as a reader."""
+        """Whether this thread has entered as a reader."""
         return threading.get_ident() in self._readers
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Beside other readers, while nobody writes."""
+        """Admits other readers and excludes writers."""
         self.check_process()
         me = threading.get_ident()
         before = self._readers.get(me, 0)
@@ -115,7 +115,7 @@ class ReadWriteLock:
                     self._open_gates()
 
     def _may_read(self, me: int) -> bool:
-        """Goes in, if nobody writes, and nobody who waits to write came before."""
+        """Enters if nobody writes and no earlier thread waits to write."""
         if self._writer is not None or (self._waiting and me not in self._invited):
             return False
         self._readers[me] = 1
@@ -126,7 +126,7 @@ class ReadWriteLock:
     # ---- waiting
 
     def _wait(self, queue: dict[int, threading.Lock], may_enter: Callable[[int], bool], me: int) -> None:
-        """Until ``may_enter``, which goes in; ``queue`` says who waits."""
+        """Waits until ``may_enter`` succeeds; ``queue`` lists the waiting threads."""
         gate: threading.Lock | None = None
         while True:
             with self._mutex:
@@ -141,7 +141,7 @@ class ReadWriteLock:
             gate.acquire(timeout=LOST)
 
     def _open_gates(self) -> None:
-        """Has everybody who waits look again."""
+        """Wakes all waiting threads."""
         with self._mutex:
             gates = [*self._invited.values(), *self._kept_out.values(), *self._waiting.values()]
             for gate in gates:
@@ -150,29 +150,29 @@ class ReadWriteLock:
 
 
 class Follower(Protocol):
-    """What answers from copies of a database, which may be behind it."""
+    """An object that answers from copies of a database, which may be stale."""
 
     def reading(self) -> AbstractContextManager[bool]:
-        """One moment of the database; whether the copies are of it."""
+        """Holds a snapshot of the database; yields whether the copies are current."""
 
     def refresh(self) -> None:
-        """Brings the copies up to now. Nobody may read meanwhile."""
+        """Updates the copies. Nobody may read meanwhile."""
 
 
 class FollowingLock(ReadWriteLock):
-    """The lock of a follower: whoever is to read while it is behind brings it up first, but no reader inside another.
+    """The lock of a follower: a reader updates stale copies before it enters, unless the thread is a reader already.
 
     Args:
-        follower: which has the answers.
+        follower: the object that answers.
     """
 
     def __init__(self, follower: Follower) -> None:
         super().__init__()
-        self._follower: Follower = weakref.proxy(follower)  # which has this lock: gone as soon as nobody else has it
+        self._follower: Follower = weakref.proxy(follower)  # it owns this lock: no reference cycle
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Beside other readers, while nobody in this process writes."""
+        """Admits other readers; excludes writers of this process."""
         if self._reads():
             with super().shared():
                 yield

@@ -1,4 +1,4 @@
-"""What a finished training hands to a store, and how the store takes it over while it answers."""
+"""The result of a training, and how a store takes it over while it answers queries."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pam_retriever.types import Calibration, Float32, Int64
 
 @dataclass(frozen=True)
 class Learnt:
-    """What a training found.
+    """The result of a training.
 
     Attributes:
         predictor: f.
-        codes: the episode codes.
+        codes: the table of episode codes.
         calibration: of the channels; None after the published recipe.
         window: tau.
-        recipe: what a later ``fit`` has to ask for to go on from these weights; None: it begins afresh.
-        predict_together: f of many vectors (n, d), where several processes each make their share: (n, d + code);
-            None: each process makes all.
-        ends: number -> the position after the last that was learnt, of trajectories that grew.
+        recipe: the settings with which a later ``fit`` may continue from these weights; None if none may.
+        predict_together: f of many vectors (n, d) -> (n, d + code), where several processes compute a share each; None
+            if each process computes all.
+        ends: number -> the position after the last learnt step, of trajectories that grew.
     """
 
     predictor: PredictorWeights
@@ -36,25 +36,25 @@ class Learnt:
     ends: Mapping[int, int] = field(default_factory=dict)
 
     def associate(self, rows: Int64, vectors: Float32) -> Float32:
-        """The association vectors of stored memories: f of each, and its code; (n, d + code)."""
+        """Returns the association vectors (n, d + code) of stored memories: f of each, and its code."""
         return with_codes(self.predictor(vectors), self.codes.of(rows))
 
     def associate_together(self, rows: Int64, vectors: Float32) -> Float32:
-        """The same, where every process asks for the same ``rows`` at the same time."""
+        """Returns the same vectors. Every process calls this with the same ``rows`` at the same time."""
         if self.predict_together is None:
             return self.associate(rows, vectors)
         return with_codes(self.predict_together(vectors), self.codes.of(rows))
 
     def associate_new(self, ids: Sequence[str], vectors: Float32) -> Float32:
-        """Those of memories that an episode gave with their vectors; (n, d + code)."""
+        """Returns the association vectors (n, d + code) of new memories that an episode gave as vectors."""
         return with_codes(self.predictor(vectors), self.codes.named(ids))
 
 
 class Rebuild(Protocol):
-    """A store on its way to new keys. From its beginning on, the changes of memories are noted.
+    """The replacement of the keys of a store. From its beginning on, changes of memories are recorded.
 
     Attributes:
-        rows: (n,) sorted, the memories when it began.
+        rows: (n,) sorted, the memories at the beginning.
         changed: rows that were added, replaced or deleted since.
     """
 
@@ -62,13 +62,13 @@ class Rebuild(Protocol):
     changed: set[int]
 
     def prepare(self, learnt: Learnt) -> None:
-        """The long part: all keys, and an ANN index. The store answers and changes meanwhile."""
+        """Computes all keys and builds an ANN index. This takes long; the store answers and changes meanwhile."""
 
     def help_prepare(self, learnt: Learnt) -> None:
-        """This process's share of what the first one prepares."""
+        """Computes this process's share of what the first process prepares."""
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Takes over weights, keys, and the episodes that were given to ``fit``, all or none. Nobody may read."""
+        """Takes over weights, keys, and the episodes given to ``fit``, in one transaction. Nobody may read."""
 
     def end(self) -> None:
-        """Stops noting changes, whether it was committed or not. Nobody may write meanwhile."""
+        """Stops the record of changes, with or without a commit. Nobody may write meanwhile."""

@@ -1,6 +1,6 @@
-"""A bank under a moving encoder: memories keep what was observed, and are encoded anew when the encoder has moved.
+"""Re-encoding: after an encoder has changed, all memories are encoded again from their stored observations.
 
-Until all are, every cue and every new memory is encoded by the old one; then one commit switches over.
+Until all are encoded, the old encoder encodes cues and new memories. Then one commit switches to the new encoder.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from pam_retriever.validation import check_count, check_vectors
 if TYPE_CHECKING:
     from pam_retriever.model.predictor import Predictor
 
-CHUNK = 512  # memories at a time, so that the lock is never held for long
+CHUNK = 512  # memories per step, so that the lock is never held for long
 
 
 @dataclass(frozen=True)
 class NewSpace:
-    """Where the memories move to.
+    """The encoder and the predictor after re-encoding.
 
     Attributes:
-        space: copies of the new encoder and, if one is kept, of the outward predictor.
+        space: copies of the new encoder and, if there is one, of the outward predictor.
         predictor: over the new states; None keeps that of the store.
         window: of that predictor; None keeps that of the store.
     """
@@ -48,10 +48,10 @@ class NewSpace:
 def read_new_space(
     store: Store, encoder: Encoder, predictor: Predictor | None, outward: Trainable | None, window: int | None
 ) -> NewSpace:
-    """The arguments of ``PredictiveAssociativeIndex.reencode``, checked.
+    """Checks the arguments of ``PredictiveAssociativeIndex.reencode``.
 
     Raises:
-        InvalidInput: the store has no encoder, or something does not fit it.
+        InvalidInput: the store has no encoder, or an argument does not fit it.
     """
     space = _read_space(store, encoder, outward)
     if predictor is not None and predictor.config.dim != store.dim:
@@ -68,7 +68,7 @@ def reencode(
     background: bool,
     progress: bool | None,
 ) -> Future[int]:
-    """Encodes all memories anew, here or in a thread of its own; see ``PredictiveAssociativeIndex.reencode``."""
+    """Encodes all memories again, here or in a new thread; see ``PredictiveAssociativeIndex.reencode``."""
     done: Future[int] = Future()
 
     def run() -> None:
@@ -87,7 +87,7 @@ def reencode(
 
 
 def _read_space(store: Store, encoder: Encoder, outward: Trainable | None) -> Space:
-    """A copy of the new encoder, which has to be built as the old one was."""
+    """Returns a copy of the new encoder, which must have the modules of the old one."""
     old = store.space
     if old is None:
         raise no_encoder("reencode")
@@ -103,15 +103,15 @@ def _read_space(store: Store, encoder: Encoder, outward: Trainable | None) -> Sp
 
 
 def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool | None) -> int:
-    """Encodes all memories with another encoder, outside the lock, and switches over at the end.
+    """Encodes all memories with another encoder, outside the lock, and switches to it at the end.
 
-    Memories added, replaced or deleted meanwhile are so afterwards too.
+    Changes of memories meanwhile are preserved.
 
     Returns:
-        How many memories were encoded.
+        The number of encoded memories.
 
     Raises:
-        InvalidInput: some memories were added as vectors, or the encoder makes NaN of one. Nothing was changed.
+        InvalidInput: some memories were added as vectors, or the encoder returns NaN for one. Nothing was changed.
     """
     with lock.shared():
         _check_observed(store)
@@ -147,7 +147,7 @@ def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool
 
 
 def _encode_rows(store: Store, lock: ReadWriteLock, encoder: Encoder, rows: Int64) -> Float32:
-    """(n, d); zeros for rows that were deleted meanwhile."""
+    """Returns the vectors (n, d) of memories; zeros for rows that were deleted meanwhile."""
     with lock.shared():
         blobs = _observed(store).observations(rows)
     vectors = np.zeros((len(rows), store.dim), np.float32)

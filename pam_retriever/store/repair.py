@@ -1,4 +1,4 @@
-"""What is wrong with the folder of an index, and what of it can be rebuilt."""
+"""Checks the folder of an index, and rebuilds what can be rebuilt."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from pam_retriever.store.tenants import root_of, tenants_in
 from pam_retriever.store.weights import read_predictor
 from pam_retriever.types import Bools, Float32
 
-CLOSE = 1e-3  # float32 on another machine moves f(p), of unit length, by 1e-6
-NAMED = 20  # damaged memories that are named one by one
+CLOSE = 1e-3  # float32 on another machine changes f(p), of unit length, by 1e-6
+NAMED = 20  # damaged memories that are listed one by one
 
 
 def check(path: str | Path, tenant: str | None = None) -> list[str]:
-    """Reads everything in the folder of an index, and changes nothing.
+    """Reads everything in the folder of an index; changes nothing.
 
     Args:
         path: the folder; it may be open for writing.
-        tenant: only this one of it, which is there.
+        tenant: checks only this tenant, which must exist.
 
     Returns:
-        A line for each thing that is wrong; none for a sound index.
+        A line for each defect; none for a sound index.
 
     Raises:
-        IndexFormatError: there is no index, it is of a newer format, or there is a journal or a link that SQLite
-            would obey or follow.
-        StorageError: the disk or its permissions are in the way.
+        IndexFormatError: there is no index, it is of a newer format, or there is a journal or a link that SQLite would
+            use.
+        StorageError: the disk is full, or permissions are missing.
     """
     folder = Path(path)
     refuse_others(folder)
@@ -63,22 +63,21 @@ def _check_tenant(folder: Path) -> list[str]:
 
 
 def repair(path: str | Path) -> list[str]:
-    """Rebuilds what can be rebuilt, and leaves a sound index.
+    """Rebuilds the derived data of a damaged index, and leaves a sound index.
 
-    Memories whose checksum differs are left out and named; association vectors are computed anew from vectors
-    and weights, but for the episode codes, which are kept; where the weights are lost, the index has to be fitted
-    again. ANN indexes are built by ``open`` and ``load``; one that was kept in the folder is dropped. The damaged
-    database is kept as ``damaged-...``, with its journal; it stays in its place until the new one is on the disk, so
-    that a kill loses nothing: call ``repair`` again.
+    Memories whose checksum differs are left out and listed. Association vectors are computed again from vectors and
+    weights; episode codes are copied. If the weights are lost, the index has to be fitted again. A saved ANN index is
+    dropped: ``open`` and ``load`` build it again. The damaged database is kept as ``damaged-...``, with its journal. It
+    is renamed only after the new one is on the disk. So a kill loses nothing: call ``repair`` again.
 
     Returns:
-        A line for each thing that was done, lost or could not be rebuilt; none for a sound index.
+        A line for each thing that was rebuilt or lost; none for a sound index.
 
     Raises:
-        IndexFormatError: there is nothing to rebuild from, or there is a journal or a link that SQLite would obey
-            or follow; the folder is as it was.
+        IndexFormatError: there is nothing to rebuild from, or there is a journal or a link that SQLite would use. The
+            folder is unchanged.
         IndexLocked: the index is open for writing.
-        StorageError: the disk does not take it; the folder is as it was.
+        StorageError: the disk is full or read-only. The folder is unchanged.
     """
     folder = Path(path)
     refuse_others(folder)
@@ -96,7 +95,7 @@ def repair(path: str | Path) -> list[str]:
 
 
 def _tenants(folder: Path) -> list[tuple[str, Path]]:
-    """(name, folder) of the tenants of an index."""
+    """Returns (name, folder) of the tenants of an index."""
     manifest = _manifest(folder)
     return [] if isinstance(manifest, str) else tenants_in(root_of(folder, manifest))
 
@@ -105,7 +104,7 @@ def refuse_others(folder: Path) -> None:
     """Refuses a folder without an index, and one of a newer format, which is not damaged.
 
     Raises:
-        IndexFormatError: it is one of them.
+        IndexFormatError: it is one of these.
     """
     try:
         read_manifest(folder)
@@ -134,7 +133,7 @@ def _findings(folder: Path) -> Iterator[str]:
     try:
         database = SQLiteDatabase.read_copy(path, settled=manifest["database_sha256"] is not None)
     except StorageError:
-        raise  # nothing is known of what is in it
+        raise  # the contents are unknown
     except PAMError as error:
         yield str(error)
         return
@@ -151,14 +150,14 @@ def _findings(folder: Path) -> Iterator[str]:
 
 
 def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Iterator[str]:
-    """What is wrong inside a database that can be opened."""
+    """Returns the defects inside a database that can be opened."""
     database.connection.check_structure()
     check_words(database.connection)
     wrong = [line for _, line in damaged(database.connection)]
     yield from wrong[:NAMED]
     if len(wrong) > NAMED:
         yield f"and {len(wrong) - NAMED:,} more memories"
-    database.memories.find({}, None)  # metadata that are no JSON
+    database.memories.find({}, None)  # metadata that are not JSON
     for name in ENCODERS:
         if database.settings.get(name) is not None and database.settings.weights(name) is None:
             yield f"the weights of the {name} are missing"
@@ -181,7 +180,7 @@ def _contents(folder: Path, manifest: Manifest, database: SQLiteDatabase) -> Ite
 
 
 def _manifest(folder: Path) -> Manifest | str:
-    """The manifest, or what is wrong with it."""
+    """Returns the manifest, or its defects."""
     try:
         return read_manifest(folder)
     except IndexFormatError as error:
@@ -189,7 +188,7 @@ def _manifest(folder: Path) -> Manifest | str:
 
 
 def _rebuild(folder: Path) -> Iterator[str]:
-    """Writes the folder anew from what can be read; the caller holds the lock."""
+    """Writes the folder again from the readable data. The caller holds the lock."""
     manifest = _manifest(folder)
     known = None if isinstance(manifest, str) else manifest
     path = _database(folder, known)
@@ -215,7 +214,7 @@ def _rebuild(folder: Path) -> Iterator[str]:
 
 
 def _write_beside(path: Path, manifest: Manifest, database: SQLiteDatabase, predictor: PredictorWeights | None) -> None:
-    """Writes the files of an index beside a damaged database, which is used no more from then on; all or none."""
+    """Writes the files of an index beside a damaged database, all or none. The manifest then names the new one."""
     folder, ours = path.parent, ("memories-*.sqlite", "predictor-*.safetensors")
     before = set(matching(folder, *ours))
     try:
@@ -229,16 +228,16 @@ def _write_beside(path: Path, manifest: Manifest, database: SQLiteDatabase, pred
 
 
 def _put_aside(folder: Path) -> Iterator[str]:
-    """Keeps databases that are used no more under another name, each after its journal.
+    """Renames databases that are no longer used, each after its journal.
 
-    A kill parts the two no longer than until the next repair.
+    If a kill separates the two, the next repair renames the other.
     """
     used = str(read_manifest(folder)["database"])
     with explained(folder):
         for path in sorted(matching(folder, "memories-*.sqlite*"), key=lambda path: -len(path.name)):
             if path.name.startswith(used):
                 continue
-            if path.name.endswith("-shm"):  # of SQLite, which makes it anew
+            if path.name.endswith("-shm"):  # SQLite creates it again
                 path.unlink()
                 continue
             kept = path.replace(path.with_name(f"damaged-{path.name}"))
@@ -247,7 +246,7 @@ def _put_aside(folder: Path) -> Iterator[str]:
 
 
 def _new_manifest(folder: Path, known: Manifest | None, dim: int, backend: str) -> Manifest:
-    """With the tenants that the manifest named; where it is lost, those that were changed last."""
+    """Returns a manifest with the tenants of the old one; if that is lost, with the tenants that were changed last."""
     made = new_manifest(dim, backend)
     named = known["tenants"] if known is not None and "tenants" in known else None
     if known is None:
@@ -259,7 +258,7 @@ def _new_manifest(folder: Path, known: Manifest | None, dim: int, backend: str) 
 
 
 def _refit(folder: Path, database: SQLiteDatabase, dim: int) -> tuple[PredictorWeights | None, list[str]]:
-    """f from vectors and weights; of the episode codes what is sound. Without weights the index is not fitted."""
+    """Computes f from vectors and weights, and copies sound episode codes. Without weights the index is not fitted."""
     model = read_model(database.settings)
     if model is None:
         with database.transaction():
@@ -289,7 +288,7 @@ def _refit(folder: Path, database: SQLiteDatabase, dim: int) -> tuple[PredictorW
 
 
 def _sound_codes(blobs: list[bytes | None], dim: int, code: int) -> Float32:
-    """The codes in stored association vectors, (n, code); NaN for one that cannot be a code."""
+    """Returns the codes (n, code) in stored association vectors; NaN where the value cannot be a code."""
     codes = np.full((len(blobs), code), np.nan, np.float32)
     for at, blob in enumerate(blobs):
         if blob is not None and len(blob) == 4 * (dim + code):
@@ -299,14 +298,14 @@ def _sound_codes(blobs: list[bytes | None], dim: int, code: int) -> Float32:
 
 
 def _no_code(codes: Float32) -> Bools:
-    """(n,) which are neither of length 1 nor zeros."""
+    """Returns which of the codes (n,) have neither length 1 nor only zeros."""
     length = np.linalg.norm(codes, axis=1)
     wrong: Bools = ~(np.minimum(length, np.abs(length - 1)) <= CLOSE)
     return wrong
 
 
 def _database(folder: Path, manifest: Manifest | None) -> Path:
-    """The database that the manifest names; without a manifest, the one that was changed last."""
+    """Returns the database that the manifest names; without a manifest, the one that was changed last."""
     if manifest and (folder / str(manifest["database"])).is_file():
         return folder / str(manifest["database"])
     found = sorted(folder.glob("memories-*.sqlite"), key=lambda path: path.stat().st_mtime)

@@ -1,4 +1,4 @@
-"""What can still be read of a damaged database, row by row."""
+"""Reads the sound rows of a damaged database."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ TRAJECTORIES = "SELECT trajectory, id FROM trajectories WHERE trajectory BETWEEN
 OBSERVATIONS = "SELECT row, observed, checksum FROM observations WHERE row BETWEEN ? AND ?"
 WEIGHTS = "SELECT name, safetensors, checksum FROM weights WHERE rowid BETWEEN ? AND ?"
 TIMES = "SELECT row, given, handed, zone FROM times WHERE row BETWEEN ? AND ?"
-ENCODERS = ("encoder", "outward")  # what has weights in the database
+ENCODERS = ("encoder", "outward")  # modules with weights in the database
 CHUNK = 256
-GUESS = 1_000_000  # rows to look through where the file cannot say how many there are
+GUESS = 1_000_000  # rows to try if the file cannot say how many there are
 
 
 def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]]:
-    """A database in memory with the whole memories of a damaged file. Association vectors come as they are.
+    """Returns a database in memory with the sound memories of a damaged file. Association vectors are copied unchecked.
 
     Args:
-        path: the file, which is left as it is.
-        dim: of the index; None takes that of the first memory.
+        path: the file, which is not changed.
+        dim: of the index; None for that of the first memory.
 
     Returns:
         The database, the dimension (0 for none) and a line for each loss.
 
     Raises:
-        sqlite3.DatabaseError: nothing at all can be read.
+        sqlite3.DatabaseError: nothing can be read.
     """
     journal = path.with_name(f"{path.name}-wal")
-    still = "" if journal.exists() and journal.stat().st_size else "&immutable=1"  # then nothing is made beside it
+    still = "" if journal.exists() and journal.stat().st_size else "&immutable=1"  # so SQLite creates no file beside it
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
-    source.text_factory = bytes  # text that is no UTF-8 is damage of one row, not of the query
+    source.text_factory = bytes  # text that is not UTF-8 is damage of one row, and must not end the query
     lost: list[str] = []
     database = SQLiteDatabase()
     try:
@@ -110,7 +110,7 @@ def _copy_trajectories(source: sqlite3.Connection, database: SQLiteDatabase, los
 
 def _copy_setting(database: SQLiteDatabase, key: Any, value: Any, lost: list[str]) -> None:
     if key in (SQLiteDatabase.DERIVED.encode(), SQLiteDatabase.GRAPH.encode()):
-        return  # made of what may be lost now
+        return  # derived from rows that may be lost
     try:
         database.settings.set(str(key, "utf-8"), json.loads(value))
     except (TypeError, ValueError, RecursionError):
@@ -130,7 +130,7 @@ def _copy_observations(source: sqlite3.Connection, database: SQLiteDatabase, los
 
 
 def _copy_times(source: sqlite3.Connection, database: SQLiteDatabase, lost: list[str]) -> None:
-    """When memories were; format 1 has no such table."""
+    """Copies the times of memories; format 1 has no such table."""
     if not source.execute("SELECT 1 FROM sqlite_master WHERE name = 'times'").fetchall():
         return
     for row, given, handed, zone in _rows(source, TIMES, _last(source, "memories"), lost):
@@ -151,7 +151,7 @@ def _copy_weights(source: sqlite3.Connection, database: SQLiteDatabase, lost: li
             if zlib.crc32(packed) == expected:
                 database.settings.set_weights(str(name, "utf-8"), packed)
         except (TypeError, ValueError):
-            continue  # missed below
+            continue  # counted as lost below
     for name in ENCODERS:
         if database.settings.get(name) is not None and database.settings.weights(name) is None:
             database.settings.remove(name)
@@ -159,7 +159,7 @@ def _copy_weights(source: sqlite3.Connection, database: SQLiteDatabase, lost: li
 
 
 def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query between two numbers; where a range cannot be read, its numbers one by one."""
+    """Yields the rows of a query between two numbers. If a range cannot be read, reads its numbers one by one."""
     start = 0
     while start <= last:
         try:
@@ -178,13 +178,13 @@ def _rows(source: sqlite3.Connection, sql: str, last: int, lost: list[str]) -> I
 
 
 def _table_of(sql: str) -> tuple[str, str]:
-    """The table of a query, and the column of its numbers."""
+    """Returns the table of a query, and the column of its numbers."""
     table, column = re.findall(r" (?:FROM|WHERE) (\w+)", sql)
     return table, column
 
 
 def _next(source: sqlite3.Connection, sql: str, start: int, last: int) -> tuple[int, int]:
-    """Where the next number is, and where to stop: numbers may lie far apart, or a stranger says that they do."""
+    """Returns the next number and the end of the search: numbers may be far apart, truly or by a stranger's claim."""
     table, column = _table_of(sql)
     try:
         (found,) = source.execute(
@@ -197,7 +197,7 @@ def _next(source: sqlite3.Connection, sql: str, start: int, last: int) -> tuple[
 
 
 def _last(source: sqlite3.Connection, table: str) -> int:
-    """The largest number that was handed out."""
+    """Returns the largest number that was ever given out."""
     try:
         found = source.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [table]).fetchone()
         return min(int(found[0]), 2**40) if found else 0

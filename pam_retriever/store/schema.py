@@ -1,4 +1,4 @@
-"""The tables of an index, and what none of their columns ever holds."""
+"""The tables of an index, and the types that their columns never hold."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ CREATE TABLE times (  -- when memories were: seconds since 1970, or numbers, as 
 CREATE INDEX times_in_order ON times (coalesce(given, handed));
 """
 
-# a request of which nothing is left that served it goes, too
+# a request is removed with the last memory that served it
 FEEDBACK_TRIGGERS = (
     "CREATE TRIGGER feedback_without_use AFTER DELETE ON uses "
     "WHEN NOT EXISTS (SELECT 1 FROM uses WHERE feedback = old.feedback) "
@@ -93,7 +93,7 @@ SCHEMA = (
     *_statements(TIMES_TABLES),
     *mentions.SCHEMA,
 )
-OLDER = (FORMAT_1,)  # schemas that are read, and brought up to date by whoever may write
+OLDER = (FORMAT_1,)  # older schemas, updated by the first writer
 
 WRONG = {
     "memories": "typeof(id) != 'text' OR typeof(text) NOT IN ('text', 'null') OR typeof(metadata) != 'text' "

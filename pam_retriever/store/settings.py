@@ -1,4 +1,4 @@
-"""Settings, which are JSON, and the weights of the encoder and the outward predictor."""
+"""Settings as JSON, and the weights of the encoder and the outward predictor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pam_retriever.store.connection import Connection
 
 
 class SQLiteSettings:
-    """What is kept beside memories and trajectories.
+    """The settings and weights of one index.
 
     Args:
         connection: to the database.
@@ -30,7 +30,7 @@ class SQLiteSettings:
         self._connection.fetch(PUT_SETTING, [key, to_json(value)])
 
     def all(self) -> dict[str, object]:
-        """Every setting, but those that say what transactions changed."""
+        """Returns every setting except the log of changes."""
         found = self._connection.fetch("SELECT key, value FROM settings WHERE rowid > 0 ORDER BY key")
         return {key: from_json(value, f"The setting {key!r}") for key, value in found}
 
@@ -39,10 +39,10 @@ class SQLiteSettings:
         self._connection.fetch("DELETE FROM settings WHERE key = ?", [key])
 
     def weights(self, name: str) -> bytes | None:
-        """The weights of the encoder or the outward predictor.
+        """Returns the weights of the encoder or the outward predictor.
 
         Raises:
-            IndexFormatError: they are not what was stored.
+            IndexFormatError: the weights are damaged.
         """
         found = self._connection.fetch("SELECT safetensors, checksum FROM weights WHERE name = ?", [name])
         if found and zlib.crc32(found[0][0]) != found[0][1]:

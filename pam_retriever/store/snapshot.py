@@ -1,13 +1,12 @@
-"""The folder of an index: a manifest, one SQLite database, and the predictor's weights.
+"""The folder of an index: a manifest, one SQLite database, and the weights of the predictor.
 
     manifest.json              format version, dimension, which database, its checksum
     memories-<name>.sqlite     records, vectors, trajectories, settings
     predictor-<name>.safetensors
     writer.lock                while an index is open for writing
 
-A file is written under a new name, fsynced, and only then named by what is replaced
-atomically: the database by the manifest, the weights by a setting in the database. So at
-every moment the manifest leads to one complete index.
+A file is written under a new name and fsynced. Only then does an atomic write name it: the manifest names the database,
+a setting in the database names the weights. So the manifest always leads to one complete index.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from pam_retriever.store.tenants import Write, remove_other_tenants, write_tenan
 from pam_retriever.store.weights import pack_predictor, write_weights
 
 T = TypeVar("T")
-ATTEMPTS = 10  # at reading a folder that its writer changes meanwhile
-PAUSE = 0.01  # seconds after the first of them, and so much more after each
+ATTEMPTS = 10  # attempts to read a folder that its writer changes meanwhile
+PAUSE = 0.01  # seconds after the first attempt, more after each
 
 
 def create_folder(folder: Path, manifest: Manifest) -> None:
-    """Makes the folder of an empty index, whole or not at all; an empty folder may be there."""
+    """Creates the folder of an empty index, completely or not at all. An empty folder may exist."""
 
     def write(inside: Path) -> None:
         SQLiteDatabase(inside / str(manifest["database"])).close()
@@ -51,19 +50,19 @@ def create_folder(folder: Path, manifest: Manifest) -> None:
 
 
 def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Has a folder written under another name, and renames it when it is complete."""
+    """Writes a folder under another name, and renames it when it is complete."""
     with explained(folder):
         if folder.exists() and os.path.ismount(folder):
             write(folder)  # a mounted volume cannot be replaced
             return
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:  # not TemporaryDirectory: a child that is forked meanwhile would delete it
+        try:  # not TemporaryDirectory: a child forked meanwhile would delete it
             inside = made / "index"
             inside.mkdir()
             write(inside)
             if folder.exists():
-                folder.rmdir()  # empty: Windows does not replace folders
+                folder.rmdir()  # it is empty, and Windows does not replace folders
             inside.replace(folder)
         finally:
             shutil.rmtree(made, ignore_errors=True)
@@ -71,22 +70,22 @@ def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
 
 
 def load(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
-    """What ``build`` makes of a copy in memory of a folder's database and its manifest.
+    """Loads a folder: ``build`` gets a copy in memory of its database, and its manifest.
 
-    Its writer may be at work; the copy is of one moment.
+    A writer may be at work; the copy is a snapshot.
 
     Raises:
-        IndexFormatError: no index there, or a damaged one.
+        IndexFormatError: the folder has no index, or a damaged one.
     """
     return _while_it_stays(folder, _read_copy, build)
 
 
 def view(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T], mode: Mode = "read") -> T:
-    """As ``load``, but reads from the file itself, which is seen as it is now whatever its writer does later.
+    """Like ``load``, but reads from the file itself. Later writes do not change what is read.
 
     Args:
         folder: of the index.
-        build: what makes of a database and a manifest what is returned.
+        build: makes the result from a database and a manifest.
         mode: as for ``Connection``.
     """
     return _while_it_stays(folder, lambda path, manifest: _view(path, manifest, mode), build)
@@ -97,7 +96,7 @@ def _while_it_stays(
     read: Callable[[Path, Manifest], SQLiteDatabase],
     build: Callable[[SQLiteDatabase, Manifest], T],
 ) -> T:
-    """Tries again if the folder was changed meanwhile: a file that was named may be gone, or have changed."""
+    """Tries again if the folder was changed meanwhile: a named file may have been removed or replaced."""
     for attempt in range(ATTEMPTS):
         time.sleep(PAUSE * attempt)
         before = _signature(folder)
@@ -120,10 +119,10 @@ def _while_it_stays(
 
 
 def refuse_companions(folder: Path) -> None:
-    """Refuses a folder with links, or with what SQLite would obey beside its databases; its writer may be at work.
+    """Refuses a folder with links, or with files beside its databases that SQLite would use. A writer may be at work.
 
     Raises:
-        IndexFormatError: it has some.
+        IndexFormatError: it has such files.
     """
     check_links(folder)
     for attempt in range(ATTEMPTS):
@@ -138,7 +137,7 @@ def refuse_companions(folder: Path) -> None:
 
 
 def _sealed(folder: Path) -> str | None:
-    """The name of the database, if it has a checksum."""
+    """The name of the database if the manifest has its checksum; else None."""
     try:
         manifest = read_manifest(folder)
     except IndexFormatError:
@@ -147,7 +146,7 @@ def _sealed(folder: Path) -> str | None:
 
 
 def _signature(folder: Path) -> list[tuple[str, int]]:
-    """Which files are there, and when the manifest was written."""
+    """The names of the files, and when the manifest was written."""
     with explained(folder):
         names = [(path.name, 0) for path in matching(folder, "*.safetensors")] if folder.is_dir() else []
         manifest = folder / MANIFEST
@@ -187,12 +186,12 @@ def write_snapshot(
     overwrite: bool,
     tenants: Write | None = None,
 ) -> None:
-    """Saves a whole index. The same contents give the same bytes. ``tenants`` writes those into a folder.
+    """Saves a whole index. The same contents give the same bytes. ``tenants`` writes the tenants into a folder.
 
     Raises:
-        InvalidInput: the folder is not empty, and it is no index or ``overwrite`` is False.
-        IndexLocked: the index that is to be replaced is open for writing.
-        StorageError: the disk does not take it; what was in the folder is there.
+        InvalidInput: the folder has other files, or it has an index and ``overwrite`` is False.
+        IndexLocked: the index to be replaced is open for writing.
+        StorageError: the disk is full or read-only. The folder is unchanged.
     """
     with explained(folder):
         there = folder.exists() and any(folder.iterdir())
@@ -201,7 +200,7 @@ def write_snapshot(
             return
         if not overwrite:
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")
-        old = read_manifest(folder)  # refuses to write into a folder of something else
+        old = read_manifest(folder)  # refuses a folder with other contents
         check_links(folder)
         lock = WriterLock(folder)
         try:
@@ -224,7 +223,7 @@ def write_files(
     predictor: PredictorWeights | None,
     tenants: Write | None = None,
 ) -> set[str]:
-    """Writes the files of an index, the manifest last; returns the names of the others."""
+    """Writes the files of an index, the manifest last; returns the names of the other files."""
     if tenants is not None:
         named = write_tenants(folder, None if old is None else old.get("tenants"), tenants)
         if named is not None:
@@ -236,7 +235,7 @@ def write_files(
         digest = checksum_of(copy)
         name = f"memories-{digest[:12]}.sqlite"
         if old is not None and old["database"] == name and old["database_sha256"] is None:
-            name = f"memories-{digest[12:24]}.sqlite"  # there is a journal beside the old file of that name
+            name = f"memories-{digest[12:24]}.sqlite"  # the old file of this name has a journal
         sync(copy)
         copy.replace(folder / name)
     finally:

@@ -1,6 +1,6 @@
-"""The encoder of an index, and how it is kept.
+"""The encoder of an index, and its storage.
 
-Its weights lie in the database, as safetensors, beside the vectors that it made: one commit switches both over.
+Its weights are in the database, as safetensors, beside the vectors that it made. So one commit replaces both.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pam_retriever.limits import MAX_HIDDEN
 from pam_retriever.protocols import Encoder, Observed, Trainable
 from pam_retriever.store.database import Database
 
-# what rebuilds a stored encoder, by name: imported for the few indexes that have one, which need torch
+# functions that rebuild a stored encoder; the import needs torch, so only indexes with an encoder do it
 ENCODER, MODALITIES, OUTWARD = (f"pam_retriever.jepa.{name}" for name in ("encoder", "modalities", "outward"))
 
 
 @dataclass(frozen=True)
 class Space:
-    """What an index encodes with: copies that nobody trains.
+    """The encoder of an index: copies that nobody trains.
 
     Attributes:
         encoder: of memories and cues.
-        outward: the outward predictor over its states, if the index keeps one.
+        outward: the outward predictor over its states, if the index has one.
     """
 
     encoder: Encoder
@@ -33,10 +33,10 @@ class Space:
 
     @classmethod
     def of(cls, encoder: Encoder, outward: Trainable | None = None) -> Space:
-        """Copies, so that training goes on without moving what is stored.
+        """Copies the modules, so that further training does not change what is stored.
 
         Raises:
-            InvalidInput: not an encoder, or predictors of another dimension.
+            InvalidInput: this is no encoder, or a predictor has another dimension.
         """
         if not isinstance(encoder, Encoder):
             raise InvalidInput(f"Got encoder={type(encoder).__name__}.", "a CompositeEncoder", "Wrap a module in one.")
@@ -46,21 +46,21 @@ class Space:
 
 
 def is_observed(given: Any) -> bool:
-    """Whether it is what ``Encoder.read`` takes, rather than vectors or ids."""
+    """Whether the argument is an observation for ``Encoder.read``, and not a vector or an id."""
     if isinstance(given, list | tuple) and given:
         return isinstance(given[0], Mapping)
     return isinstance(given, Mapping | Observed)
 
 
 def no_encoder(where: str) -> InvalidInput:
-    """The error for observations given to an index of vectors."""
+    """Returns the error for observations given to an index of vectors."""
     return InvalidInput(
         f"Got modalities in {where}, but the index has no encoder.", "vectors", "Make the index with encoder=..."
     )
 
 
 def write_space(database: Database, space: Space) -> None:
-    """Writes it, inside a transaction."""
+    """Writes the encoder, inside a transaction."""
     database.settings.set("encoder", space.encoder.to_json())
     database.settings.set_weights("encoder", space.encoder.pack_weights())
     if space.outward is not None:
@@ -69,11 +69,11 @@ def write_space(database: Database, space: Space) -> None:
 
 
 def read_space(database: Database, given: Space | None, dim: int) -> Space | None:
-    """The encoder of an index, with the saved weights, or ``given`` for a new index.
+    """Returns the encoder of an index with the saved weights, or ``given`` for a new index.
 
     Raises:
-        InvalidInput: it has modules of the caller's own and ``given`` does not bring them, or ``given`` is built
-            otherwise than the saved one.
+        InvalidInput: the saved encoder has custom modules that ``given`` does not have, or ``given`` has another
+            structure.
         IndexFormatError: the weights are damaged.
     """
     config = cast("dict[str, Any] | None", database.settings.get("encoder"))
@@ -132,7 +132,7 @@ def _rebuild_outward(config: dict[str, Any], dim: int) -> Trainable:
 
 
 def _check_sizes(config: dict[str, Any], dim: int) -> None:
-    """So that a damaged description makes no module that does not fit into memory."""
+    """Checks sizes before modules are created: a damaged description could exceed the memory."""
     if config["dim"] != dim or any(config[size] > MAX_HIDDEN for size in ("width", "hidden") if config.get(size)):
         raise ValueError(f"dim={config['dim']} for an index of {dim}, or wider than {MAX_HIDDEN:,}")
 

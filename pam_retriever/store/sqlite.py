@@ -1,4 +1,4 @@
-"""The store of one process: SQLite, and the ANN indexes over it, kept in step."""
+"""The store of one process: SQLite, and the ANN indexes over it, which follow its changes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class SQLiteStore(FollowingStore):
     """The memories of one index and its predictor, in SQLite.
 
     Args:
-        database: in which they are.
-        manifest: of the index; gives dimension and backend.
-        folder: where the index lives, None for one in memory.
-        source: where to read the predictor from, if the database names one.
-        home: what to close with the database: the folder's lock and checksum.
-        space: the encoder of a new index; of one that is read, for its custom modules.
+        database: the database of the index.
+        manifest: of the index, with dimension and backend.
+        folder: of the index, None for one in memory.
+        source: the folder of the predictor, if the database names one.
+        home: the lock and the checksum of the folder, closed with the database.
+        space: the encoder of a new index; for a saved index, the source of its custom modules.
     """
 
     holds_tenants = True
@@ -65,8 +65,8 @@ class SQLiteStore(FollowingStore):
     ) -> None:
         self._database, self._moments, self._restored, self._took_graphs = database, None, False, False
         self._home, self._source = home, source
-        self._verification: Verification | None = None  # of a database that is asked already
-        self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: of what is, or is about to be, committed
+        self._verification: Verification | None = None  # of a database that answers before it is verified
+        self._predictors: dict[str, PredictorWeights] = {}  # by SHA-256: those that are committed, or about to be
         self.tenant_folders = None if source is None else TenantFolders(source, home, database.connection.mode)
         self.lock = FollowingLock(self)
         self.folder, self.dim, self.backend = folder, int(manifest["dim"]), str(manifest["backend"])
@@ -74,7 +74,7 @@ class SQLiteStore(FollowingStore):
         model = read_model(database.settings)
         self.space = read_space(database, space, self.dim)
         if folder is not None:
-            # weights of a fit that was killed before it was committed
+            # weights of a fit that was killed before its commit
             weights.remove_other_predictors(folder, keep=model["file"] if model else None)
             ann_cache.remove_others(database, folder)
         self._cached_in = source if folder is not None or database.read_only else None
@@ -83,11 +83,11 @@ class SQLiteStore(FollowingStore):
             self._view_database(database)
         if database.connection.mode == "follow" and source is not None:
             if self._verification is not None:
-                self._verification.finish()  # the file stays still no longer than this snapshot
+                self._verification.finish()  # the file keeps still only as long as this snapshot
             self._moments = Moments(database.connection, source)
 
     def _take_cached(self, database: SQLiteDatabase, folder: Path) -> bool:
-        """Takes over the compressed index that ``close`` left in the folder, if there is one."""
+        """Takes over the compressed index that ``close`` saved in the folder, if there is one."""
         predictor, calibration, window = self._model_of(database)
         width = self.dim + (0 if predictor is None else predictor.config.width)
         whole = ann_cache.take(database, folder, self.backend, width)
@@ -103,7 +103,7 @@ class SQLiteStore(FollowingStore):
         return True
 
     def _view_database(self, database: SQLiteDatabase) -> None:
-        """Has readers see what the database holds, of which all else is built anew. Nobody may write meanwhile."""
+        """Reads the view from the database and builds the copies in memory again. Nobody may write meanwhile."""
         version, (predictor, calibration, window) = database.connection.version, self._model_of(database)
         width = self.dim + (0 if predictor is None else predictor.config.width)
         rows = database.memories.rows()
@@ -116,7 +116,7 @@ class SQLiteStore(FollowingStore):
         log.info("rebuild: %s over %d memories and %d steps", similar.description, len(rows), len(links))
 
     def _indexes_of(self, stored: graph_cache.Stored) -> KeyIndexes:
-        """With the graphs that were kept, if there are any; else built from the keys."""
+        """Returns the indexes with the saved graphs, if there are any; else builds them from the keys."""
         kept = None if self._cached_in is None else graph_cache.take(self._cached_in, stored)
         self._took_graphs = kept is not None
         if kept is not None:
@@ -125,7 +125,7 @@ class SQLiteStore(FollowingStore):
         return KeyIndexes(whole, None, stored.width, self.built)
 
     def _model_of(self, database: SQLiteDatabase) -> tuple[PredictorWeights | None, Calibration | None, int]:
-        """What ``fit`` left in the database: f, the calibration, and tau."""
+        """Reads the results of ``fit`` from the database: f, the calibration, and tau."""
         model = read_model(database.settings)
         if model is None or (self._source is None and model["sha256"] not in self._predictors):
             return None, None, FIRST_WINDOW
@@ -136,11 +136,11 @@ class SQLiteStore(FollowingStore):
         window, calibration = read_learnt(model)
         return predictor, calibration, window
 
-    # ---- following the database
+    # ---- updates from the database
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        """One moment of the database; whether the view is of it. Whoever asks a closed store is told so."""
+        """Holds a snapshot of the database; yields whether the view is current. Raises on a closed store."""
         if self._database is None or self._moments is None:
             yield self._database is None or self._version == self._database.connection.version
             return
@@ -148,7 +148,7 @@ class SQLiteStore(FollowingStore):
             yield recent and self._version == self._database.connection.version
 
     def refresh(self) -> None:
-        """Has readers see what the database holds now. Nobody may read meanwhile."""
+        """Updates the view to the database. Nobody may read meanwhile."""
         if self.closed:
             return
         if self._moments is not None:
@@ -158,37 +158,37 @@ class SQLiteStore(FollowingStore):
             self._view_database(self.database)
 
     def follow_database(self) -> None:
-        """As for ``Store``."""
+        """See ``Store``."""
         if self._version != self.database.connection.version:
             self.refresh()
 
     def reserve_disk(self, memories: int, whole: WritableAnnIndex | None = None) -> None:
-        """As for ``Store``, in the index that is or in ``whole``, which is to take its place."""
+        """See ``Store``. Reserves space for the current index, or for ``whole``, which is to replace it."""
         (self.indexes.whole if whole is None else whole).reserve_disk(memories)
 
     def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:  # noqa: ARG002
-        """As for ``Store``. If it is interrupted, whoever reads next has everything built anew."""
+        """See ``Store``. After an interrupt, the next reader builds all copies again."""
         version = self.database.connection.version
-        if version == self._version % MOST_VERSIONS + 1:  # what came before this commit was followed
+        if version == self._version % MOST_VERSIONS + 1:  # the view is of the state before this commit
             with after_commit("The memories are stored already, and are found once there is room."):
                 change()
             self._version = version
 
     def use(self, indexes: KeyIndexes, **changes: Any) -> None:
-        """Has readers see these ANN indexes, and other attributes of the view, from now on."""
+        """Publishes a view with these ANN indexes and other attributes."""
         self.indexes = indexes
         self._publish(similar=indexes.similar, associative=indexes.associative, **changes)
 
     def index_added(self, added: list[Added]) -> None:
-        """Has what was stored found from now on."""
+        """Adds stored memories to the copies that readers search."""
         for rows, vectors, associations in added:
             self.indexes.add(rows, vectors, associations)
 
     def index_removed(self, rows: Int64) -> None:
-        """Has what was deleted found no more."""
+        """Removes deleted memories from the copies that readers search."""
         self.indexes.remove(rows)
 
-    # ---- where it is
+    # ---- location
 
     @property
     def database(self) -> SQLiteDatabase:
@@ -196,7 +196,7 @@ class SQLiteStore(FollowingStore):
 
         Raises:
             IndexClosed: after ``close``.
-            IndexFormatError: it was found to be damaged since it was opened.
+            IndexFormatError: the check in the background found damage.
         """
         if self._database is None:
             raise closed_error()
@@ -218,7 +218,7 @@ class SQLiteStore(FollowingStore):
 
     @property
     def observed(self) -> SQLiteStore:
-        """Itself: it can hold observations, and replace their encoder."""
+        """The store itself: it can hold observations, and replace their encoder."""
         return self
 
     @property
@@ -227,21 +227,21 @@ class SQLiteStore(FollowingStore):
         return self.database.read_only
 
     def close(self) -> None:
-        """Closes the database, and the folder that it is in.
+        """Closes the database and its folder.
 
         Raises:
-            IndexFormatError: what was opened turns out to be damaged.
+            IndexFormatError: the check in the background found damage.
         """
         database, self._database = self._database, None
         if database is None:
             if self._home is not None:
-                self._home.abandon()  # the first ``close`` was interrupted
+                self._home.abandon()  # an interrupt stopped the first ``close``
             return
         indexes, links, current = self.indexes, self._view.links, self._version == database.connection.version
-        del self.indexes, self._view  # memory, and the file of full keys
+        del self.indexes, self._view  # frees memory, and the file of full keys
         if self._home is not None and self.folder is not None:
             try:
-                database.finish_verifying()  # before removed keys are overwritten in the file that it reads
+                database.finish_verifying()  # it reads the file in which removed keys are overwritten next
                 if current:
                     ann_cache.save(database, self.folder, indexes.whole, links)
                     graph_cache.save(database, self.folder, indexes, self._took_graphs)
@@ -256,14 +256,14 @@ class SQLiteStore(FollowingStore):
                 database.close()
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
-        """Writes a copy of the whole index to another folder; ``tenants`` writes those into a folder in it."""
+        """Writes a copy of the whole index to another folder; ``tenants`` writes the tenants into it."""
         manifest = new_manifest(self.dim, self.backend)
         snapshot.write_snapshot(folder, manifest, self.database, self.predictor, overwrite, tenants)
 
     # ---- changes of many memories
 
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
-        """Forgets all but the ``keep`` strongest memories; returns how many are gone."""
+        """Deletes all but the ``keep`` strongest memories; returns how many it deleted."""
         self.follow_database()
         database = self.database
         stored, gone = to_forget(database, keep, half_life, self.window)
@@ -274,7 +274,7 @@ class SQLiteStore(FollowingStore):
             self._mark_forgotten(gone)
 
         def change() -> None:
-            self._publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # short trajectories went too
+            self._publish(links=CooccurrenceGraph(*database.trajectories.experienced()))  # trajectories went too
             if shrink:
                 self.indexes.shrink_to(np.setdiff1d(stored, gone, assume_unique=True))
             else:
@@ -287,9 +287,9 @@ class SQLiteStore(FollowingStore):
         return len(gone)
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Overwrites what was removed wherever it still is; returns where, and what may still hold some of it."""
+        """Overwrites removed data wherever they remain; returns the places, and where some may remain."""
         database, files = self.database, self.indexes.whole.files
-        graph_cache.forget(database)  # those that were kept are of what was there before
+        graph_cache.forget(database)  # saved graphs still hold removed memories
         self.apply_after_commit(NO_ROWS, _nothing)
         database.erase_removed()
         self.apply_after_commit(NO_ROWS, _nothing)
@@ -308,38 +308,38 @@ class SQLiteStore(FollowingStore):
         return overwritten, remaining
 
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        """Begins to take over a training; see ``Store``."""
+        """Prepares the replacement of the keys by those of a training; see ``Store``."""
         begun = SQLiteRebuild(self, learnt_to)
         self.database.noted.append(begun.changed)
         return begun
 
     def end_rebuild(self, rebuild: SQLiteRebuild) -> None:
-        """Stops noting changes for it."""
+        """Stops the record of changes for a rebuild."""
         if self._database is not None:
             self._database.noted = [one for one in self._database.noted if one is not rebuild.changed]
 
     def codes_of(self, rows: Int64) -> Float32:
-        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
+        """Returns the episode codes (n, code) of sorted, stored rows; zeros where there is none. Only after ``fit``."""
         assert self.predictor is not None
         _, associations = self.database.memories.stored(rows, self.dim, self.predictor.config.width)
         assert associations is not None
         return associations[:, self.dim :]
 
     def observations(self, rows: Int64) -> dict[int, bytes]:
-        """row -> what its vector was encoded from, for the rows that have it."""
+        """Returns row -> observation, for the rows that have one."""
         return self.database.memories.observations(rows)
 
     def unobserved(self) -> list[tuple[int, str]]:
-        """(row, id) of the memories that were added as vectors."""
+        """Returns (row, id) of the memories that were added as vectors."""
         return self.database.memories.rows_without_observations()
 
     def move(
         self, space: Space, predictor: PredictorWeights | None, window: int, rows: Int64, vectors: Float32
     ) -> None:
-        """Takes over another encoder with all vectors (n, d) that it made, and f of them: all or none.
+        """Takes over another encoder with all its vectors (n, d), and f of them, in one transaction.
 
-        A ``fit`` after it begins afresh. Calibration is fitted to a predictor: a new one has none, and recall uses the
-        plain channels.
+        The next ``fit`` starts from new weights. A calibration belongs to one predictor. So a new predictor has none,
+        and recall uses the plain channels.
         """
         self.follow_database()
         database, new = self.database, predictor is not self.predictor
@@ -368,13 +368,13 @@ class SQLiteStore(FollowingStore):
             weights.remove_other_predictors(self.folder, keep=str(model["file"]))
 
     def _associate_moved(self, predictor: PredictorWeights) -> Associate:
-        """Association vectors by a predictor: those of the index keep their codes, another one comes without."""
+        """Returns association vectors by a predictor. That of the index keeps the codes; another one has no codes."""
         if predictor is not self.predictor:
             return lambda _, vectors: predictor(vectors)
         return lambda rows, vectors: with_codes(predictor(vectors), self.codes_of(rows))
 
     def write_weights(self, predictor: PredictorWeights) -> PackedPredictor:
-        """Puts the weights on the disk, where the index is on one; returns what the setting "model" has to say."""
+        """Writes the weights to the disk if the index is on one; returns the setting "model"."""
         model, packed = weights.pack_predictor(predictor)
         self._predictors[model["sha256"]] = predictor
         if self.folder is not None:
@@ -383,10 +383,10 @@ class SQLiteStore(FollowingStore):
         return model
 
     def write_associations(self, rows: Int64, whole: WritableAnnIndex) -> None:
-        """Inside a transaction: those that are in the keys of ``rows``."""
+        """Inside a transaction: writes the association vectors that are part of the keys of ``rows``."""
         for chunk in chunks(len(rows)):
             self.database.memories.set_associations(rows[chunk], whole.keys(rows[chunk])[:, self.dim :])
 
 
 def _nothing() -> None:
-    """No copy in memory is of words and names."""
+    """Does nothing: no copy in memory holds words or names."""

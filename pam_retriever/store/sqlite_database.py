@@ -1,7 +1,6 @@
 """Memories, trajectories and settings in one SQLite database, in memory or in a file.
 
-SQLite is the single source of truth: what a committed transaction wrote is what the index is.
-Everything in memory (the ANN indexes) is derived from it and can be rebuilt.
+SQLite is the single source of truth. Everything in memory (the ANN indexes) is derived from it and can be rebuilt.
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ class SQLiteDatabase:
 
     Args:
         path: the file, or None to keep them in memory.
-        mode: as for ``Connection``.
-        sha256: of the file, to be verified later, by ``verify`` or ``verify_meanwhile``; None for a file that was.
-        checked: its contents were checked by who has it open.
-        before_change, resting: as for ``Connection``.
+        mode: see ``Connection``.
+        sha256: of the file, for ``verify`` or ``verify_meanwhile``; None if it is verified.
+        checked: whether another connection has checked the contents.
+        before_change, resting: see ``Connection``.
 
     Attributes:
-        connection: to the file: its transactions and copies.
-        memories: what is stored.
-        trajectories: in which they were experienced.
-        feedback: requests, and what served them.
-        times: when memories were.
-        settings: what else the index keeps.
-        mentions: which texts name which memories.
-        noted: sets that take in the rows of memories which are written from now on.
+        connection: to the file; does transactions and copies.
+        memories: the memories.
+        trajectories: the trajectories of the memories.
+        feedback: requests, and the memories that served them.
+        times: the times of memories.
+        settings: the other stored values.
+        mentions: the mentions between texts.
+        noted: sets that collect the rows of all memories written from now on.
 
     Raises:
         IndexFormatError: the file is damaged, or not such a database.
         StorageError: the disk or its permissions are in the way.
     """
 
-    DERIVED = "ann"  # the setting that names an index that is cached beside the database; see ``ann_cache``
-    GRAPH = "graph"  # the setting that names graphs that are kept; see ``graph_cache``
+    DERIVED = "ann"  # the setting that names a saved ANN index; see ``ann_cache``
+    GRAPH = "graph"  # the setting that names saved graphs; see ``graph_cache``
 
     def __init__(
         self,
@@ -76,17 +75,17 @@ class SQLiteDatabase:
                 check_types(self.connection)
 
     def verify(self) -> None:
-        """Verifies a file that was not yet.
+        """Verifies the file if it is not verified yet.
 
         Raises:
-            IndexFormatError: it is damaged.
+            IndexFormatError: the file is damaged.
         """
         if self._verification is not None:
             self._verification.now()
             self._verification = None
 
     def verify_meanwhile(self, copies: Sequence[Copy]) -> Verification | None:
-        """Begins to verify a file that was not yet, and what was made of it; until then the file itself stays still."""
+        """Starts to verify the file and its derived files in the background. Until the end the file does not change."""
         if self._verification is not None:
             self.connection.keep_file_still(True)
             self._verification.begin(copies, lambda: self.connection.keep_file_still(False))
@@ -96,14 +95,14 @@ class SQLiteDatabase:
         """Waits until the file is verified.
 
         Raises:
-            IndexFormatError: it is damaged.
+            IndexFormatError: the file is damaged.
         """
         if self._verification is not None:
             self._verification.finish()
 
     @classmethod
     def read_copy(cls, path: Path, settled: bool) -> SQLiteDatabase:
-        """A database in memory with the contents of a file, which is left as it is; see ``copy_from``."""
+        """Returns a database in memory with the contents of a file, which is not changed; see ``copy_from``."""
         database = cls()
         with database.closed_on_error():
             database.connection.copy_from(path, settled)
@@ -111,7 +110,7 @@ class SQLiteDatabase:
         return database
 
     def snapshot(self) -> SQLiteDatabase:
-        """All of it as it is now, whatever is written later, to be closed. Nobody may write meanwhile."""
+        """Returns a snapshot that no later write changes; the caller closes it. Nobody may write meanwhile."""
         path = self.connection.path
         if path is not None:
             return SQLiteDatabase(path, "read", checked=True)
@@ -122,7 +121,7 @@ class SQLiteDatabase:
 
     @property
     def sharded(self) -> SQLiteDatabase:
-        """Itself: a training can read it shard by shard."""
+        """The database itself: a training can read it shard by shard."""
         return self
 
     @property
@@ -136,7 +135,7 @@ class SQLiteDatabase:
 
     @contextmanager
     def closed_on_error(self) -> Iterator[None]:
-        """Closes the database if what is inside fails."""
+        """Closes the database if the block raises."""
         try:
             yield
         except BaseException:
@@ -145,23 +144,23 @@ class SQLiteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside is committed together, or not at all; see ``Connection.transaction``."""
+        """Commits all writes of the block together, or none; see ``Connection.transaction``."""
         with self.connection.transaction():
-            self.settings.remove(self.DERIVED)  # an index that was kept is not one of what is stored any more
+            self.settings.remove(self.DERIVED)  # a saved ANN index is stale after this change
             yield
-            for rows in self.noted:  # before the commit: what is noted too much is read again
+            for rows in self.noted:  # before the commit: superfluous rows are only read again
                 rows.update(self.connection.changes.rows)
 
     def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories of which nothing is left."""
+        """Removes memories by row, their steps, and trajectories that have no step left."""
         self.mentions.forget(rows)
         self.memories.remove(rows)
         self.trajectories.remove_empty()
 
     def erase_removed(self) -> None:
-        """Overwrites what was removed and is still in the file: words, and names of trajectories without a step.
+        """Overwrites removed data that are still in the file: words, and names of trajectories without steps.
 
-        Cells of tables are overwritten as they are removed (``secure_delete``).
+        SQLite overwrites cells of tables when it removes them (``secure_delete``).
         """
         with self.connection.transaction():
             words.erase_removed(self.connection.fetch)
@@ -170,11 +169,11 @@ class SQLiteDatabase:
 
     @property
     def holds_removed(self) -> bool:
-        """Whether there may be something for ``erase_removed``."""
+        """Whether ``erase_removed`` may have something to overwrite."""
         return bool(self.settings.get(words.REMOVED))
 
     def shrink(self) -> bool:
-        """Gives the space of what was removed back to the file system; False if a reader still needs the journal."""
+        """Returns the space of removed data to the file system; False if a reader still needs the journal."""
         self.finish_verifying()
         self.connection.fetch("VACUUM")
         busy: int = self.connection.fetch("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
@@ -187,7 +186,7 @@ class SQLiteDatabase:
 
 
 def _types_of(path: Path) -> Callable[[], None]:
-    """The check of the types in a file, in a connection of its own: the others go on meanwhile."""
+    """Returns the check of the types in a file. It uses a connection of its own, so that others can go on."""
 
     def check() -> None:
         connection = Connection(path, SCHEMA, "read", OLDER)

@@ -1,4 +1,4 @@
-"""A ``SQLiteStore`` on its way to new keys: they are made while it answers, and taken over in one transaction."""
+"""Replaces the keys of a ``SQLiteStore``: computes them while it answers, and commits them in one transaction."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class SQLiteRebuild:
-    """See ``Rebuild``. Association vectors are part of the keys, so they are nowhere else until they are committed.
+    """See ``Rebuild``. Until the commit, association vectors exist only as part of the new keys.
 
     Args:
-        store: which is to take it over.
+        store: the store whose keys are replaced.
         learnt_to: the highest number of a trajectory that the training saw.
     """
 
@@ -36,12 +36,12 @@ class SQLiteRebuild:
         self._whole: WritableAnnIndex | None = None
 
     def prepare(self, learnt: Learnt) -> None:
-        """The long part: f of every memory, and an ANN index."""
+        """Computes f of every memory, and builds an ANN index. This takes long."""
         width = self._store.dim + learnt.predictor.config.width
         self._whole = self._store.built.over(self.rows, self._keys(learnt), width)
 
     def help_prepare(self, learnt: Learnt) -> None:
-        """This process's share of what the first one prepares: it reads the same chunks."""
+        """Computes this process's share of what the first process prepares: reads the same chunks."""
         keys = self._keys(learnt)
         for chunk in chunks(len(self.rows)):
             keys[chunk]
@@ -52,14 +52,14 @@ class SQLiteRebuild:
         return NewKeys(self.rows, vectors, learnt.associate_together, sample=learnt.associate)
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Takes over a finished training: episodes, weights and association vectors, all or none."""
+        """Takes over a finished training: episodes, weights and association vectors, in one transaction."""
         store, whole, width = self._store, self._whole, self._store.dim + learnt.predictor.config.width
         store.follow_database()
         database = store.database
         assert whole is not None, "prepare comes first"
         model = store.write_weights(learnt.predictor)
         with database.transaction():
-            # trajectories that came during the training were not learnt
+            # trajectories that arrived during the training were not learnt
             came_meanwhile = database.trajectories.last_number() != self._learnt_to
             store.write_associations(self.rows, whole)
             added, written = write_trajectories(database, episodes, learnt.associate_new)
@@ -85,20 +85,20 @@ class SQLiteRebuild:
             remove_other_predictors(store.folder, keep=str(model["file"]))
 
     def _changed(self, learnt: Learnt, added: list[Added]) -> tuple[Int64, Float32, Float32]:
-        """The rows that changed meanwhile and are still there, their vectors and association vectors."""
+        """Returns the rows that changed meanwhile and are still stored, with vectors and association vectors."""
         changed = np.array(sorted(self.changed), np.int64)
         rows, vectors = self._store.database.memories.vectors_of(changed, self._store.dim)
         associations = learnt.associate(rows, vectors)
-        for new_rows, _, given in added:  # which the training knew by id only
+        for new_rows, _, given in added:  # the training knew these rows by id only
             associations[np.searchsorted(rows, new_rows)] = given
         return rows, vectors, associations
 
     def _catch_up(self, whole: WritableAnnIndex, rows: Int64, keys: Float32) -> None:
-        """Brings the new index up to now: ``rows`` are the changed memories that are still there."""
+        """Updates the new index; ``rows`` are the changed memories that are still stored."""
         whole.remove(np.array(sorted(self.changed), np.int64))
         if len(rows):
             whole.add(rows, keys)
 
     def end(self) -> None:
-        """Stops noting changes, whether it was committed or not. Nobody may write meanwhile."""
+        """Stops the record of changes, with or without a commit. Nobody may write meanwhile."""
         self._store.end_rebuild(self)

@@ -1,4 +1,4 @@
-"""The keys of a store, read chunk by chunk: an ANN index is built from them without all being in memory."""
+"""The keys of a store, read in chunks, so that an ANN index can be built without all keys in memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Associate = Callable[[Int64, Float32], Float32]
 
 
 class StoredKeys:
-    """The keys that the database has: [p ; f(p) ; e(p)], or [p] before ``fit``.
+    """The keys in the database: [p ; f(p) ; e(p)], or [p] before ``fit``.
 
     Args:
         memories: of the database.
-        rows: (n,) sorted, all of which are stored.
+        rows: (n,) sorted, all stored.
         dim: d.
         width: of an association vector; 0 before ``fit``.
     """
@@ -35,7 +35,7 @@ class StoredKeys:
 
 
 class StoredVectors:
-    """The vectors of memories, some of which may be deleted while they are read: those are zeros.
+    """The vectors of memories. Zeros for a memory that is deleted before it is read.
 
     Args:
         memories: of the database.
@@ -59,14 +59,14 @@ class StoredVectors:
 
 
 class NewKeys:
-    """Keys whose association vectors are made as they are read.
+    """Keys whose association vectors are computed while they are read.
 
     Args:
         rows: (n,).
-        vectors: (n, d) an array, or what reads one chunk by chunk.
-        associate: makes the association vectors; None for keys [p].
-        sample: makes those of a sample (a slice with a step), which the one process reads that builds, where
-            ``associate`` is shared among several; None for the same.
+        vectors: (n, d) an array, or a reader of chunks.
+        associate: computes the association vectors; None for keys [p].
+        sample: computes those of a sample (a slice with a step) in one process, where several processes share
+            ``associate``; None to use ``associate``.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PrefixKeys:
 
     Args:
         whole: over whole keys.
-        rows: (n,) all of which are stored in it.
+        rows: (n,) all stored in that index.
         dim: d.
     """
 

@@ -1,4 +1,4 @@
-"""What a database says of its tables, to be compared with what an index has."""
+"""The schema of a database, as SQLite describes it, for comparison with the schema of an index."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Said = tuple[tuple[Any, ...], ...]
 
 
 def schema_of(statements: Sequence[str]) -> Said:
-    """What a database with these statements says of itself."""
+    """Returns the description by SQLite of a database with these statements."""
     return _schema_of_these(tuple(statements))
 
 
 @cache
 def _schema_of_these(statements: tuple[str, ...]) -> Said:
-    """The same, once for each of the few schemas that there are."""
+    """The same, cached for each of the few schemas."""
     database = sqlite3.connect(":memory:")
     try:
         for statement in statements:
@@ -31,5 +31,5 @@ def _schema_of_these(statements: tuple[str, ...]) -> Said:
 
 @lru_cache(8)
 def plain(schema: Said) -> Said:
-    """A schema without the comments in its statements, which may change from version to version."""
+    """Removes comments from the statements of a schema: they may differ between versions."""
     return tuple((*names, sql and " ".join(re.sub(r"--[^\n]*", "", str(sql)).split())) for *names, sql in schema)

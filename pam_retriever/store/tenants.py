@@ -1,8 +1,8 @@
-"""Where the tenants of an index are on the disk: a folder of an index for each, in one that the manifest names.
+"""The folders of tenants: each is the folder of an index, inside one that the manifest names.
 
     tenants-<name>/t-<base32 of the tenant's name>/    manifest.json, memories-*.sqlite, ... of that tenant
 
-Names of folders are lower-case letters and digits, so that no name of a tenant leads anywhere else, and two names are
+Names of folders are lower-case letters and digits. So no name of a tenant leads out of the folder, and two names are
 two folders on any file system.
 """
 
@@ -27,16 +27,16 @@ from pam_retriever.store.manifest import Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.validation import check_id, check_size
 
-PREFIX = "t-"  # with it no name is one that a system keeps for itself, such as "con" and "nul"
-UNFINISHED = ".new"  # ends the name of what is being written or removed
+PREFIX = "t-"  # with this prefix no name is reserved by a system, as "con" and "nul" are
+UNFINISHED = ".new"  # suffix of a folder that is being written or removed
 Write = Callable[[Path], object]
 
 
 def check_tenant(name: str) -> str:
-    """The name of a tenant: a non-empty string that fits into the name of a folder.
+    """Checks the name of a tenant: a non-empty string, short enough for the name of a folder.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is no such string.
     """
     name = check_id(name, "tenant")
     check_size(name, MAX_TENANT_BYTES, f"The name {name[:60]!r} of a tenant")
@@ -49,11 +49,11 @@ def folder_of(name: str) -> str:
 
 
 def name_of(folder: str) -> str | None:
-    """The tenant whose folder has this name; None for what is no such folder."""
+    """Returns the tenant whose folder has this name; None for other names."""
     letters = folder.removeprefix(PREFIX).upper()
     try:
         name = base64.b32decode(letters + "=" * (-len(letters) % 8)).decode()
-    except ValueError:  # no base32, or no UTF-8
+    except ValueError:  # not base32, or not UTF-8
         return None
     return name if name and folder_of(name) == folder else None
 
@@ -62,17 +62,17 @@ class Home(Protocol):
     """A folder that is open for writing.
 
     Attributes:
-        folder: where it is.
+        folder: its path.
     """
 
     folder: Path
 
     @property
     def manifest(self) -> Manifest:
-        """What it says of itself."""
+        """The contents of the manifest."""
 
     def name_tenants(self, name: str) -> None:
-        """Has the manifest name the folder of the tenants."""
+        """Writes the name of the folder of the tenants to the manifest."""
 
 
 class TenantFolders:
@@ -80,12 +80,12 @@ class TenantFolders:
 
     Args:
         folder: of the index.
-        home: the same, open for writing; None for one that is read.
-        mode: of the database of the index: in "read" and "follow" nothing may be changed, in memory neither.
+        home: the same folder, open for writing; None for reading.
+        mode: of the database of the index. In "read" and "follow" nothing may be changed, not even in memory.
 
     Attributes:
-        writable: tenants can be made and removed in it.
-        read_only: what is read may not be changed.
+        writable: whether tenants can be created and removed.
+        read_only: whether tenants must not be changed.
         mode: as given.
     """
 
@@ -94,7 +94,7 @@ class TenantFolders:
         self.writable, self.read_only, self.mode = home is not None, mode in ("read", "follow"), mode
 
     def names(self) -> list[str]:
-        """The tenants that are there.
+        """Returns the names of the tenants.
 
         Raises:
             IndexFormatError: a link is among them.
@@ -102,7 +102,7 @@ class TenantFolders:
         return [name for name, _ in tenants_in(self._root())]
 
     def find(self, name: str) -> Path | None:
-        """The folder of a tenant; None if there is none.
+        """Returns the folder of a tenant; None if there is none.
 
         Raises:
             IndexFormatError: it is a link.
@@ -115,7 +115,7 @@ class TenantFolders:
         return path if path.is_dir() else None
 
     def make(self, name: str, write: Write) -> Path:
-        """Makes the folder of a tenant, whole or not at all, and returns it."""
+        """Creates the folder of a tenant, completely or not at all, and returns it."""
         assert self._home is not None
         with explained(self._folder):
             root = self._root()
@@ -134,7 +134,7 @@ class TenantFolders:
         return path
 
     def remove(self, name: str) -> bool:
-        """Deletes the files of a tenant, all or none; returns whether it was there."""
+        """Deletes all files of a tenant, or none; returns whether it existed."""
         path = self.find(name)
         if path is None:
             return False
@@ -150,7 +150,7 @@ class TenantFolders:
 
 
 def write_empty(folder: Path, manifest: Manifest) -> None:
-    """Writes the files of an empty index into a folder: one of many, which SQLite need not make again."""
+    """Writes the files of an empty index into a folder. A copied database costs less than a new one."""
     path = folder / str(manifest["database"])
     path.write_bytes(_empty_database())
     sync(path)
@@ -166,7 +166,7 @@ def _empty_database() -> bytes:
 
 
 def root_of(folder: Path, manifest: Manifest) -> Path | None:
-    """The folder in which the tenants of an index are; None if it has none.
+    """Returns the folder that holds the tenants of an index; None if it has none.
 
     Raises:
         IndexFormatError: it is missing, or a link.
@@ -182,7 +182,7 @@ def root_of(folder: Path, manifest: Manifest) -> Path | None:
 
 
 def tenants_in(root: Path | None) -> list[tuple[str, Path]]:
-    """(name, folder) of the tenants in a folder, by name.
+    """Returns (name, folder) of the tenants in a folder, by name.
 
     Raises:
         IndexFormatError: a link is among them.
@@ -200,7 +200,7 @@ def tenants_in(root: Path | None) -> list[tuple[str, Path]]:
 
 
 def remove_other_tenants(folder: Path, manifest: Manifest) -> None:
-    """Deletes tenants of an index that was replaced, and what a killed call had begun to write or to remove."""
+    """Deletes tenants of a replaced index, and unfinished folders of a killed call."""
     root = root_of(folder, manifest)
     with explained(folder):
         for path in matching(folder, "tenants-*", f"tenant-*{UNFINISHED}"):
@@ -209,14 +209,14 @@ def remove_other_tenants(folder: Path, manifest: Manifest) -> None:
 
 
 def write_tenants(folder: Path, taken: str | None, write: Write) -> str | None:
-    """Has the folder of the tenants of a copy written; returns its name, None for no tenants.
+    """Writes the folder of the tenants of a copy; returns its name, None if there are no tenants.
 
     The same tenants give the same name.
 
     Args:
         folder: of the index.
-        taken: a name that may not be used again.
-        write: writes the folder of each tenant into the one that it is given.
+        taken: a name that must not be used.
+        write: writes the folders of all tenants into the given folder.
     """
     made = folder / f"tenants-{uuid.uuid4().hex}{UNFINISHED}"
     try:
@@ -246,7 +246,7 @@ def _refuse_link(path: Path) -> None:
 
 
 def no_tenants(backend: str) -> InvalidInput:
-    """For whoever asks tenants of a store that has none."""
+    """Returns the error for a call on tenants of a store that has none."""
     return InvalidInput(
         f"A tenant was asked of an index in {backend!r}.",
         "an index in a folder or in memory",

@@ -1,4 +1,4 @@
-"""When memories were: what ``add`` was told, and what trajectories hand down, in SQLite."""
+"""The times of memories in SQLite: given to ``add``, or taken from the steps of trajectories."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pam_retriever.validation import check_length, read_timestamp
 
 Kind = Literal["dates", "numbers"]
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-KIND = "times"  # the setting that says of which kind the times of an index are
+KIND = "times"  # the setting with the kind of the times of an index
 
 
 @dataclass(frozen=True)
 class NewTimes:
-    """The times of n memories that are stored.
+    """The times of n memories that are about to be stored.
 
     Attributes:
-        times: n, seconds since 1970 for dates; None where there is none.
+        times: n, seconds since 1970 for dates; None for a memory without.
         zones: n, seconds east of UTC.
-        kind: "dates", or "numbers" of a unit of the caller's; None where there are none at all.
+        kind: "dates", or "numbers" in the caller's unit; None if no memory has a time.
     """
 
     times: tuple[float | None, ...]
@@ -41,7 +41,7 @@ class NewTimes:
         """Checks the times of ``length`` memories.
 
         Raises:
-            InvalidInput: for another number of them, what is no time, and dates beside numbers.
+            InvalidInput: another number of times, a value that is no time, or dates beside numbers.
         """
         if given is None:
             return cls((None,) * length, (0,) * length, None)
@@ -68,9 +68,9 @@ class StoredTimes:
 
     Attributes:
         rows: (n,) sorted.
-        times: (n,) when each was.
+        times: (n,) their times.
         zones: (n,) seconds east of UTC.
-        versions: (n,) changes when the contents of a memory do.
+        versions: (n,) a number that changes with the contents of a memory.
     """
 
     rows: Int64
@@ -80,13 +80,13 @@ class StoredTimes:
 
 
 class SQLiteTimes:
-    """The times of the memories of one index. A time that was given counts before one that was handed down.
+    """The times of the memories of one index. A given time has precedence over the timestamps of steps.
 
     Args:
-        connection: where they are.
+        connection: to the database.
 
     Attributes:
-        version: counted up by every write, also one that is rolled back.
+        version: raised by every write, also one that is rolled back.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -94,17 +94,17 @@ class SQLiteTimes:
         self.version = 0
 
     def kind(self) -> Kind | None:
-        """Of which kind they are; None without any."""
+        """The kind of the times; None without any."""
         kind = self._settings.get(KIND)
         there = kind is not None and self._connection.fetch("SELECT EXISTS (SELECT 1 FROM times)")[0][0]
         return ("dates" if kind == "dates" else "numbers") if there else None
 
     def all(self) -> StoredTimes:
-        """Every memory that has one."""
+        """Returns every memory that has a time."""
         return self._stored("SELECT row, coalesce(given, handed), zone, checksum FROM times JOIN memories USING (row)")
 
     def of(self, rows: Int64) -> StoredTimes:
-        """Those of ``rows`` that have one."""
+        """Returns those of ``rows`` that have a time."""
         return self._stored(
             "SELECT row, coalesce(given, handed), zone, checksum FROM times JOIN memories USING (row) "
             "WHERE row IN (SELECT value FROM json_each(?))",
@@ -112,7 +112,7 @@ class SQLiteTimes:
         )
 
     def moments(self, rows: Int64) -> dict[int, float | datetime]:
-        """row -> when it was: a datetime with its offset, or a number where times are numbers."""
+        """Returns row -> time: a datetime with its offset, or a number."""
         kind = self.kind() if len(rows) else None
         if kind is None:
             return {}
@@ -123,7 +123,7 @@ class SQLiteTimes:
         return {row: (EPOCH + timedelta(seconds=time)).astimezone(_offset(east)) for row, time, east in columns}
 
     def rows_of(self, test: Timed) -> Int64:
-        """The memories that have such a time, sorted.
+        """Returns the memories whose time satisfies the condition, sorted.
 
         Raises:
             InvalidInput: the times of the index are of the other kind.
@@ -148,7 +148,7 @@ class SQLiteTimes:
         )
 
     def between(self, start: float, end: float) -> tuple[Int64, Times]:
-        """The memories from ``start`` on and before ``end``, the newest first, and when they were."""
+        """Returns the memories with ``start`` <= time < ``end``, the newest first, and their times."""
         found = self._connection.fetch(
             "SELECT row, coalesce(given, handed) AS time FROM times WHERE coalesce(given, handed) >= ? "
             "AND coalesce(given, handed) < ? ORDER BY time DESC, row DESC",
@@ -157,7 +157,7 @@ class SQLiteTimes:
         return np.array([row for row, _ in found], np.int64), np.array([time for _, time in found], np.float64)
 
     def counts(self, bins: int) -> tuple[float, float, list[int]] | None:
-        """The first and the last time, and how many memories are in each of ``bins`` equal stretches; None for none."""
+        """Returns the first and the last time, and the numbers of memories in ``bins`` equal intervals, or None."""
         time = "coalesce(given, handed)"
         joined = "FROM times JOIN memories USING (row)"
         ((first, last),) = self._connection.fetch(f"SELECT min({time}), max({time}) {joined}")
@@ -173,7 +173,7 @@ class SQLiteTimes:
     # ---- writing, inside a transaction
 
     def put(self, rows: Int64, new: NewTimes) -> None:
-        """The times that n memories were stored with; who has none keeps what was handed down.
+        """Stores the times of n memories. A memory without one keeps the timestamps of its steps.
 
         Raises:
             InvalidInput: the index has times of the other kind.
@@ -198,10 +198,10 @@ class SQLiteTimes:
         )
 
     def hand_down(self, rows: Int64, times: Sequence[float]) -> None:
-        """The dates of T steps of a trajectory, which never fall; the earliest of a memory's steps is its own.
+        """Stores the dates of T steps, which never fall, as times of their memories: a memory gets its earliest.
 
         Args:
-            rows: (T,) the memories; -1 where one is gone.
+            rows: (T,) the memories; -1 for a removed one.
             times: T, seconds since 1970.
 
         Raises:
@@ -233,7 +233,7 @@ class SQLiteTimes:
 
 
 def no_times(backend: str, what: str) -> InvalidInput:
-    """For whoever gives or asks times where they cannot be stored."""
+    """Returns the error for times in a store that cannot hold them."""
     return InvalidInput(
         f"Got {what} for an index in {backend!r}.", "an index in SQLite", "Put the times into the metadata, and filter."
     )

@@ -1,4 +1,4 @@
-"""The trajectories in which memories were experienced: which ones, when, and how salient."""
+"""The trajectories: which memories were experienced, when, and with which salience."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pam_retriever.store.listing import Listed, to_records
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 MAX_PATH = 30  # SQLite joins 64 tables
-STEPS_AT_ONCE = 1_000_000  # as Python's own numbers
+STEPS_AT_ONCE = 1_000_000  # the limit for Python numbers in memory
 
 
 class SQLiteTrajectories:
@@ -33,20 +33,20 @@ class SQLiteTrajectories:
         return count
 
     def memories(self) -> int:
-        """How many memories were experienced."""
+        """The number of memories that have a step."""
         count: int = self._connection.fetch("SELECT count(DISTINCT row) FROM steps")[0][0]
         return count
 
     def last_number(self) -> int:
-        """The highest number that a trajectory ever had; 0 before the first."""
+        """The highest number that any trajectory ever had; 0 before the first."""
         found = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
         return int(found[0][0])
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
 
         Returns:
-            Its number, and the number of the one that it replaces.
+            Its number, and the number of the replaced one.
         """
         replaced = self._connection.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         self._connection.fetch("DELETE FROM trajectories WHERE id = ?", [id])
@@ -69,7 +69,7 @@ class SQLiteTrajectories:
         self._connection.run_many("DELETE FROM trajectories WHERE trajectory = ?", ((one,) for one in numbers))
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes those of which no step is left, of the trajectories of these numbers or of all."""
+        """Removes trajectories without steps: of these numbers, or all of them."""
         if numbers is None:
             self._connection.fetch("DELETE FROM trajectories WHERE trajectory NOT IN (SELECT trajectory FROM steps)")
             return
@@ -82,7 +82,7 @@ class SQLiteTrajectories:
     # ---- one by one
 
     def end(self, id: str) -> End | None:
-        """Where the trajectory of that id ends; None if there is none."""
+        """Returns the end of the trajectory with this id; None if there is none."""
         found = self._connection.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         if not found:
             return None
@@ -94,12 +94,12 @@ class SQLiteTrajectories:
         return End(number, self.end_of(number), times[0][0] if times else None)
 
     def end_of(self, number: int) -> int:
-        """The position that would come next in the trajectory of that number; 0 if there is none."""
+        """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
         last = self._connection.fetch("SELECT max(position) FROM steps WHERE trajectory = ?", [number])[0][0]
         return 0 if last is None else int(last) + 1
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
-        """Position and step of a trajectory, in order."""
+        """Returns the position and the step of each step of a trajectory, in order."""
         found = self._connection.fetch(
             "SELECT position, row, timestamp, salience FROM steps JOIN trajectories USING (trajectory) "
             "WHERE id = ? ORDER BY position",
@@ -108,7 +108,7 @@ class SQLiteTrajectories:
         return [(position, Step(*step)) for position, *step in found]
 
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """The numbers of the trajectories, rising: of all, of those that hold one of ``rows``, or of those named."""
+        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
         if rows is not None:
             found = self._connection.fetch(
                 "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?)) ORDER BY 1",
@@ -124,7 +124,7 @@ class SQLiteTrajectories:
         return [number for (number,) in found]
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
-        """The trajectories of those numbers, in their order."""
+        """Returns the trajectories with these numbers, in this order."""
         among = [json.dumps(list(numbers))]
         named = self._connection.fetch(
             "SELECT trajectory, id FROM trajectories WHERE trajectory IN (SELECT value FROM json_each(?))", among
@@ -139,7 +139,7 @@ class SQLiteTrajectories:
     # ---- all of them
 
     def experienced(self, without: Sequence[str] = ()) -> Steps:
-        """All steps in order, but those of the named trajectories.
+        """Returns all steps in order, without those of the named trajectories.
 
         Returns:
             Rows, trajectories, positions and salience (1 where none was given), (S,) each.
@@ -157,13 +157,13 @@ class SQLiteTrajectories:
         return rows, trajectories, positions, salience
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """The numbers of all trajectories, rising, and how many steps each has."""
+        """Returns the numbers of all trajectories, rising, and the number of steps of each."""
         found = self._connection.fetch("SELECT trajectory, count(*) FROM steps GROUP BY trajectory ORDER BY trajectory")
         numbers, lengths = zip(*found, strict=True) if found else ((), ())
         return np.array(numbers, np.int64), np.array(lengths, np.int64)
 
     def between(self, first: int, last: int) -> Steps:
-        """The steps of the trajectories numbered ``first`` to ``last``, as of ``experienced``."""
+        """Returns the steps of the trajectories numbered ``first`` to ``last``, in the form of ``experienced``."""
         found = self._connection.fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
             "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position",
@@ -172,7 +172,7 @@ class SQLiteTrajectories:
         return _columns(found)
 
     def steps_from(self, number: int, first: int) -> Steps:
-        """The steps of one trajectory from position ``first`` on, as of ``experienced``."""
+        """Returns the steps of one trajectory from position ``first`` on, in the form of ``experienced``."""
         found = self._connection.fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
             "WHERE trajectory = ? AND position >= ? ORDER BY position",
@@ -181,12 +181,12 @@ class SQLiteTrajectories:
         return _columns(found)
 
     def experienced_when(self) -> Times:
-        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
         found = self._connection.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position")
         return np.array([time for (time,) in found], np.float64)  # None becomes NaN
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
         total: int = self._connection.fetch("SELECT count(*) FROM steps")[0][0]
         found = self._connection.fetch(
             "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
@@ -195,12 +195,12 @@ class SQLiteTrajectories:
         return np.array([count for _, count in found], np.int64), total
 
     def newest_time(self) -> float | None:
-        """The latest timestamp of any step, or None."""
+        """Returns the latest timestamp of any step, or None."""
         newest: float | None = self._connection.fetch("SELECT max(timestamp) FROM steps")[0][0]
         return newest
 
     def last_times(self, rows: Int64) -> Times:
-        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
         found = self._connection.fetch(
             "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
             [json.dumps(rows.tolist())],
@@ -208,11 +208,11 @@ class SQLiteTrajectories:
         return np.array([time for (time,) in found], np.float64)
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
-        """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
+        """Returns (row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return self._connection.fetch(*groups_query(group_by, order_by))
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """hit row -> the occasions on which it met one of ``cues``, nearest first."""
+        """Returns hit row -> the meetings of the memory with one of ``cues`` in a trajectory, nearest first."""
         found = self._connection.fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
@@ -229,11 +229,11 @@ class SQLiteTrajectories:
 
 
 def groups_query(group_by: str, order_by: str | None) -> tuple[str, list[str]]:
-    """SQL for the memories that have a key, by its value, and in each group by that of another; and its parameters."""
+    """Returns the SQL, with parameters, for the memories that have a key, ordered by its value and by ``order_by``."""
     values, parameters = _values(group_by)
     # without a key to order by, o is NULL throughout
     order, more = ("SELECT NULL AS row, NULL AS type, NULL AS value", []) if order_by is None else _values(order_by)
-    query = (  # keys are parameters
+    query = (  # the keys are parameters
         f"SELECT memories.row, memories.id, g.value, o.type, o.value FROM memories JOIN ({values}) AS g USING (row) "
         f"LEFT JOIN ({order}) AS o ON o.row = memories.row "
         "ORDER BY g.type, g.value, o.type, o.value, memories.row"
@@ -242,7 +242,7 @@ def groups_query(group_by: str, order_by: str | None) -> tuple[str, list[str]]:
 
 
 def _values(key: str) -> tuple[str, list[str]]:
-    """SQL for (row, type, value) of a key, and its parameters: the entry spelt so, else what its path leads to."""
+    """Returns the SQL, with parameters, for (row, type, value) of a key: the entry with this name, else at its path."""
     literal = "SELECT row, e.type, e.value FROM memories, json_each(metadata) AS e WHERE e.key = ?"
     path = key_path(key)
     if not 1 < len(path) <= MAX_PATH:

@@ -1,4 +1,4 @@
-"""A database that is verified while it is read already, so that opening a large one need not wait for its checksum."""
+"""Verifies a database in the background, so that opening a large one need not wait for its checksum."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pam_retriever.store.files import blocks, check_file, crc32_of, sha256_of
 
 @dataclass(frozen=True)
 class Copy:
-    """A file beside the database that can be made again from it.
+    """A file beside the database that can be derived from it again.
 
     Attributes:
-        path: where it is.
-        size: bytes that count; what follows is not used.
-        checksum: CRC-32 of them.
+        path: of the file.
+        size: number of bytes in use; later bytes are ignored.
+        checksum: CRC-32 of these bytes.
     """
 
     path: Path
@@ -28,19 +28,19 @@ class Copy:
 
 
 class Stopped(Exception):
-    """Nobody wants to know any more."""
+    """Raised inside a verification that was stopped."""
 
 
 class Verification:
-    """The check of a database that has a checksum: at once, or in the background.
+    """The verification of a database that has a checksum, in this thread or in the background.
 
-    In the background, ``check`` raises what was found so far, and ``finish`` waits for the end. Nobody may write to
-    the file itself meanwhile (a journal may grow beside it).
+    In the background, ``check`` raises an error that was found so far, and ``finish`` waits for the end. Nobody may
+    write to the file itself meanwhile, but its journal may grow.
 
     Args:
         path: the database.
-        sha256: what it was closed with.
-        check_types: what looks at its columns, in a connection of its own.
+        sha256: its checksum when it was closed.
+        check_types: checks its columns, in a connection of its own.
     """
 
     def __init__(self, path: Path, sha256: str, check_types: Callable[[], None]) -> None:
@@ -50,16 +50,16 @@ class Verification:
         self._stopped = threading.Event()
 
     def now(self) -> None:
-        """Verifies it here and now.
+        """Verifies the database in this thread.
 
         Raises:
-            IndexFormatError: it is damaged.
+            IndexFormatError: the database is damaged.
         """
         check_file(self._path, self._sha256)
         self._check_types()
 
     def begin(self, copies: Sequence[Copy], then: Callable[[], None]) -> None:
-        """Verifies it, and files beside it, in the background; calls ``then`` if all is well."""
+        """Starts to verify the database and files beside it; calls ``then`` if all are sound."""
         self._thread = threading.Thread(target=self._run, args=(copies, then), name="verify", daemon=True)
         self._thread.start()
 
@@ -75,7 +75,7 @@ class Verification:
         self.check()
 
     def stop(self) -> None:
-        """Ends it, finished or not."""
+        """Stops the verification."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -107,7 +107,7 @@ class Verification:
         self._check_types()
 
     def _wanted(self, contents: Iterator[bytes]) -> Iterator[bytes]:
-        """The same blocks, for as long as anybody wants to know."""
+        """Yields the same blocks until the verification is stopped."""
         for block in contents:
             if self._stopped.is_set():
                 raise Stopped

@@ -1,4 +1,4 @@
-"""What a query sees: one moment of an index."""
+"""A view: the state of an index that a query reads."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pam_retriever.model.keys import Channels
 from pam_retriever.store.database import Database
 from pam_retriever.types import Calibration, Direction, Float32
 
-FIRST_WINDOW = 5  # of an index that was not fitted
+FIRST_WINDOW = 5  # before the first ``fit``
 
 
 @dataclass(frozen=True)
 class View:
-    """One moment of an index. Retrieval asks a view and nothing else.
+    """A consistent state of an index. Retrieval reads views only.
 
     Attributes:
         dim: d, length of the vectors.
         database: the database.
         similar: ANN index over p, (d,).
         associative: ANN index over [p ; f(p) ; e(p)], (2d + code,); None before ``fit``.
-        links: who was experienced with whom.
+        links: which memories were experienced together.
         predictor: f; None before ``fit``.
         calibration: weights of the default recall, calibrated by ``fit``; None before it.
         window: tau of the last ``fit``.
@@ -40,7 +40,7 @@ class View:
     window: int
 
     def predict(self, points: Float32) -> Float32:
-        """f of (n, d) at unit length, and no code; (n, d + code).
+        """Returns f of (n, d), of unit length, with zeros as codes; (n, d + code).
 
         Raises:
             NotFitted: before ``fit``.
@@ -50,9 +50,9 @@ class View:
         return self.predictor(points)
 
     def towards(self, direction: Direction | None) -> View:
-        """The same moment, in which only what came after, or before, is linked; for both itself."""
+        """Returns a view whose links lead only after, or only before, a memory; for both directions itself."""
         return self if direction is None else replace(self, links=self.links.towards(direction))
 
     def index_of(self, channels: Channels) -> AnnIndex:
-        """The ANN index that has the keys which ``channels`` need."""
+        """Returns the ANN index whose keys ``channels`` needs."""
         return self.associative if channels.association and self.associative is not None else self.similar

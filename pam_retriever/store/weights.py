@@ -1,4 +1,4 @@
-"""The predictor's weights: a safetensors file that is named after its checksum."""
+"""The weights of the predictor: a safetensors file named after its checksum."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pam_retriever.store.faults import explained
 from pam_retriever.store.files import check_file, matching, write_atomically
 
 NAME = re.compile(r"predictor-[0-9a-f]{12}\.safetensors")
-HEADER = 1_000_000  # bytes that safetensors may need beside the weights
+HEADER = 1_000_000  # bytes of a safetensors header, at most
 
 
 class PackedPredictor(TypedDict):
-    """What the setting "model" says of the predictor itself."""
+    """The entries of the setting "model" that describe the predictor."""
 
     file: str
     sha256: str
@@ -42,7 +42,7 @@ class ModelMetadata(PackedPredictor, total=False):
 
 
 def pack_predictor(predictor: PredictorWeights) -> tuple[PackedPredictor, bytes]:
-    """What a setting has to say of a predictor, and the contents of its file."""
+    """Returns the description of a predictor for a setting, and the contents of its file."""
     weights = safetensors.numpy.save(dict(predictor.arrays))
     digest = hashlib.sha256(weights).hexdigest()
     return {
@@ -53,16 +53,16 @@ def pack_predictor(predictor: PredictorWeights) -> tuple[PackedPredictor, bytes]
 
 
 def write_weights(folder: Path, model: PackedPredictor, weights: bytes) -> None:
-    """Writes the weights to the file that ``model`` names; they are on the disk on return."""
+    """Writes the weights to the file that ``model`` names. On return they are on the disk."""
     write_atomically(folder / str(model["file"]), weights)
 
 
 def read_predictor(folder: Path, model: ModelMetadata, dim: int) -> PredictorWeights:
-    """Reads the weights that the setting ``model`` names.
+    """Reads the weights that the setting "model" names.
 
     Args:
         folder: of the index.
-        model: what ``pack_predictor`` said.
+        model: the description from ``pack_predictor``.
         dim: of the index.
 
     Raises:
@@ -79,7 +79,7 @@ def read_predictor(folder: Path, model: ModelMetadata, dim: int) -> PredictorWei
 
 
 def unpack_predictor(packed: bytes, model: ModelMetadata, dim: int, where: str) -> PredictorWeights:
-    """Reads weights that ``pack_predictor`` made, and the setting ``model`` describes.
+    """Unpacks weights from ``pack_predictor``, which the setting "model" describes.
 
     Raises:
         IndexFormatError: they are damaged, or do not fit the configuration.
@@ -102,7 +102,7 @@ def _too_large(where: Path | str, size: int, config: PredictorConfig) -> IndexFo
 
 def _unpack(packed: bytes, config: PredictorConfig, where: str) -> PredictorWeights:
     try:
-        # once a second output of the network made the episode codes
+        # in an earlier version a second output of the network made the episode codes
         arrays = {k: v for k, v in safetensors.numpy.load(packed).items() if not k.startswith("episode.")}
         found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
         if found != {name: (shape, np.dtype(np.float32)) for name, shape in config.shapes().items()}:
@@ -117,15 +117,15 @@ def _unpack(packed: bytes, config: PredictorConfig, where: str) -> PredictorWeig
 
 
 def remove_other_predictors(folder: Path, keep: str | None) -> None:
-    """Deletes weights that no setting names: older ones, or those of a fit that was killed."""
+    """Deletes weights that no setting names: older ones, or those of a killed fit."""
     for path in matching(folder, "predictor-*.safetensors*"):
         if path.name != keep:
-            with suppress(OSError):  # one that stays harms nothing, and is tried again by the next open
+            with suppress(OSError):  # a file that stays does no harm, and the next open tries again
                 path.unlink(missing_ok=True)
 
 
 def _read_config(model: Any, dim: int) -> PredictorConfig:
-    """The shape of the predictor, within limits, so that reading it allocates no more than the file holds."""
+    """Returns the shape of the predictor, within limits: reading it allocates no more than the file holds."""
     try:
         config = PredictorConfig(**model["predictor"])
         right = (

@@ -1,7 +1,7 @@
-"""The words of the memories: SQLite's FTS5 index, changed in the same transaction as they are.
+"""The full-text index of the memories: SQLite's FTS5, changed in the same transaction as the memories.
 
-Each text is one document, and the strings in its metadata are its labels. The index holds no copy of either;
-triggers keep it in step, whoever writes.
+Each text is one document. The strings in its metadata are its labels. The index holds no copy of the texts; triggers
+update it at every write.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ SCHEMA = (
     "CREATE TRIGGER words_changed AFTER UPDATE OF text, metadata ON memories "
     f"BEGIN {REMOVE} {ADD.replace(';', ' WHERE new.text IS NOT NULL;')} END",
 )
-# read-only views of the index, a connection's own
+# read-only views of the index, which only this connection has
 VOCABULARY = "CREATE VIRTUAL TABLE temp.places USING fts5vocab (main, words, instance)"
 
-# the setting that says that segments may still hold words that were removed: FTS5 marks them until it merges
+# set while segments may hold removed words: FTS5 only marks them until it merges the segments
 REMOVED = "words_removed"
 
-# of the record in which FTS5 describes its segments. Each "optimize" of SQLite 3.40 adds two levels of two bytes to it,
-# which newer versions limit; from 2,000 levels on FTS5 takes its own index for damaged, for good
+# bytes of the record in which FTS5 describes its segments. Each "optimize" of SQLite 3.40 adds two levels of two bytes,
+# and from 2,000 levels on FTS5 reports its own index as damaged, for good. Newer versions limit the levels.
 MOST_BYTES = 1000
 
 Fetch = Callable[..., list[Any]]
 
 
 def note_removed(fetch: Fetch) -> None:
-    """Inside a transaction: words are removed, or replaced."""
+    """Inside a transaction: records that words are removed or replaced."""
     fetch(PUT_SETTING, [REMOVED, "true"])
 
 
 def erase_removed(fetch: Fetch) -> bool:
-    """Inside a transaction: merges the segments, if they may hold words that were removed; returns whether they did."""
+    """Inside a transaction: merges the segments if they may hold removed words; returns whether it did."""
     if not fetch("SELECT 1 FROM settings WHERE key = ?", [REMOVED]):
         return False
     fetch("INSERT INTO words (words) VALUES ('optimize')")
@@ -62,7 +62,7 @@ def erase_removed(fetch: Fetch) -> bool:
 
 
 def _rebuild(fetch: Fetch) -> None:
-    """Inside a transaction: reads the words of all memories anew."""
+    """Inside a transaction: indexes the words of all memories again."""
     fetch("INSERT INTO words (words) VALUES ('delete-all')")
     fetch(
         f"INSERT INTO words (rowid, text, labels) SELECT row, text, {LABELS.format('memories')} "
@@ -71,8 +71,8 @@ def _rebuild(fetch: Fetch) -> None:
 
 
 def places(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-    """The rows whose ``column`` holds a term, sorted, and how often each does; of ``most`` occurrences at most."""
-    # one string for all rows: reading them one by one takes longer than finding them
+    """Returns the sorted rows whose ``column`` holds a term, with counts, from at most ``most`` occurrences."""
+    # one string for all rows: reading rows one by one takes longer than finding them
     found = fetch(
         "SELECT group_concat(doc) FROM (SELECT doc FROM temp.places WHERE term = ? AND col = ? LIMIT ?)",
         [term, column, most],
@@ -82,7 +82,7 @@ def places(fetch: Fetch, term: str, column: str, most: int) -> tuple[Int64, Int6
 
 
 def lengths(fetch: Fetch) -> tuple[Int64, Int64]:
-    """The rows that have a text, and its length in characters."""
+    """Returns the rows that have a text, and its length in characters."""
     rows, lengths = fetch("SELECT group_concat(row), group_concat(length(text)) FROM memories WHERE text IS NOT NULL")[
         0
     ]
@@ -90,20 +90,20 @@ def lengths(fetch: Fetch) -> tuple[Int64, Int64]:
 
 
 class Tokenizer:
-    """Turns a query into the terms that the index would make of it, in any number of threads."""
+    """Turns a query into the terms of the index. Any number of threads may call it."""
 
     def __init__(self) -> None:
         self._stop_words = frozenset(STOP_WORDS.split())
-        # databases that nobody uses now: making one takes ten times as long as asking it
+        # idle databases: creating one takes ten times as long as a query
         self._idle: list[sqlite3.Connection] = []
         weakref.finalize(self, _close_all, self._idle)
 
     def __call__(self, text: str) -> list[str]:
-        """Distinct terms, sorted; without stop words, unless there is nothing else."""
+        """Returns distinct terms, sorted, without stop words unless there are only stop words."""
         words = re.findall(r"\w+", text.replace("\x00", " ").lower())
         kept = [word for word in words if word not in self._stop_words] or words
         try:
-            database = self._idle.pop()  # from here on no other thread has it
+            database = self._idle.pop()  # no other thread gets it from here on
         except IndexError:
             database = _new_query()
         try:
@@ -118,7 +118,7 @@ class Tokenizer:
 
 
 def _new_query() -> sqlite3.Connection:
-    """A database of its own, so that asking never writes to the one that is asked."""
+    """Returns a new database in memory, so that queries write nothing to the database of the index."""
     database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     database.execute(f"CREATE VIRTUAL TABLE query USING fts5 (text, content = '', tokenize = '{TOKENIZER}')")
     database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (query, row)")

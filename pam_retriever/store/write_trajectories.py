@@ -1,4 +1,4 @@
-"""Episodes on their way into an index: their new states and steps into the database, then their links into memory."""
+"""Writes episodes: new states and steps to the database, then links to the copy in memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, association vect
 
 @dataclass(frozen=True)
 class Written:
-    """A trajectory that was written.
+    """A written trajectory.
 
     Attributes:
-        number: its own.
-        replaced: that of the trajectory it replaces, or None.
-        rows: (T,) its memories; -1 where one is gone.
-        salience: (T,) 1 where none was given.
-        first: the position of the first of these: 0, unless the trajectory was there and grew.
+        number: of the trajectory.
+        replaced: the number of the trajectory that it replaces, or None.
+        rows: (T,) its memories; -1 for a removed one.
+        salience: (T,), 1 by default.
+        first: the position of the first of these steps: 0, unless the trajectory existed and grew.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Written:
 def write_trajectories(
     database: Database, episodes: list[Episode], associate: Callable[[Sequence[str], Float32], Float32 | None]
 ) -> tuple[list[Added], list[Written]]:
-    """Writes episodes inside a transaction; returns their new states, and their steps."""
+    """Writes episodes inside a transaction; returns their new states and their steps."""
     added: list[Added] = []
     written: list[Written] = []
     there = bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
@@ -86,7 +86,7 @@ def _columns(steps: Sequence[Step | None]) -> tuple[Int64, Float32]:
 
 
 def steps_in(episode: Episode, known: Mapping[str, int]) -> list[Step | None]:
-    """The steps of an episode, by the rows of its memories: an id that was deleted meanwhile leaves its place empty."""
+    """Returns the steps of an episode with row numbers. A memory deleted meanwhile leaves an empty position."""
     times = episode.timestamps or (None,) * len(episode.ids)
     salience = episode.salience or (None,) * len(episode.ids)
     return [
@@ -96,9 +96,9 @@ def steps_in(episode: Episode, known: Mapping[str, int]) -> list[Step | None]:
 
 
 def stored_beginning(database: Database, episode: Episode, steps: Sequence[Step | None]) -> tuple[int, int] | None:
-    """The number of the stored trajectory that an episode begins with, and its length, which may be all of it.
+    """Returns number and length of the stored trajectory that an episode continues or repeats.
 
-    None where there is none, or the episode says otherwise than what is stored.
+    None if there is none, or if the episode differs from the stored steps.
     """
     end = None if episode.vectors is not None or None in steps else database.trajectories.end(episode.id)
     if end is None or not 0 < end.position <= len(steps):
