@@ -1,4 +1,4 @@
-"""Indexes for nearest neighbours behind one contract (``base.py``)."""
+"""Nearest-neighbour indexes behind one contract (``base.py``)."""
 
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,17 @@ from pam_retriever.errors import InvalidInput
 
 
 def make_backend(name: str, width: int, folder: Path | None = None, first: int = 0) -> WritableAnnIndex:
-    """A new index by name.
+    """Creates an index by name.
 
     Args:
-        name: "exact", or "faiss" (flat, HNSW or IVF by size), or one of them: "faiss:flat", "faiss:hnsw", "faiss:ivf".
-            With ",fp16", ",sq8" or (IVF only) ",pq", keys are compressed in memory, such as "faiss:ivf,sq8".
+        name: "exact", "faiss" (flat, HNSW or IVF by size), "faiss:flat", "faiss:hnsw" or "faiss:ivf". The suffixes
+            ",fp16", ",sq8" and (IVF only) ",pq" compress the keys in memory: for example "faiss:ivf,sq8".
         width: length of a key.
         folder: for the full keys of a compressed index; None for a temporary file.
-        first: so many numbers of a key are asked for alone, too; 0 for none.
+        first: length of the prefix of a key for which there are separate queries; 0 for none.
 
     Raises:
-        InvalidInput: for any other name.
+        InvalidInput: the name is another one.
     """
     engine, _, kind = name.partition(":")
     if engine == "exact" and not kind:
@@ -39,10 +39,10 @@ def make_backend(name: str, width: int, folder: Path | None = None, first: int =
 def restore_backend(
     name: str, width: int, folder: Path, saved: dict[str, Any], read_only: bool
 ) -> WritableAnnIndex | None:
-    """The index that ``AnnFiles.save`` wrote to a folder; None for one of a kind that is never saved.
+    """Reads the index that ``AnnFiles.save`` wrote to a folder; returns None for a kind that is never saved.
 
     Raises:
-        OSError, RuntimeError, ValueError, TypeError, KeyError: it is not there, or not what was saved.
+        OSError, RuntimeError, ValueError, TypeError, KeyError: the index is missing or damaged.
     """
     if not name.startswith("faiss"):
         return None

@@ -1,4 +1,4 @@
-"""The contracts of an index for nearest neighbours: one to read, and one to write."""
+"""The contracts of a nearest-neighbour index: one for reading, one for writing."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from pam_retriever.ann.graph import Graph
 from pam_retriever.ann.selection import Rows
 from pam_retriever.types import Float32, Int64
 
-AT_ONCE = 100_000  # keys that are read, or moved, at once
+AT_ONCE = 100_000  # keys per read or move
 
 
 class Chunked(Protocol):
-    """What gives any slice of an array (n, width): the array itself, or what reads it when it is asked."""
+    """A source of slices of an array (n, width): the array itself, or a reader."""
 
     def __getitem__(self, chunk: slice) -> Float32:
-        """The rows of the array in ``chunk``."""
+        """Returns the rows of the array in ``chunk``."""
 
 
 def chunks(count: int, size: int = AT_ONCE) -> Iterator[slice]:
-    """Slices that cover ``count`` things, ``size`` at a time."""
+    """Yields slices that cover ``count`` items, ``size`` at a time."""
     return (slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
 class AnnIndex(Protocol):
-    """Finds the keys with the largest inner product. It can only be read.
+    """Finds the keys with the largest inner product; read-only.
 
-    A row is a number that the database hands out once; an index neither makes nor reuses rows.
-    A row that was removed never comes back from a search.
+    The database assigns each row number once. An index neither creates nor reuses row numbers. A search never returns a
+    removed row.
     """
 
     @property
     def description(self) -> str:
-        """What it is now: kind and code, and why if that was left to it."""
+        """Kind and compression of the index, with the reason if they were chosen automatically."""
 
     def __len__(self) -> int:
-        """How many rows are stored."""
+        """The number of stored rows."""
 
     def keys(self, rows: Int64) -> Float32:
-        """(n, width) the stored keys of ``rows``, all of which are stored."""
+        """Returns the keys (n, width) of ``rows``, all of which are stored."""
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-        """The ``k`` best rows of each query, best first.
+        """Returns the ``k`` best rows of each query, best first.
 
         Args:
             queries: (Q, width).
@@ -51,63 +51,63 @@ class AnnIndex(Protocol):
             allowed: sorted rows to choose from; None for all.
 
         Returns:
-            Scores and rows, both (Q, min(k, number to choose from)). Places that an approximate
-            search could not fill hold -inf and row -1.
+            Scores and rows, both (Q, min(k, number of candidates)). An approximate search may find fewer: the rest is
+            -inf and row -1.
         """
 
 
 class WritableAnnIndex(AnnIndex, Protocol):
-    """An index whose keys lie in this process."""
+    """An index with keys in this process, which can be changed."""
 
     @property
     def compressed(self) -> bool:
-        """Whether memory holds codes in place of keys."""
+        """Whether memory holds codes instead of keys."""
 
     @property
     def answers_for_first(self) -> bool:
-        """Whether the first numbers of keys are found by it as well as by an index of them alone."""
+        """Whether it finds the prefixes of keys as well as an index over the prefixes does."""
 
     @property
     def rows(self) -> Int64:
-        """(n,) what is stored, sorted."""
+        """The stored rows (n,), sorted."""
 
     @property
     def files(self) -> AnnFiles | None:
-        """Its files in a folder; None where it has none, and is quick to build anew."""
+        """The files of the index in a folder; None if it has none and is fast to build."""
 
     @property
     def graph(self) -> Graph | None:
-        """What takes long to build and holds no keys; None where there is no such thing, or ``files`` has it."""
+        """The edges of the index, without keys; None if there are none, or ``files`` has them."""
 
     def rebuild_with_graph(self, graph: Graph, rows: Int64, keys: Chunked) -> None:
-        """As ``rebuild``, with the edges of an index that was built before.
+        """Like ``rebuild``, with the edges of an index that was built before.
 
         Args:
-            graph: which may be anything.
+            graph: the edges; may be invalid.
             rows: (n,) those of the graph, sorted.
-            keys: of them (n, width).
+            keys: (n, width) of these rows.
 
         Raises:
-            ValueError: the graph is none, or none of so many keys; call ``rebuild`` then.
+            ValueError: the graph is invalid, or does not fit the keys. Call ``rebuild`` then.
         """
 
     def rebuild(self, rows: Int64, keys: Chunked) -> None:
-        """Replaces everything by ``rows`` (n,) and their ``keys`` (n, width).
+        """Replaces all contents by ``rows`` (n,) and their ``keys`` (n, width).
 
-        They are read chunk by chunk, in the order and the size of ``chunks``, and before that perhaps a sample.
+        Reads the keys in the chunks of ``chunks``, in order. It may read a sample before.
         """
 
     def add(self, rows: Int64, keys: Float32) -> None:
-        """Stores ``keys`` (n, width) under ``rows`` (n,), replacing rows that are there."""
+        """Stores ``keys`` (n, width) under ``rows`` (n,), and replaces rows that are stored."""
 
     def remove(self, rows: Int64) -> None:
-        """Removes ``rows``; one that is not stored is ignored."""
+        """Removes ``rows``; ignores those that are not stored."""
 
     def reserve_disk(self, count: int) -> None:
-        """Has the disk take ``count`` more keys, if they are to be written to one.
+        """Reserves disk space for ``count`` more keys, if keys are written to a disk.
 
         Raises:
-            StorageError: it does not.
+            StorageError: the disk has no space.
         """
 
 
@@ -116,14 +116,14 @@ class AnnFiles(Protocol):
 
     @property
     def name(self) -> str:
-        """With which their names begin."""
+        """The prefix of the names of the files."""
 
     def erase_removed(self) -> None:
-        """Overwrites what was removed, in memory and in the file that is written as keys come.
+        """Overwrites removed keys, in memory and in the file that grows with new keys.
 
         Raises:
-            StorageError: the disk does not take it.
+            StorageError: the disk cannot be written.
         """
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Writes them to the folder of the index; returns what ``restore_backend`` needs to know."""
+        """Writes the files to the folder of the index; returns the arguments of ``restore_backend``."""

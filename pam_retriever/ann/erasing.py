@@ -1,4 +1,4 @@
-"""Overwrites what an index of FAISS holds of removed places: FAISS itself only stops finding them."""
+"""Overwrites removed keys in an index of FAISS. FAISS itself only hides them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pam_retriever.types import Bools
 
 
 def erase_codes(index: Any, alive: Bools) -> None:
-    """Overwrites or drops the codes of places that are not ``alive``; the others are found as before.
+    """Overwrites or drops the codes of places that are not ``alive``. Searches find the others as before.
 
     Args:
-        index: a compressed one: flat, HNSW or IVF.
+        index: a compressed flat, HNSW or IVF index.
         alive: (n,) by place.
     """
     import faiss
@@ -24,12 +24,12 @@ def erase_codes(index: Any, alive: Bools) -> None:
     if isinstance(index, faiss.IndexIVF):
         count = index.ntotal
         index.remove_ids(faiss.IDSelectorBatch(dead))
-        index.ntotal = count  # the next key comes after the last place, as before
+        index.ntotal = count  # the next key gets the place after the last, as before
         return
     if not isinstance(index, faiss.IndexHNSW):
         _codes(index)[dead] = 0
         return
-    # a removed place still leads a search on, so it takes the code of a neighbour
+    # a search still passes through a removed place, so it gets the code of a neighbour
     codes, graph = _codes(faiss.downcast_index(index.storage)), index.hnsw
     neighbours, offsets = faiss.vector_to_array(graph.neighbors), faiss.vector_to_array(graph.offsets)
     for place in dead.tolist():
@@ -40,7 +40,7 @@ def erase_codes(index: Any, alive: Bools) -> None:
 
 
 def _codes(index: Any) -> Any:
-    """(n, bytes) the codes of a flat index, not copied."""
+    """Returns the codes (n, bytes) of a flat index without a copy."""
     import faiss
 
     flat = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())

@@ -1,4 +1,4 @@
-"""Brute force in NumPy: the oracle that every other backend is tested against."""
+"""Brute force in NumPy: the reference for the tests of all other backends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class ExactBackend:
-    """Scores every row. Exact, without an index to build; for small banks and for tests."""
+    """Scores every row exactly, without an index. For small sets of memories and for tests."""
 
     kind = description = "exact"
     compressed, answers_for_first, files, graph = False, False, None, None
@@ -47,7 +47,7 @@ class ExactBackend:
         self._rows, self._keys = self._rows[kept], self._keys[kept]
 
     def reserve_disk(self, count: int) -> None:
-        """Keys are in memory alone."""
+        """Does nothing: keys are only in memory."""
 
     def keys(self, rows: Int64) -> Float32:
         return self._keys[np.searchsorted(self._rows, rows)]

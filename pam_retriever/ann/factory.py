@@ -1,4 +1,4 @@
-"""Which FAISS index fits how many keys, in how many bytes each, and why."""
+"""Chooses a FAISS index and a compression by the number of keys."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pam_retriever.errors import InvalidInput
 
 KINDS, CODES = ("auto", "flat", "hnsw", "ivf"), ("fp16", "sq8", "pq")
 
-# Sizes at which "auto" changes its mind: a scan of 100,000 keys still takes milliseconds, and
+# Sizes at which "auto" changes its choice: a scan of 100,000 keys still takes milliseconds, and
 # above a million the HNSW graph costs more memory and building time than it saves, and float32 keys gigabytes.
 FLAT_UP_TO = 100_000
 HNSW_UP_TO = 1_000_000
-IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys a cell, nor a quantiser
+IVF_FROM = 1_600  # fewer keys cannot train sqrt(n) cells with FAISS's 39 keys per cell, nor a quantiser
 HNSW_NEIGHBOURS = 32
-GRAPH_OVER_CELLS_FROM = 1_000  # so many cells are searched by a graph while adding
-MOST_CELLS = 16_384  # more take hours to train on one core
+GRAPH_OVER_CELLS_FROM = 1_000  # from so many cells on, a graph finds the cell of an added key
+MOST_CELLS = 16_384  # more cells take hours to train on one core
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An index that fits.
+    """A choice of index.
 
     Attributes:
         kind: "flat", "hnsw" or "ivf".
         code: "fp16", "sq8" or "pq"; "" keeps float32 keys in memory.
-        factory: the same in the language of FAISS's index factory.
-        cells: of an inverted file.
-        reason: why, in words.
+        factory: the same as a string for FAISS's index factory.
+        cells: number of cells of an inverted file.
+        reason: for the choice, in words.
     """
 
     kind: str
@@ -39,10 +39,10 @@ class Choice:
 
 
 def read_kind(name: str) -> tuple[str, str]:
-    """Kind and code of what follows "faiss:", such as "ivf,sq8".
+    """Parses the kind and the compression after "faiss:", for example "ivf,sq8".
 
     Raises:
-        InvalidInput: there is no such kind or code, or they do not go together.
+        InvalidInput: the kind or the code is unknown, or they cannot be combined.
     """
     found = re.fullmatch(r"(\w+?)(?:,(\w+))?", name or "auto")
     kind, code = (found[1], found[2] or "") if found else (name, "")
@@ -60,7 +60,7 @@ def read_kind(name: str) -> tuple[str, str]:
 
 
 def choose(kind: str, code: str, size: int, width: int) -> Choice:
-    """What fits ``size`` keys of ``width`` numbers, as far as it was left open ("auto", "")."""
+    """Returns an index for ``size`` keys of ``width`` numbers. Chooses what is "auto" or "" by size."""
     if kind == "auto" and code == "pq":
         kind = "ivf"
     if size < IVF_FROM and (code or kind == "ivf"):

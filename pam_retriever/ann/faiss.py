@@ -1,8 +1,8 @@
-"""Flat, HNSW or IVF, with keys as they are or compressed, by name or by size; FAISS is what all but flat are made by.
+"""Flat, HNSW and IVF indexes, with full or compressed keys, chosen by name or by size. All but flat use FAISS.
 
-Rows are kept apart from FAISS's own places, so that every index type gets the same promises: a removed row never
-comes back, a replaced row has only its new key, and no row is renumbered. A compressed index finds candidates, which
-are ranked again by the full keys of a memory-mapped file: the scores are exact, whatever the code.
+A map translates between rows and FAISS's own places. So every index type gives the same guarantees: a search never
+returns a removed row, a replaced row has only its new key, and no row is renumbered. A compressed index finds
+candidates, and the full keys in a memory-mapped file rank them. So scores are exact with every code.
 """
 
 from __future__ import annotations
@@ -41,34 +41,35 @@ IVF_PROBED_SHARE = 0.15
 # times the square root of the cells of a compressed index, which has more of them, and at most
 # (docs/reference/scaling.md)
 PROBED, MOST_PROBED = 2.5, 80
-SCAN_UP_TO = 10_000  # a filter that leaves this few is answered exactly, by scanning them
-# of a graph under a filter: so many times the nearest that should do are looked up, and at most; see ``_among_nearest``
+SCAN_UP_TO = 10_000  # a filter with at most so many rows is answered exactly, by a scan
+# filtered graph search: look up so many times the k nearest, up to a limit; see ``_among_nearest``
 SPARE, MOST_NEAREST = 4, 500
-DEAD_SHARE = 0.25  # when HNSW and IVF are rebuilt without the removed rows
-TRAINED_ON, SAMPLED = 40, 100_000  # keys a cell, and in all at least, that cells and quantisers are trained on
-CLUSTERING_ROUNDS = 5  # more move no recall that was measured (docs/reference/scaling.md)
-# how many candidates a code needs, as a multiple of k and a number besides, to lose under 1 % of recall@10
+DEAD_SHARE = 0.25  # of removed rows, at which HNSW and IVF are rebuilt without them
+TRAINED_ON, SAMPLED = 40, 100_000  # keys per cell, and at least in all, to train cells and quantisers
+CLUSTERING_ROUNDS = 5  # more rounds did not change the measured recall (docs/reference/scaling.md)
+# candidates that a code needs, as a factor of k plus a constant, to lose under 1 % of recall@10
 CANDIDATES = {"": (1, 0), "fp16": (1, 8), "sq8": (2, 32), "pq": (8, 160)}
 
 
 class FaissBackend:
-    """Inner-product search: a flat index is scanned by NumPy, others are FAISS's, which is imported for them.
+    """Inner-product search. NumPy scans a flat index; FAISS searches the others, and is imported only for them.
 
     Args:
         width: length of a key.
         kind: "flat" (exact), "hnsw", "ivf", or "auto" by size; with ",fp16", ",sq8" or ",pq" (ivf only) to
             compress the keys in memory and keep the full ones on disk. See ``choice``.
         folder: for the full keys of a compressed index; None for a temporary file.
-        first: so many numbers of a key are asked for alone, too; a flat index has them in a block of their own.
+        first: length of the prefix of a key for which there are separate queries. A flat index has the prefixes in a
+            separate block.
 
     Attributes:
         width: length of a key.
-        kind: "flat", "hnsw" or "ivf": what it is now.
-        choice: the same with its code, and why.
-        probed: how many of IVF's cells are looked through for a query; more find more and take longer. None: by size.
+        kind: "flat", "hnsw" or "ivf": the current kind.
+        choice: the kind with its code and the reason.
+        probed: number of IVF's cells that a query searches. More cells find more and take longer. None: by size.
 
     Raises:
-        InvalidInput: for any other kind.
+        InvalidInput: the kind is another one.
     """
 
     def __init__(self, width: int, kind: str = "auto", folder: Path | None = None, first: int = 0) -> None:
@@ -78,7 +79,7 @@ class FaissBackend:
         self._index: Any
         self._places: IdMap
         self._full: VectorFile | None
-        self._centres: Any  # of IVF's cells, to be scanned; None where FAISS does that itself
+        self._centres: Any  # of IVF's cells, for a scan; None if FAISS finds the cells
         self.choice = choose(self._wanted, self._wanted_code, 0, width)
         self._reset(0)
 
@@ -112,7 +113,7 @@ class FaissBackend:
 
     @property
     def bytes(self) -> int:
-        """What keys and places take in memory; the full keys of a compressed index are on disk."""
+        """Bytes of keys and places in memory; the full keys of a compressed index are on the disk."""
         graph = 0
         if self.kind == "hnsw":
             graph = 4 * self._index.hnsw.neighbors.size() + 8 * self._index.hnsw.offsets.size()
@@ -131,14 +132,14 @@ class FaissBackend:
         count = len(rows)
         self._reset(count)
         if count <= AT_ONCE:
-            keys = keys[0:count]  # an array from here on: read once, for training and adding
+            keys = keys[0:count]  # read once, for training and adding
         if count and not self._index.is_trained:
             self._train(keys, count)
         for chunk in chunks(count):
             self._append(rows[chunk], keys[chunk])
 
     def _train(self, keys: Chunked, count: int) -> None:
-        """Finds the cells and the quantiser by a sample of ``count`` keys."""
+        """Trains the cells and the quantiser on a sample of ``count`` keys."""
         step = max(1 if count <= AT_ONCE else 2, count // sample_size(self.choice))
         if self.kind == "ivf":
             import faiss
@@ -161,10 +162,10 @@ class FaissBackend:
             self._append(rows, np.ascontiguousarray(keys, np.float32))
 
     def reserve_disk(self, count: int) -> None:
-        """Has the disk take ``count`` more full keys, if there are any.
+        """Reserves disk space for ``count`` more full keys, if there are any.
 
         Raises:
-            StorageError: it does not.
+            StorageError: the disk has no space.
         """
         if self._full is not None:
             self._full.reserve_disk(count)
@@ -201,7 +202,7 @@ class FaissBackend:
         return self._nearest(queries, k, inside)
 
     def _scan(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
-        """The ``k`` best of all keys, or of those at the places ``inside``: exact."""
+        """Returns the ``k`` best of all keys, or of those at the places ``inside``, exactly."""
         if self._is_plain:
             return scan(queries, self._index.blocks, self._places.rows, k, inside)
         assert inside is not None
@@ -212,10 +213,10 @@ class FaissBackend:
         return scan(queries, [self._index.reconstruct_batch(inside)], self._places.rows[inside], k)
 
     def _among_nearest(self, queries: Float32, k: int, inside: Int64) -> tuple[Float32, Int64]:
-        """The ``k`` best at the places ``inside``, in a graph.
+        """Returns the ``k`` best at the places ``inside``, by a graph.
 
-        A graph that leaves out what it may not find loses its way. So the nearest of all are looked up, of which those
-        inside are kept; a query of which too few are left is scanned.
+        A graph search that skips places outside the filter misses many inside. So this looks up the nearest of all
+        places, and keeps those inside. If too few are left for a query, it scans.
         """
         wide = int(SPARE * k * len(self) / len(inside))
         if wide > max(MOST_NEAREST, SPARE * k):
@@ -230,20 +231,20 @@ class FaissBackend:
         return best
 
     def _nearest(self, queries: Float32, k: int, inside: Int64 | None) -> tuple[Float32, Int64]:
-        """The ``k`` best by the index; where it finds fewer, they end in row -1."""
+        """Returns the ``k`` best by the index. If it finds fewer, the rest is row -1."""
         times, more = CANDIDATES[self.choice.code]
         candidates = min(times * k + more, len(self._places.rows))
         scores, places = look_up(self._index, self._centres, queries, candidates, self._parameters(candidates, inside))
         if self._full is not None:
             scores, places = ranked(self._full, queries, places, k)
-        if places[:, -1].min(initial=0) < 0:  # what is missing comes last
+        if places[:, -1].min(initial=0) < 0:  # missing results come last
             found = places >= 0
             return np.where(found, scores, -np.inf), np.where(found, self._places.rows[places], -1)
         return scores, self._places.rows[places]
 
     @property
     def _is_plain(self) -> bool:
-        """Flat and uncompressed: exact, and the one kind that can drop a place."""
+        """Whether the index is flat and uncompressed. Only this kind is exact, and can drop a place."""
         return self.kind == "flat" and not self.choice.code
 
     def _keys_at(self, places: Int64) -> Float32:
@@ -256,7 +257,7 @@ class FaissBackend:
         return mask
 
     def _parameters(self, k: int, inside: Int64 | None) -> Any:
-        """FAISS's search parameters: how wide to look, and which places may be found."""
+        """FAISS's search parameters: the width of the search, and the places that it may return."""
         import faiss
 
         selector = None
@@ -269,14 +270,14 @@ class FaissBackend:
         return kept_parameters(self.kind, wide) if selector is None else search_parameters(self.kind, wide, selector)
 
     def _probed(self, inside: Int64 | None = None) -> int:
-        """How many cells: under a filter so many more that as many keys are compared as without."""
+        """The number of cells to search. Under a filter it is larger, so that as many keys are compared as without."""
         cells, usual = self.choice.cells, self.probed
         if not usual:
             usual = max(4, int(min(PROBED * cells**0.5, MOST_PROBED) if self.choice.code else IVF_PROBED_SHARE * cells))
         return usual if inside is None else min(cells, usual * len(self) // len(inside))
 
     def _reset(self, size: int) -> None:
-        """An empty index of the kind that fits ``size`` rows."""
+        """Replaces the index by an empty one of the kind that fits ``size`` rows."""
         choice = choose(self._wanted, self._wanted_code, size, self.width)
         if (choice.kind, choice.code) != (self.kind, self.choice.code):
             log.info("%s keys of %s: %s, because %s", f"{size:,}", self.width, choice.factory, choice.reason)
@@ -299,7 +300,7 @@ class FaissBackend:
 
         return faiss.index_factory(self.width, self.choice.factory, faiss.METRIC_INNER_PRODUCT)
 
-    # ---- on disk
+    # ---- files
 
     @property
     def graph(self) -> Graph | None:
@@ -321,19 +322,19 @@ class FaissBackend:
 
     @property
     def name(self) -> str:
-        """With which the names of its files begin."""
+        """The prefix of the names of its files."""
         assert self._full is not None and self._full.name is not None
         return self._full.name.removesuffix(".f32").replace("keys", "ann")
 
     def erase_removed(self) -> None:
-        """Overwrites the codes and the full keys of what was removed."""
+        """Overwrites the codes and the full keys of removed rows."""
         assert self._full is not None
         if self._places.dead:
             erase_codes(self._index, self._places.alive())
             self._full.erase(np.flatnonzero(~self._places.alive()))
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Writes a compressed index beside its full keys, where they are; returns what ``restore`` needs to know."""
+        """Writes a compressed index beside the file of its full keys; returns the arguments of ``restore``."""
         import faiss
 
         assert self._full is not None
@@ -351,10 +352,10 @@ class FaissBackend:
         }
 
     def restore(self, folder: Path, saved: dict[str, Any], read_only: bool) -> None:
-        """Takes over what ``save`` wrote; the codes are read into memory, the full keys are mapped.
+        """Reads the output of ``save``: reads the codes into memory, and maps the full keys.
 
         Raises:
-            OSError, RuntimeError, ValueError, TypeError, KeyError: it is not there, or not what was saved.
+            OSError, RuntimeError, ValueError, TypeError, KeyError: the index is missing or damaged.
         """
         import faiss
 
@@ -379,12 +380,12 @@ class FaissBackend:
         self._places.append(rows)
 
     def _rebuild_with(self, rows: Int64, keys: Float32) -> None:
-        """Builds it anew, of what is stored and more, without the removed; never all keys in memory at once."""
+        """Builds the index again from its own and new keys, without removed ones. Never holds all keys in memory."""
         stored = self._places.stored()
         old = OldKeys(self._index, self._full, stored, keys)
         self.rebuild(np.concatenate([self._places.rows[stored], rows]), old)
 
 
 def sample_size(choice: Choice) -> int:
-    """How many keys an index is trained on."""
+    """The number of keys on which an index is trained."""
     return max(TRAINED_ON * choice.cells, SAMPLED)

@@ -1,4 +1,4 @@
-"""What FAISS's own indexes are searched with, and the keys that they have."""
+"""Helpers for FAISS's indexes: search parameters, and access to their keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pam_retriever.types import Float32, Int64
 
 
 def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
-    """FAISS's, for an HNSW or IVF that is searched ``wide``."""
+    """Returns the parameters of FAISS for a search of width ``wide`` in HNSW or IVF."""
     import faiss
 
     if kind == "hnsw":
@@ -20,14 +20,14 @@ def search_parameters(kind: str, wide: int, selector: Any = None) -> Any:
     return faiss.SearchParametersIVF(sel=selector, nprobe=wide)
 
 
-kept_parameters = lru_cache(search_parameters)  # making them would take a tenth of a short search
+kept_parameters = lru_cache(search_parameters)  # creating the parameters takes a tenth of a short search
 
 
 def scanned_centres(index: Any) -> Any:
-    """The centres of the cells that FAISS has a graph over, or None.
+    """Returns the centres of the cells, if FAISS has a graph over them; else None.
 
-    The graph finds the cells of stored keys, which is what adding needs. A query weighs the parts of a key anew, so
-    that it lies far from all of them, and the graph may miss its best cells altogether (docs/reference/scaling.md).
+    The graph finds the cells of stored keys, when keys are added. A query weights the parts of a key, so it lies far
+    from all stored keys, and the graph may miss its best cells (docs/reference/scaling.md).
     """
     import faiss
 
@@ -40,7 +40,7 @@ def scanned_centres(index: Any) -> Any:
 
 
 def graph_keys(index: Any) -> Float32:
-    """(n, width) the keys of an uncompressed HNSW index, where FAISS has them: not copied."""
+    """Returns the keys (n, width) of an uncompressed HNSW index without a copy."""
     import faiss
 
     storage = faiss.downcast_index(index.storage)
@@ -50,7 +50,7 @@ def graph_keys(index: Any) -> Float32:
 
 
 def look_up(index: Any, centres: Any, queries: Float32, k: int, parameters: Any) -> tuple[Float32, Int64]:
-    """Scores and places (Q, k) that FAISS finds; ``centres`` as ``scanned_centres``."""
+    """Returns the scores and places (Q, k) that FAISS finds; ``centres`` from ``scanned_centres``."""
     if centres is None:
         scores, places = index.search(queries, k, params=parameters)
         return scores, places
@@ -64,25 +64,25 @@ def look_up(index: Any, centres: Any, queries: Float32, k: int, parameters: Any)
 
 
 def ranked(full: VectorFile, queries: Float32, places: Int64, k: int) -> tuple[Float32, Int64]:
-    """The ``k`` best of the candidates (Q, n) by the full keys, read where they are; -1 after the last."""
+    """Returns the ``k`` best of the candidates (Q, n) by the full keys; -1 after the last."""
     import faiss
 
     count, candidates = places.shape
     scores, found = np.empty((count, k), np.float32), np.empty((count, k), np.int64)
     pointers = [faiss.swig_ptr(array) for array in (queries, full.mapped, np.ascontiguousarray(places))]
     sizes = queries.shape[1], count, len(full), candidates, k
-    # the stride is named because FAISS takes a wrong one for a batch unless it is (seen with 1.15)
+    # without an explicit stride FAISS takes a wrong one for a batch (seen with 1.15)
     faiss.knn_inner_products_by_idx(*pointers, *sizes, faiss.swig_ptr(scores), faiss.swig_ptr(found), candidates)
     return scores, found
 
 
 class OldKeys:
-    """The keys that an index has at ``places``, and more after them.
+    """The keys of an index at ``places``, followed by more keys.
 
     Args:
-        index: FAISS's, which has them, unless they are in ``full``.
-        full: of a compressed index.
-        places: (n,) where.
+        index: of FAISS, with the keys, unless they are in ``full``.
+        full: the full keys of a compressed index.
+        places: (n,) of the keys.
         more: (m, width).
     """
 

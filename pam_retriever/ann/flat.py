@@ -1,7 +1,7 @@
-"""Keys as they are, one after the other: what FAISS's flat index is, in NumPy, and as fast.
+"""Uncompressed keys in one array: the same as FAISS's flat index, in NumPy, and as fast.
 
-So that an index of up to 100,000 memories, which is scanned, needs no FAISS. The first numbers of keys may lie in a
-block of their own: who asks for them alone reads nothing else, and they are stored once.
+So an index of up to 100,000 memories, which is scanned, does not need FAISS. The prefixes of the keys may lie in a
+separate block. A query for prefixes then reads only that block, and the prefixes are stored once.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import numpy as np
 
 from pam_retriever.types import Float32, Int64
 
-GROWTH = 2.5  # room that is not used takes no memory: the system gives pages as they are written
+GROWTH = 2.5  # unused room takes no memory: the system assigns pages when they are written
 
 
 class FlatKeys:
-    """(n, width) keys by place; the names are those of FAISS's indexes.
+    """Keys (n, width) by place, with the method names of FAISS's indexes.
 
     Args:
         width: length of a key.
-        capacity: how many to make room for.
-        first: how many numbers of each lie in a block of their own; 0 for none.
+        capacity: number of keys to reserve room for.
+        first: length of the prefix that lies in a separate block; 0 for none.
     """
 
     is_trained = True
@@ -32,11 +32,11 @@ class FlatKeys:
 
     @property
     def blocks(self) -> tuple[Float32, ...]:
-        """All keys, (n, part of the width) each, not copied."""
+        """All keys as blocks (n, part of the width), without a copy."""
         return tuple(block[: self.ntotal] for block in self._blocks)
 
     def add(self, keys: Float32) -> None:
-        """Appends (m, width)."""
+        """Appends keys (m, width)."""
         count, parts = self.ntotal + len(keys), np.split(keys, self._cuts, axis=1)
         for at, (block, part) in enumerate(zip(self._blocks, parts, strict=True)):
             if count > len(block):
@@ -47,12 +47,12 @@ class FlatKeys:
         self.ntotal = count
 
     def remove(self, places: Int64) -> None:
-        """Deletes what is at ``places``, and the others move up."""
+        """Deletes the keys at ``places``; later keys move up."""
         self._blocks = [np.delete(block, places, axis=0) for block in self.blocks]
         self.ntotal = len(self._blocks[0])
 
     def reconstruct_batch(self, places: Int64) -> Float32:
-        """The keys at ``places``, copied."""
+        """Returns copies of the keys at ``places``."""
         if len(self._blocks) == 1:
             keys: Float32 = self._blocks[0][places]
             return keys

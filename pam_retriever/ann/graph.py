@@ -1,7 +1,7 @@
-"""The edges of an HNSW index as plain arrays, which are kept apart from its keys and checked before FAISS walks them.
+"""The edges of an HNSW index as plain arrays, stored without its keys, and checked before FAISS uses them.
 
-FAISS reads its own files as they come: a wrong number in one has it read, or write, where it must not. So only numbers
-are kept, each of which is compared with what it may be.
+FAISS does not check its own files: a wrong number in one makes it read or write outside its memory. So only arrays of
+numbers are stored, and each number is checked.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy.typing as npt
 from pam_retriever.types import Int64
 
 Int32 = npt.NDArray[np.int32]
-NOBODY = -1  # a neighbour that there is not
+NOBODY = -1  # an empty slot for a neighbour
 
 
 @dataclass(frozen=True)
 class Graph:
-    """What takes long to build.
+    """The edges of an HNSW index.
 
     Attributes:
-        levels: (n,) int32, on how many levels each place is, at least 1.
-        neighbours: (m,) int32, those of one place after the other, level by level.
+        levels: (n,) int32, number of levels of each place, at least 1.
+        neighbours: (m,) int32, by place, and for each place by level.
         rows: (n,) int64, the row at each place, -1 for one that was removed.
         entry: the place at which a search begins.
     """
@@ -36,7 +36,7 @@ class Graph:
 
 
 def graph_of(index: Any, rows: Int64) -> Graph:
-    """The edges of an index of FAISS whose places hold ``rows``; the arrays are copies."""
+    """Returns the edges of an index of FAISS whose places hold ``rows``; the arrays are copies."""
     import faiss
 
     graph = index.hnsw
@@ -45,10 +45,10 @@ def graph_of(index: Any, rows: Int64) -> Graph:
 
 
 def put_graph(index: Any, graph: Graph) -> None:
-    """Gives an empty HNSW index of float32 keys these edges, and keys of zeros at all places.
+    """Sets the edges of an empty HNSW index of float32 keys; the keys at all places are zeros.
 
     Raises:
-        ValueError: they are not those of an index.
+        ValueError: the edges are invalid.
     """
     import faiss
 
@@ -65,11 +65,11 @@ def put_graph(index: Any, graph: Graph) -> None:
 
 
 def _check(graph: Graph, starts: Int64) -> None:
-    """Raises ValueError unless every number leads to a place, on a level that the place is on.
+    """Raises ValueError unless every edge leads to a place that is on the same level.
 
     Args:
-        graph: which may be anything.
-        starts: (most levels + 1,) where the neighbours on each level begin, among those of one place.
+        graph: the edges; may be invalid.
+        starts: (most levels + 1,) start of each level among the neighbours of one place.
     """
     levels, neighbours, rows = graph.levels, graph.neighbours, graph.rows
     count, arrays = len(levels), (levels, neighbours, rows)

@@ -1,4 +1,4 @@
-"""Where each row lies in FAISS: rows are the index's, places are FAISS's."""
+"""A map between the rows of the database and the places of FAISS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from pam_retriever.types import Bools, Int64
 
-DENSE_SPAN = 1_000_000  # rows up to so far apart, and four times as many as there are, are numbered in a table
+DENSE_SPAN = 1_000_000  # rows within this span, or within four times their number, are mapped by a table
 
 
 class IdMap:
@@ -17,24 +17,24 @@ class IdMap:
 
     Attributes:
         rows: the same.
-        dead: how many places were removed.
+        dead: number of removed places.
     """
 
     def __init__(self, rows: Int64 | None = None) -> None:
         self.rows: Int64 = np.empty(0, np.int64) if rows is None else rows
         self.dead = int((self.rows < 0).sum())
         self._place: Int64  # row - self._first -> place, -1 if not stored
-        self._sorted: Int64 | None  # the rows in order, where they lie too far apart for a table
+        self._sorted: Int64 | None  # the rows in order, if their span is too large for a table
         self._first: int
         self._number()
 
     def __len__(self) -> int:
-        """How many rows are stored."""
+        """The number of stored rows."""
         return len(self.rows) - self.dead
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory."""
+        """Bytes in memory."""
         return self.rows.nbytes + self._place.nbytes + (0 if self._sorted is None else self._sorted.nbytes)
 
     def stored(self) -> Int64:
@@ -42,11 +42,11 @@ class IdMap:
         return np.flatnonzero(self.rows >= 0)
 
     def alive(self) -> Bools:
-        """Which places hold a row."""
+        """A mask of the places that hold a row."""
         return self.rows >= 0
 
     def append(self, rows: Int64) -> None:
-        """New rows at the places that follow."""
+        """Adds rows at the next places."""
         first_place = len(self.rows)
         self.rows = np.concatenate([self.rows, rows])
         if first_place and self._sorted is None and self._is_dense(rows):
@@ -58,19 +58,19 @@ class IdMap:
             self._number()
 
     def empty(self, places: Int64) -> None:
-        """Forgets the rows at ``places``, all of which hold one; the others stay where they are."""
+        """Removes the rows at ``places``, all of which hold one; the others keep their places."""
         if self._sorted is None:
             self._place[self.rows[places] - self._first] = -1
         self.rows[places] = -1
         self.dead += len(places)
 
     def drop(self, places: Int64) -> None:
-        """Forgets the rows at ``places``, and the others move up."""
+        """Removes the rows at ``places``; later rows move up."""
         self.rows = np.delete(self.rows, places)
         self._number()
 
     def of(self, rows: Int64) -> Int64:
-        """(n,) the place of each row, -1 for those that are not stored."""
+        """Returns the place (n,) of each row, -1 for rows that are not stored."""
         if self._sorted is not None:
             at = np.minimum(np.searchsorted(self._sorted, rows), len(self._sorted) - 1)
             places = self._place[at]
@@ -94,7 +94,7 @@ class IdMap:
             self._sorted, self._place = rows[order], stored[order]
 
     def _is_dense(self, rows: Int64) -> bool:
-        """Whether a table over all row numbers up to the last of ``rows`` is no waste."""
+        """Whether a table up to the last of ``rows`` is small enough."""
         if not len(rows):
             return True
         return int(rows.min()) >= self._first and int(rows.max()) - self._first < DENSE_SPAN + 4 * len(self.rows)

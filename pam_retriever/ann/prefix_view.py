@@ -10,7 +10,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class PrefixView:
-    """The first ``width`` numbers of the keys of another index: a query is padded with zeros.
+    """Searches the first ``width`` numbers of the keys of another index, by queries padded with zeros.
 
     Args:
         whole: over [p ; f(p) ; e(p)].

@@ -1,7 +1,7 @@
-"""An exact scan: the largest inner products by matrix products alone, for one query as for a batch.
+"""An exact scan: the largest inner products, by matrix products alone.
 
-One product gives the scores of a chunk of queries. The maxima of blocks of 64 bound the k-th best score from below,
-so that only what is above the bound is sorted: nothing is missed. Of equal scores the lower row comes first.
+One product gives the scores of a chunk of queries. The maxima of blocks of 64 give a lower bound of the k-th best
+score. Only scores above this bound are sorted. Among equal scores the lower row comes first.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ SCORES_AT_ONCE = 8_000_000  # 32 MB
 GATHERED = 100_000  # numbers of keys: 400 kB
 MOST = 0.6  # of the keys
 FEW = 4  # queries
-IN_CACHE = 16_000_000  # bytes of keys, about what the caches of a processor hold
+IN_CACHE = 16_000_000  # bytes of keys that fit into the caches of a processor
 
 
 def scan(
     queries: Float32, blocks: Sequence[Float32], rows: Int64, k: int, places: Int64 | None = None
 ) -> tuple[Float32, Int64]:
-    """The ``k`` largest inner products of each query, best first.
+    """Returns the ``k`` largest inner products of each query, best first.
 
     Args:
         queries: (Q, width).
         blocks: (n, part of the width) each, the numbers of the keys from the first to the last.
         rows: (n,) of the keys.
         k: at least 1, and at most n, or as many as there are ``places``.
-        places: (m,) rising, which of the keys count; None for all.
+        places: (m,) rising, the keys to search; None for all.
 
     Returns:
         Scores and rows, both (Q, k).
@@ -45,7 +45,7 @@ def scan(
 
 
 def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> Float32:
-    """(Q, m) inner products with keys in blocks; one of which no query asks is not read."""
+    """Returns inner products (Q, m) with keys in blocks. Does not read a block for which all queries are zero."""
     ends = np.cumsum([block.shape[1] for block in blocks])
     parts = zip(np.split(queries, ends[:-1], axis=1), blocks, strict=True)
     asked = [(part, block) for part, block in parts if part.any()] or [(queries[:, : ends[0]], blocks[0])]
@@ -57,10 +57,10 @@ def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> 
 
 
 def _products(queries: Float32, keys: Float32, places: Int64 | None, read: int) -> Float32:
-    """(Q, m) inner products with the keys at ``places``, with all for None, of a scan that reads so many bytes.
+    """Returns inner products (Q, m) with the keys at ``places``, None for all, in a scan that reads so many bytes.
 
-    A few are gathered into a buffer that stays in the cache, so that each key is read from memory once; of most keys
-    the products with all are had sooner.
+    Few keys are copied into a buffer that stays in the cache, so that each key is read from memory once. For most of
+    the keys, the products with all keys are faster.
     """
     if places is None:
         return _with_all(queries, keys, read)
@@ -76,10 +76,10 @@ def _products(queries: Float32, keys: Float32, places: Int64 | None, read: int) 
 
 
 def _with_all(queries: Float32, keys: Float32, read: int) -> Float32:
-    """(Q, n) inner products.
+    """Returns inner products (Q, n) with all keys.
 
-    Of a few queries with keys that come from memory a dot product for each key takes half the time that OpenBLAS's
-    product of a matrix and a vector takes.
+    For few queries and keys outside the cache, one dot product per key takes half the time of OpenBLAS's matrix-vector
+    product.
     """
     if len(queries) <= FEW and read > IN_CACHE and hasattr(np, "vecdot"):
         return np.stack([np.vecdot(keys, query) for query in queries])
@@ -87,17 +87,17 @@ def _with_all(queries: Float32, keys: Float32, read: int) -> Float32:
 
 
 def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
-    """The ``k`` best of scores (Q, n)."""
+    """Returns the ``k`` best of scores (Q, n)."""
     query, place = np.nonzero(scores >= _bound(scores, k)[:, None])
     value, row = scores[query, place], rows[place]
     order = np.lexsort((row, -value, query))
-    first = np.searchsorted(query, np.arange(len(scores)))  # order is query by query, as query is
+    first = np.searchsorted(query, np.arange(len(scores)))  # ``order`` is grouped by query, as ``query`` is
     best = order[first[:, None] + np.arange(k)]
     return value[best], row[best]
 
 
 def _bound(scores: Float32, k: int) -> Float32:
-    """(Q,) what at least ``k`` of the scores (Q, n) of each query reach, and few more."""
+    """Returns a bound (Q,) that at least ``k`` of the scores (Q, n) of each query reach, and few more."""
     blocks = scores.shape[1] // BLOCK
     if blocks >= 2 * k:
         scores = scores[:, : blocks * BLOCK].reshape(len(scores), blocks, BLOCK).max(axis=2)

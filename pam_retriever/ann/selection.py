@@ -1,4 +1,4 @@
-"""Which memories an answer may come from: rows in memory, or a filter that an engine applies itself."""
+"""The memories that an answer may contain: rows in memory, or a filter that an engine applies."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from pam_retriever.types import Bools, Int64
 
 
 class Selection(Protocol):
-    """What a filter leaves, in an engine.
+    """The result of a filter in an engine.
 
-    It stands for the array of its rows, sorted: NumPy takes it for that, and fetches them then. So what takes such an
-    array also takes this; what only looks some rows up asks ``holds``, and a look-up in the engine applies the filter.
+    It stands for the sorted array of its rows: NumPy fetches them when it needs the array. So a function that takes
+    such an array also takes a selection. To test a few rows, ``holds`` costs less. A search in the engine applies the
+    filter itself.
     """
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rows."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Int64:
-        """All of them."""
+        """Fetches all rows."""
 
     def holds(self, rows: Int64) -> Bools:
-        """Whether each of ``rows`` (n,) is among them."""
+        """Returns whether each of ``rows`` (n,) is selected."""
 
 
 Rows = Int64 | Selection
@@ -31,7 +32,7 @@ Rows = Int64 | Selection
 
 
 def holds(allowed: Rows, rows: Int64) -> Bools:
-    """Whether each of ``rows`` (n,) may be answered."""
+    """Returns whether each of ``rows`` (n,) is allowed; None allows all."""
     if not isinstance(allowed, np.ndarray):
         return allowed.holds(rows)
     if not len(allowed):

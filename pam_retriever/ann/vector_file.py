@@ -1,7 +1,7 @@
-"""Full float32 keys in a memory-mapped file, for what a compressed index found.
+"""Full float32 keys in a memory-mapped file, to rank the candidates of a compressed index.
 
-Keys are only ever appended, so that who has mapped the file sees none change. SQLite stays the one place where a vector
-is kept: the file is a copy, deleted with this object unless ``keep`` was called.
+Keys are only appended, so that a process that has mapped the file sees no key change. The file is a copy of the vectors
+in SQLite. It is deleted with this object unless ``keep`` was called.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from pam_retriever.errors import StorageError
 from pam_retriever.types import Float32, Int64
 
 GROWTH, SMALLEST = 1.5, 4_096  # keys
-IN_A_ROW = 1_000  # so many keys are read as one block
+IN_A_ROW = 1_000  # from so many keys on, consecutive keys are read as one block
 
 
 class VectorFile:
-    """(n, width) keys by place, on disk.
+    """Keys (n, width) by place, on the disk.
 
     Args:
         width: length of a key.
-        folder: where; None for a temporary file.
-        name: of one that is there, to go on with; None makes a new one.
-        count: how many keys that holds.
-        checksum: of them.
-        read_only: it is another's.
+        folder: of the file; None for a temporary file.
+        name: of an existing file to continue; None creates a new one.
+        count: number of keys in an existing file.
+        checksum: of these keys.
+        read_only: whether the file belongs to another process.
 
     Attributes:
-        name: of the file in its folder; None for a temporary one.
+        name: of the file in its folder; None for a temporary file.
         checksum: CRC-32 of all keys.
 
     Raises:
@@ -79,7 +79,7 @@ class VectorFile:
 
     @property
     def mapped(self) -> Float32:
-        """(capacity, width) all keys, read as they are touched; what follows the last is not used."""
+        """All keys (capacity, width), read on access; rows after the last key are unused."""
         return self._map
 
     def __getitem__(self, places: Int64) -> Float32:
@@ -89,7 +89,7 @@ class VectorFile:
         return keys
 
     def _read(self, first: int, count: int) -> Float32:
-        """Keys in a row, not through the map, which reads page by page and stays in memory."""
+        """Reads consecutive keys without the map, which would read by page and stay in memory."""
         size, at, blocks = 4 * self._width * count, 4 * self._width * first, []
         while size:
             blocks.append(os.pread(self._file.fileno(), size, at))
@@ -99,7 +99,7 @@ class VectorFile:
         return np.frombuffer(b"".join(blocks), np.float32).reshape(count, self._width)
 
     def append(self, keys: Float32) -> None:
-        """Takes in (n, width) more.
+        """Appends keys (n, width).
 
         Raises:
             StorageError: the disk is full.
@@ -118,7 +118,7 @@ class VectorFile:
         """Overwrites the keys at ``places`` by zeros, which are on the disk on return.
 
         Raises:
-            StorageError: the disk does not take them.
+            StorageError: the disk cannot be written.
         """
         zeros = bytes(4 * self._width)
         with self._explained(0):
@@ -132,7 +132,7 @@ class VectorFile:
             self.checksum = zlib.crc32(self._map[part].data.cast("B"), self.checksum)
 
     def reserve_disk(self, count: int) -> None:
-        """Has the disk take ``count`` more keys before they are appended, where it can be asked.
+        """Reserves disk space for ``count`` keys before they are appended, if the system can do that.
 
         Raises:
             StorageError: the disk is full.
@@ -143,7 +143,7 @@ class VectorFile:
 
     @contextmanager
     def _explained(self, count: int) -> Iterator[None]:
-        """What to do about a disk that does not take ``count`` more keys."""
+        """Adds a remedy to an error of a disk that has no space for ``count`` more keys."""
         try:
             yield
         except OSError as error:
@@ -154,13 +154,13 @@ class VectorFile:
             ) from error
 
     def _grow(self, count: int) -> None:
-        """Makes room for more than is there, so that few appends map it anew; a hole takes no disk."""
+        """Enlarges the file in large steps, so that few appends map it again. The hole takes no disk space."""
         self._capacity = max(SMALLEST, int(GROWTH * count))
         self._file.truncate(4 * self._width * self._capacity)
         self._open_map()
 
     def keep(self) -> None:
-        """Has the file stay when this object goes; its keys are on the disk on return."""
+        """Keeps the file after this object is gone. Its keys are on the disk on return."""
         self._file.truncate(4 * self._width * self._count)
         os.fsync(self._file.fileno())
         if self._deletion is not None:
@@ -169,17 +169,17 @@ class VectorFile:
     def _open_map(self) -> None:
         mapped = mmap.mmap(self._file.fileno(), 4 * self._width * self._capacity, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):
-            mapped.madvise(mmap.MADV_RANDOM)  # what was found lies all over the file
+            mapped.madvise(mmap.MADV_RANDOM)  # candidates lie all over the file
         self._map = np.frombuffer(mapped, np.float32).reshape(self._capacity, self._width)
 
 
 def _open_itself(path: str, flags: int) -> int:
-    """Not what a link leads to."""
+    """Opens the file itself, and refuses a link."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _delete(path: Path, process: int) -> None:
     if os.getpid() != process:
-        return  # a forked child: the file is the parent's
-    with suppress(OSError):  # one that stays is deleted by the next open
+        return  # in a forked child the file belongs to the parent
+    with suppress(OSError):  # the next open deletes a file that stays
         path.unlink(missing_ok=True)

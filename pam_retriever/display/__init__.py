@@ -1,4 +1,4 @@
-"""How results look where HTML is shown: plain strings, every text in them escaped."""
+"""HTML for notebooks: plain strings, with all texts escaped."""
 
 from pam_retriever.display.html import explorer_html
 from pam_retriever.display.shown import ShownHits, ShownImagination, ShownIndex, ShownReport

@@ -1,11 +1,11 @@
-"""HTML of tables and small charts, without scripts. What comes from an index is escaped."""
+"""HTML of tables and small charts, without scripts. Texts of an index are escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-LONGEST = 200  # characters of a text
+LONGEST = 200  # characters of a text that are shown
 MOST_ROWS = 50
 TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;max-width:60rem"
 CELL = "padding:.3em .8em .3em 0;text-align:start;vertical-align:top;border-bottom:1px solid #8884"
@@ -14,7 +14,7 @@ BLUE = "#4c78a8"
 
 
 def text_of(value: str | None, most: int = LONGEST) -> str:
-    """A text as HTML, cut where it is long; it has its own direction of writing."""
+    """Returns a text as HTML, cut if it is long. The text has its own writing direction."""
     if value is None:
         return f'<span style="{FAINT}">no text</span>'
     short = value if len(value) <= most else value[: most - 1] + "…"
@@ -22,12 +22,12 @@ def text_of(value: str | None, most: int = LONGEST) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number as HTML; nothing for None."""
+    """Returns a number as HTML; nothing for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """A table.
+    """Returns a table.
 
     Args:
         head: plain texts.
@@ -43,7 +43,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
 
 
 def facts(named: Sequence[tuple[str, str]]) -> str:
-    """Names and values, both plain texts, one a row."""
+    """Returns a table of names and values, both plain texts."""
     faint = f"{CELL};{FAINT};font-weight:400"
     rows = "".join(
         f'<tr><th style="{faint}">{escape(name)}</th><td style="{CELL}">{escape(value)}</td></tr>'
@@ -53,7 +53,7 @@ def facts(named: Sequence[tuple[str, str]]) -> str:
 
 
 def line_chart(values: Sequence[float], label: str, width: int = 320, height: int = 90) -> str:
-    """A small line as SVG; nothing for fewer than two values."""
+    """Returns a small line chart as SVG; nothing for fewer than two values."""
     if len(values) < 2:
         return ""
     low, high = min(values), max(values)
@@ -70,7 +70,7 @@ def line_chart(values: Sequence[float], label: str, width: int = 320, height: in
 
 
 def explorer_html(address: str) -> str:
-    """A link to a running explorer."""
+    """Returns a link to a running explorer."""
     return (
         f'<p>Explorer: <a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(address)}</a></p>'
     )

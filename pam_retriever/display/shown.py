@@ -1,4 +1,4 @@
-"""How hits, the report of a fit, an index and an imagination show themselves in a notebook; hits as a data frame."""
+"""Notebook views of hits, a fit report, an index and an imagination; hits as a data frame."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Hits(Protocol):
 
 
 class ShownHits:
-    """What ``Hits`` look like."""
+    """The notebook view of ``Hits``."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class ShownHits:
         )
 
     def to_pandas(self: _Hits) -> pandas.DataFrame:
-        """The hits as a data frame: a row a hit, a column an attribute, the best first.
+        """Returns the hits as a data frame: one row per hit, one column per attribute, the best first.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -75,7 +75,7 @@ def _cells(hit: _Hit) -> list[str]:
 
 
 def _why(hit: _Hit) -> str:
-    """In short: how often it was experienced with the cue, and which source says most."""
+    """A short reason: the number of meetings with the cue, and the strongest source."""
     words = []
     if hit.evidence is not None:
         words.append(f"experienced {len(hit.evidence)} times" if hit.evidence else "predicted")
@@ -106,7 +106,7 @@ class _Report(Protocol):
 
 
 class ShownReport:
-    """What a ``FitReport`` looks like."""
+    """The notebook view of a ``FitReport``."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ class _Imagination(Protocol):
 
 
 class ShownImagination:
-    """What an ``Imagination`` looks like."""
+    """The notebook view of an ``Imagination``."""
 
     def _repr_html_(self: _Imagination) -> str:
         where = facts([("spread", number(self.spread)), ("to the nearest memory", number(self.distance))])
@@ -149,7 +149,7 @@ class ShownImagination:
 
 
 class ShownIndex:
-    """What an index looks like."""
+    """The notebook view of an index."""
 
     def _repr_html_(self) -> str:
         return f"<p>{text_of(repr(self), 1_000)}</p>"

@@ -12,43 +12,43 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_length, check_text, check_texts, check_vectors, read_query
 
-PROGRESS_FROM = 1_000  # texts from which a model shows its progress bar on a terminal
+PROGRESS_FROM = 1_000  # from so many texts on, a model shows a progress bar on a terminal
 
 
 class EmbedsDocuments(Protocol):
     """LangChain's ``Embeddings``."""
 
     def embed_documents(self, texts: list[str], /) -> list[list[float]]:
-        """A vector for each text that is stored."""
+        """Returns a vector for each text to store."""
 
     def embed_query(self, text: str, /) -> list[float]:
-        """The vector of a text that is asked."""
+        """Returns the vector of a query."""
 
 
 class Encodes(Protocol):
     """A sentence-transformers model."""
 
     def encode(self, sentences: list[str], /, *, show_progress_bar: bool) -> npt.ArrayLike:
-        """A vector for each text."""
+        """Returns a vector for each text."""
 
 
 EmbedderLike = str | EmbedsDocuments | Encodes | Callable[[list[str]], npt.ArrayLike]
 
 
 class Embedder:
-    """One way to call what turns texts into vectors.
+    """A uniform interface to models that turn texts into vectors.
 
     Args:
         model: "default" (all-MiniLM-L6-v2 from inside a package), the name or folder of a sentence-transformers
             model, a callable ``list[str] -> vectors``, an object with ``embed_documents`` and ``embed_query``
             (LangChain), or one with ``encode`` (sentence-transformers; its prompts for queries and documents are used).
-        same: it makes the vectors of the embedder that the index was filled with, whatever their names.
+        same: asserts that it makes the same vectors as the embedder of the index, although the names differ.
 
     Attributes:
-        name: what tells it from others: its ``model_name``, ``model`` or ``name``, else module and class.
+        name: identifies it: its ``model_name``, ``model`` or ``name``, else module and class.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: ``model`` is none of these.
     """
 
     def __init__(self, model: EmbedderLike, same: bool = False) -> None:
@@ -79,15 +79,15 @@ class Embedder:
         return f"Embedder({self.name!r})"
 
     def check(self, used_before: str | None) -> None:
-        """Refuses to work on vectors of another embedder.
+        """Refuses an index whose vectors another embedder made.
 
         Args:
-            used_before: the name of the embedder that an index was filled with; None for none.
+            used_before: the name of the embedder of the index; None for none.
 
         Raises:
-            InvalidInput: it is another.
+            InvalidInput: the name differs.
         """
-        # an older version kept the bare name of a class or function
+        # an older version stored the bare name of a class or function
         if self._same or used_before in (None, self.name, self._was_called):
             return
         raise InvalidInput(
@@ -97,24 +97,24 @@ class Embedder:
         )
 
     def documents(self, texts: Sequence[str]) -> npt.ArrayLike:
-        """A vector for each text that is to be stored."""
+        """Returns a vector for each text to store."""
         return _check(self._documents(list(texts)), len(texts), self.name)
 
     def queries(self, texts: Sequence[str]) -> npt.ArrayLike:
-        """A vector for each text that is asked."""
+        """Returns a vector for each query."""
         return _check(self._queries(list(texts)), len(texts), self.name)
 
     def dim(self) -> int:
-        """Length of its vectors, found by embedding a word."""
+        """Length of the vectors, found by embedding a word."""
         return int(np.shape(self.documents(["dimension"]))[1])
 
 
 def read_embedder(model: EmbedderLike | None, same: bool = False) -> Embedder | None:
-    """The embedder of an index that may have none; ``same`` as for ``Embedder``.
+    """Returns the embedder of an index, or None; ``same`` as in ``Embedder``.
 
     Raises:
-        InvalidInput: it is none, or ``same`` is said of none.
-        MissingExtra: what a named one needs is not installed.
+        InvalidInput: this is no embedder, or ``same`` is given without one.
+        MissingExtra: a package that the named model needs is not installed.
     """
     if model is None and same:
         raise InvalidInput("Got same_embedder=True without an embedder.", "both", "Pass embedder=... too.")
@@ -127,7 +127,7 @@ def embed_texts(
     dim: int,
     used_before: Callable[[], str | None],
 ) -> Float32:
-    """The vectors of memories that were given as texts alone.
+    """Returns the vectors of memories that were given as texts alone.
 
     Raises:
         InvalidInput: there is no embedder, or a text is missing.
@@ -142,10 +142,10 @@ def embed_texts(
 def read_question(
     query: Any, text: Any, mode: str, embedder: Embedder | None, dim: int, used_before: Callable[[], str | None]
 ) -> tuple[list[str] | Float32, list[str] | None, bool]:
-    """A query as ids or vectors (Q, dim), its words where they count for themselves, and whether it was a batch.
+    """Returns a query as ids or vectors (Q, dim), its words if they are searched, and whether it was a batch.
 
     Raises:
-        InvalidInput: neither a query nor a text, two that do not fit, or a text and no embedder.
+        InvalidInput: there is neither a query nor a text, the two do not fit, or there is a text and no embedder.
     """
     if text is None and query is None:
         raise InvalidInput("There is neither a query nor a text.", "one of them", "Pass text='...'.")
@@ -171,7 +171,7 @@ def read_question(
 def embed_questions(
     embedder: Embedder | None, texts: Sequence[str], dim: int, call: str, used_before: Callable[[], str | None]
 ) -> Float32:
-    """The vectors of questions that were given as texts alone.
+    """Returns the vectors of questions that were given as texts alone.
 
     Raises:
         InvalidInput: there is no embedder, or a text is empty.
@@ -209,7 +209,7 @@ def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
 
 
 def _name(model: Any) -> str:
-    """What tells it from others: in messages, and in the note that the index keeps."""
+    """Returns the name that identifies the embedder, in messages and in the index."""
     for attribute in ("model_name", "model", "name"):
         value = getattr(model, attribute, None)
         if isinstance(value, str) and value:

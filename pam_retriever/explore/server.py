@@ -1,4 +1,4 @@
-"""The server: who may ask, and which address answers what."""
+"""The server: access control, and the answer of each address."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ STATUS: tuple[tuple[type[PAMError], int], ...] = ((UnknownId, 404), (ReadOnlyInd
 
 
 class Guard:
-    """Lets through only who has the token and speaks to this host from this page.
+    """Refuses requests without the token, to another host name, or from another page.
 
     Args:
-        app: what is guarded.
-        token: that every request but those for scripts and styles has to bring.
-        hosts: what the header Host may be: another one would be a name that somebody else gave this machine.
+        app: the guarded application.
+        token: required of every request except those for scripts and styles.
+        hosts: allowed values of the header Host. Another value would be a name that somebody else gave this machine.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: frozenset[str]) -> None:
@@ -78,7 +78,7 @@ class Guard:
             return "This page is for this machine only."
         if origin is not None and origin not in {f"http://{name}" for name in self._hosts}:
             return "Another page asked."
-        # a link in another page may lead to the page; what it finds, the other page cannot read
+        # another page may link to this one; it cannot read the response
         elsewhere = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
         if elsewhere and request.url.path != "/":
             return "Another page asked."
@@ -94,12 +94,12 @@ class Guard:
 
 
 def make_app(source: Source, token: str, hosts: frozenset[str]) -> ASGIApp:
-    """The explorer as an ASGI application.
+    """Returns the explorer as an ASGI application.
 
     Args:
         source: the index.
         token: a secret.
-        hosts: as ``Guard``.
+        hosts: see ``Guard``.
     """
     api = Api(source)
     gets = {
@@ -129,12 +129,12 @@ def make_app(source: Source, token: str, hosts: frozenset[str]) -> ASGIApp:
 
 
 async def page(_: Request) -> Response:
-    """The page itself, which holds nothing of the index."""
+    """Returns the page itself, which holds no data of the index."""
     return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
 
 
 def answering(make: Callable[[Asked], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """An address whose answer is made in a thread: an index may take its time."""
+    """Returns an endpoint that computes its answer in a thread, because an index may take long."""
 
     async def answer(request: Request) -> Response:
         asked = Asked(dict(request.query_params), await _body(request) if request.method == "POST" else {})
@@ -149,29 +149,29 @@ def answering(make: Callable[[Asked], Response]) -> Callable[[Request], Awaitabl
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request brings.
+    """The content of a request.
 
     Attributes:
-        query: of its address.
-        body: the JSON object that was sent; empty for anything else, which every question refuses.
+        query: the query part of its address.
+        body: the JSON object that was sent. It is empty for anything else; every question refuses an empty one.
     """
 
     query: dict[str, str]
     body: dict[str, Any]
 
     def text(self, name: str) -> str:
-        """A value of the address; empty where it has none."""
+        """Returns a value of the query; empty if it is missing."""
         return self.query.get(name, "")
 
     @property
     def offset(self) -> int:
-        """How many to skip."""
+        """The number of items to skip."""
         given = self.text("offset")
         return int(given) if given.isascii() and given.isdigit() and len(given) < 12 else 0
 
 
 class Api:
-    """What each address answers.
+    """The answer of each address.
 
     Args:
         source: the index.
@@ -181,65 +181,65 @@ class Api:
         self._source, self._maps = source, pictures.Maps()
 
     def health(self, _: Asked) -> Response:
-        """What the index holds, and what this page may do with it."""
+        """Returns the contents of the index, and the changes that this page may make."""
         source = self._source
         able = {"writes": source.writes, "texts": source.texts, "checks": source.check is not None}
         able["umap"] = find_spec("umap") is not None
         return JSONResponse({**answers.health(source.index), **able, "version": __version__})
 
     def times(self, _: Asked) -> Response:
-        """How many memories there were when."""
+        """Returns the number of memories per interval of time."""
         return JSONResponse({"times": answers.times(self._source.index)})
 
     def memory(self, asked: Asked) -> Response:
-        """A memory."""
+        """Returns a memory."""
         return JSONResponse(answers.whole_memory(self._source.index, asked.text("id")))
 
     def sessions(self, asked: Asked) -> Response:
-        """A page of sessions."""
+        """Returns a page of sessions."""
         return JSONResponse(answers.sessions(self._source.index, asked.text("q"), asked.offset, self._source.texts))
 
     def session(self, asked: Asked) -> Response:
-        """Steps of a session."""
+        """Returns steps of a session."""
         return JSONResponse(answers.session(self._source.index, asked.text("id"), asked.offset))
 
     def map(self, asked: Asked) -> Response:
-        """All memories in the plane."""
+        """Returns a map of all memories."""
         source = self._source
         method: Method = "umap" if asked.text("method") == "umap" else "pca"
         drawn = self._maps.drawn(source.index, asked.text("by") or None, source.refreshed, method)
         return Response(drawn, media_type="application/octet-stream")
 
     def point(self, asked: Asked) -> Response:
-        """The memory behind a point."""
+        """Returns the memory of a point of the map."""
         return JSONResponse(self._maps.point(self._source.index, asked.text("by") or None, asked.offset))
 
     def ask(self, asked: Asked) -> Response:
-        """Both columns of an answer."""
+        """Returns both columns of an answer."""
         return JSONResponse(answers.ask(self._source.index, asked.body))
 
     def neighbourhood(self, asked: Asked) -> Response:
-        """A graph around a question."""
+        """Returns the graph around a question."""
         return JSONResponse(pictures.neighbourhood(self._source.index, asked.body))
 
     def export(self, asked: Asked) -> Response:
-        """One question as a file."""
+        """Returns one question as a file."""
         return HTMLResponse(report.write(self._source.index, asked.body))
 
     def feedback(self, asked: Asked) -> Response:
-        """Stores what helped; the folder is locked for that moment."""
+        """Stores which hits helped. Locks the folder only for this call."""
         with self._source.writing() as writable:
             done = answers.helped(writable, asked.body)
         self._source.refresh()
         return JSONResponse(done)
 
     def refresh(self, asked: Asked) -> Response:
-        """Sees what a writer wrote."""
+        """Updates the index to the writes of others."""
         self._source.refresh()
         return self.health(asked)
 
     def check(self, _: Asked) -> Response:
-        """Reads everything, and says what is damaged."""
+        """Reads everything, and lists the damage."""
         if self._source.check is None:
             raise InvalidInput("Got check of an index without a folder.", "a folder", "Save it first.")
         return JSONResponse({"wrong": self._source.check()})

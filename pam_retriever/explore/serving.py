@@ -1,4 +1,4 @@
-"""Running the server: a socket on this machine, a token, a thread, a browser."""
+"""Runs the server: a socket on this machine, a token, a thread, a browser."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Explorer:
         self._server.run(sockets=[self._listening])
 
     def wait(self) -> None:
-        """Waits until it is closed, or for Ctrl-C, which closes it."""
+        """Waits until the explorer is closed. Ctrl-C closes it."""
         try:
             while self._thread.is_alive():
-                self._thread.join(0.5)  # a wait without end would not see Ctrl-C on every system
+                self._thread.join(0.5)  # an unlimited wait would not see Ctrl-C on every system
         except KeyboardInterrupt:
             self.close()
 
     def close(self) -> None:
-        """Stops it; stopping it twice is harmless."""
+        """Stops the explorer. A second call does nothing."""
         self._server.should_exit = True
         self._thread.join()
         self._listening.close()
@@ -64,17 +64,17 @@ class Explorer:
 
 
 def explore(source: Source, port: int = 0, browser: bool = True, fragment: str = "") -> Explorer:
-    """Starts the explorer, and prints its address once it listens.
+    """Starts the explorer, and prints its address when it listens.
 
     Args:
         source: the index.
         port: 0 for a free one.
-        browser: open the page in the browser of this machine, if it has one.
-        fragment: the part of the address behind "#": which view to begin with.
+        browser: whether to open the page in the browser of this machine, if it has one.
+        fragment: the part of the address after "#": the first view.
 
     Raises:
         InvalidInput: the port is taken, or is none.
-        MissingExtra: without starlette and uvicorn.
+        MissingExtra: starlette or uvicorn is not installed.
     """
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
         raise InvalidInput(f"Got port={port!r}.", "a port, 0 to 65535", "Use 0 for a free one.")
@@ -85,7 +85,7 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
     except ImportError as error:
         raise MissingExtra("starlette and uvicorn", "explore", "The explorer") from error
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if sys.platform != "win32":  # there it would let another program take the port as well
+    if sys.platform != "win32":  # on Windows it would let another program use the same port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))

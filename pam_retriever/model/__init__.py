@@ -1,1 +1,1 @@
-"""What is learnt: the predictor, the episode embeddings, and the keys made of both."""
+"""The learnt model: the predictor, the episode embeddings, and the keys made of both."""

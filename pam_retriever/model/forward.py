@@ -1,7 +1,7 @@
-"""The predictor f as plain arrays: what retrieval and storage ask, without the network that learnt it.
+"""The predictor f in NumPy, for retrieval and storage, without torch.
 
-The forward pass of a few queries is a handful of matrix products, so that asking an index needs no framework for
-training. ``predictor.Predictor`` is the same function as a module that can be trained.
+The forward pass of a few queries is a few matrix products, so a query needs no training framework.
+``predictor.Predictor`` is the same function as a trainable module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32
 
-BATCH = 1_024  # vectors that go through the layers at once
+BATCH = 1_024  # vectors per forward pass
 CHUNK = 32_768  # numbers of a layer that stay in the cache while GELU is computed
 NORM_EPSILON = 1e-5  # of the layer normalisation
 SILENT = 0.5  # squared length below which an output has no direction
@@ -33,8 +33,8 @@ class PredictorConfig:
         dim: d, the dimension of a memory and of a prediction.
         hidden: width of the hidden layers; 1,024 in the paper.
         residual_layers: hidden-to-hidden layers with a residual connection; 2 in the paper.
-        whiten: centre and decorrelate the input with statistics of the training memories, and let the output
-            move in the decorrelated space too; they are stored in the model. The paper feeds and predicts raw vectors.
+        whiten: whether to centre and decorrelate the input and the output with statistics of the training memories,
+            which the model stores. The paper uses raw vectors.
         code: length of the episode code beside f(p), see ``episode_embeddings``; 0, as in the paper, for none.
     """
 
@@ -46,7 +46,7 @@ class PredictorConfig:
 
     @property
     def width(self) -> int:
-        """Length of an association vector: f(p), and the episode code of p."""
+        """Length of an association vector: f(p) and the episode code of p."""
         return self.dim + self.code
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -62,21 +62,21 @@ class PredictorConfig:
 
 @dataclass(frozen=True, eq=False)
 class PredictorWeights:
-    """The weights of a trained predictor, and f by them.
+    """The weights of a trained predictor, and its forward pass.
 
     Attributes:
         config: the shape.
-        arrays: float32, by the names of ``PredictorConfig.shapes``.
+        arrays: float32, with the names of ``PredictorConfig.shapes``.
     """
 
     config: PredictorConfig
     arrays: Mapping[str, Float32]
 
     def __call__(self, vectors: Float32) -> Float32:
-        """The association vectors of memories as far as they follow from them: f at unit length, and no code.
+        """Returns association vectors without codes: f of each memory, of unit length, and zeros.
 
-        Of a memory that is the mean of all, like one of several equal ones, a network without biases says nothing: it
-        is its own prediction, so that every association vector has a direction.
+        For the mean of all memories (for example if all are equal) a network without biases returns zeros. Then the
+        memory itself is the prediction, so that every association vector has a direction.
 
         Args:
             vectors: (n, d).
@@ -94,7 +94,7 @@ class PredictorWeights:
         return predicted
 
     def _forward(self, states: Float32) -> Float32:
-        """The output of the layers, (B, d) -> (B, d), not yet at unit length."""
+        """Returns the output of the layers, (B, d) -> (B, d), not normalised."""
         arrays = self.arrays
         if self.config.whiten:
             states = np.matmul(states - arrays["mean"], arrays["whitening"], dtype=np.float32)
@@ -115,7 +115,7 @@ class PredictorWeights:
 
 
 def gelu(x: Float32) -> Float32:
-    """x * Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), in place of a contiguous array."""
+    """Computes x * Phi(x) in place, Phi the normal distribution (Hendrycks and Gimpel 2016), for a contiguous array."""
     for part in _chunks(x.reshape(-1)):
         size = np.abs(part)
         z = size * np.float32(math.sqrt(0.5))

@@ -1,15 +1,15 @@
-"""Step 6: one key [p ; f(p) ; e(p)] a memory; the query decides which question is asked of it.
+"""Step 6: one key [p ; f(p) ; e(p)] per memory. The query vector selects the question.
 
-With q the cue, f the predictor and e the episode code, all unit length (e is 0 where nothing was experienced),
-each channel is an inner product with the key:
+q is the cue, f the predictor, and e the episode code. All have unit length; e is 0 for a memory without experience.
+Each channel is an inner product with the key:
 
-    similarity  [q    ; 0    ; 0   ]   what looks like q
-    forward     [f(q) ; 0    ; 0   ]   what q predicts: the paper's score
-    reverse     [0    ; q    ; 0   ]   what predicts q: works where q was never an anchor
-    mutual      [0    ; f(q) ; 0   ]   what predicts the same as q
-    episode     [0    ; 0    ; e(q)]   what was part of the same experience as q
+    similarity  [q    ; 0    ; 0   ]   memories that look like q
+    forward     [f(q) ; 0    ; 0   ]   memories that q predicts: the paper's score
+    reverse     [0    ; q    ; 0   ]   memories that predict q, even if q was never an anchor
+    mutual      [0    ; f(q) ; 0   ]   memories that predict the same as q
+    episode     [0    ; 0    ; e(q)]   memories of the same experience as q
 
-so a weighted sum of channels is one query vector, and one look-up.
+So a weighted sum of channels is one query vector, and needs one look-up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Channels:
     """Weights of the five channels; finite, not negative, not all zero.
 
     Raises:
-        InvalidInput: for any other weights.
+        InvalidInput: the weights are others.
     """
 
     similarity: float = 0.0
@@ -52,20 +52,20 @@ class Channels:
 
     @property
     def association(self) -> float:
-        """The weight of the association channels together."""
+        """The sum of the weights of the association channels."""
         return self.forward + self.reverse + self.mutual + self.episode
 
     @property
     def total(self) -> float:
-        """The weight of all channels together."""
+        """The sum of the weights of all channels."""
         return self.similarity + self.association
 
 
 CHANNELS = ("similarity", "forward", "reverse", "mutual", "episode")
 
-# Without weights of the caller's, "association" takes those that fit found (trust.py); these are
-# what its scores are made of otherwise. hybrid: the similarity of a vector store with the
-# two channels that help text retrieval added to it.
+# With default weights, "association" uses those that ``fit`` found (trust.py), or these
+# before a fit. hybrid: the similarity of a vector store plus the
+# two channels that help text retrieval.
 MODES: dict[str, Channels] = {
     "association": Channels(forward=0.25, reverse=0.25, mutual=0.5, episode=4.0),
     "similarity": Channels(similarity=1.0),
@@ -75,25 +75,25 @@ MODES: dict[str, Channels] = {
 
 
 def unit(vectors: Float32) -> Float32:
-    """The rows of (n, d) at length 1; a row of zeros stays zero."""
+    """Normalises the rows of (n, d) to length 1; a row of zeros stays zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     scaled: Float32 = (vectors / np.where(length > 0, length, 1)).astype(np.float32, copy=False)
     return scaled
 
 
 def make_keys(vectors: Float32, associations: Float32 | None) -> Float32:
-    """Keys [p ; f(p) ; e(p)], (n, 2d + code); before ``fit`` only [p], (n, d)."""
+    """Returns keys [p ; f(p) ; e(p)], (n, 2d + code); before ``fit`` [p], (n, d)."""
     if associations is None:
         return unit(vectors)
     return np.concatenate([unit(vectors), associations], axis=1)
 
 
 def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: Float32) -> Float32:
-    """One query vector a cue, whose inner product with a key is the mean over the channels that the cue has.
+    """Returns one query vector per cue. Its inner product with a key is the mean over the channels that the cue has.
 
     Args:
         channels: the weights.
-        looks: (Q, d) the queries as given, unit length: what similarity is measured to.
+        looks: (Q, d) the queries as given, unit length, for the similarity channel.
         cues: (Q, d) the completed cues, unit length.
         predicted: (Q, d + code) f and e of the completed cues, each at unit length.
 
@@ -108,14 +108,14 @@ def query_vectors(channels: Channels, looks: Float32, cues: Float32, predicted: 
 
 
 def totals(channels: Channels, predicted: Float32, dim: int) -> Float32:
-    """(Q, 1) the weight of all channels that each cue has, given f and e of them (Q, d + code): some have no code."""
+    """Returns the weight (Q, 1) of the channels of each cue, given f and e (Q, d + code): some cues have no code."""
     coded = predicted[:, dim:].any(axis=1, keepdims=True)
     total: Float32 = np.where(coded, channels.total, channels.total - channels.episode).astype(np.float32)
     return total
 
 
 def weighted(channels: Channels, looks: Float32, cues: Float32, predicted: Float32) -> Float32:
-    """As ``query_vectors``, with the sum in place of the mean."""
+    """Like ``query_vectors``, with the sum in place of the mean."""
     dim = looks.shape[1]
     f, code = predicted[:, :dim], predicted[:, dim:]
     parts = [
@@ -127,7 +127,7 @@ def weighted(channels: Channels, looks: Float32, cues: Float32, predicted: Float
 
 
 def features(cues: Float32, keys: Float32, dim: int) -> Float32:
-    """All channels but the codes' of every memory for every cue, both given by their keys; (Q, N, 4)."""
+    """Returns all channels except the episode code, for all cues and memories given by keys; (Q, N, 4)."""
     q, f, _ = np.split(cues, [dim, 2 * dim], axis=1)
     p, of, _ = np.split(keys, [dim, 2 * dim], axis=1)
     return np.stack([q @ p.T, f @ p.T, q @ of.T, f @ of.T], axis=2)

@@ -1,4 +1,4 @@
-"""Step 4: what the predictor is trained on. Pure functions of tensors."""
+"""Step 4: the losses of the predictor, as pure functions of tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def info_nce(predicted: Tensor, associates: Tensor, temperature: float) -> Tenso
         temperature: divides the cosines.
 
     Returns:
-        The mean over the batch, a scalar.
+        The mean over the batch; a scalar.
     """
     cosine = F.normalize(predicted, dim=-1) @ F.normalize(associates, dim=-1).T  # (B, B)
     return F.cross_entropy(cosine / temperature, torch.arange(len(cosine), device=cosine.device))
@@ -28,25 +28,25 @@ def info_nce(predicted: Tensor, associates: Tensor, temperature: float) -> Tenso
 def multi_positive_info_nce(
     logits: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, bank_size: int, own: Tensor | None = None
 ) -> Tensor:
-    """InfoNCE with every associate as a positive, each against all non-associates.
+    """InfoNCE with every associate as a positive, each against all memories that are no associates.
 
-    For a positive with score s the term is softplus(log(1 + bank / batch * sum(exp(negatives))) - s):
-    the cross-entropy of picking it out of the whole bank, whose negatives the batch samples. The 1 is
-    a candidate that means "nothing", with score 0: it draws associates up where a small
-    world has no negatives. Positives do not compete with each other, which InfoNCE would have them do.
+    For a positive with score s the term is softplus(log(1 + memories / batch * sum(exp(negatives))) - s). This is the
+    cross-entropy of choosing the positive among all memories; the batch is a sample of the negatives. The 1 is a
+    candidate "nothing" with score 0: it raises the scores of associates if a small data set has no negatives. Unlike in
+    InfoNCE, positives do not compete with each other.
 
     Args:
         logits: (A, B) scores of A cues against the B memories of the batch, divided by the temperature.
         rows: (E,) int64 cues of the positives.
         columns: (E,) int64 associates, so that ``logits[rows, columns]`` are the positives, each once.
-        weights: (E,) how much each positive counts.
-        bank_size: how many memories the batch was drawn from.
+        weights: (E,) of the positives.
+        bank_size: number of memories from which the batch was drawn.
         own: (A,) int64 the column of each cue itself, which is no negative; None: A = B in the same order.
 
     Returns:
         The weighted mean over the positives, a scalar; 0 if there are none.
     """
-    if not len(rows):  # a batch of memories that were each experienced alone
+    if not len(rows):  # a batch of memories without associates
         return logits.sum() * 0
     own = torch.arange(len(logits), device=logits.device) if own is None else own
     positive, negatives = cast("Any", _Sides).apply(logits.float(), rows, columns, own)  # (E,), (A,)
@@ -57,10 +57,10 @@ def multi_positive_info_nce(
 
 
 class _Sides(torch.autograd.Function):
-    """The positives (E,) among the logits (A, B), and log(sum(exp(.))) over the others of each row but its own (A,).
+    """Returns the positives (E,) among the logits (A, B), and per row log(sum(exp(negatives))) (A,).
 
-    The whole matrix is read and written as few times as can be: elementwise work on it takes as long as
-    the products of the network otherwise.
+    The matrix is read and written as few times as possible: elementwise work on it can take as long as the network's
+    matrix products.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""From memories to their association vectors, as far as the predictor says them."""
+"""Computes association vectors by a trained network."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pam_retriever.types import Float32
 
 @torch.inference_mode()
 def predict(model: Predictor, vectors: Float32, batch_size: int = 4096) -> Float32:
-    """The association vectors of (n, d) as far as they follow from them: f at unit length, and no code; (n, d + code).
+    """Returns association vectors of (n, d) without codes: f of unit length, and zeros; (n, d + code).
 
-    Of a memory that is the mean of all, like one of several equal ones, a network without biases says nothing: it is
-    its own prediction, so that every association vector has a direction.
+    For the mean of all memories (for example if all are equal) a network without biases returns zeros. Then the memory
+    itself is the prediction, so that every association vector has a direction.
     """
     place = model.mean.device
     batches = torch.split(torch.tensor(vectors, dtype=torch.float32), batch_size)

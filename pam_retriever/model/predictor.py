@@ -1,4 +1,4 @@
-"""Step 3: the predictor f as a network to train, a residual MLP from a memory to where its associates lie."""
+"""Step 3: the predictor f as a trainable network, a residual MLP from a memory to the region of its associates."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Predictor(nn.Module):
     With ``dim=128`` and the defaults this is the paper's D2 model: 2,362,752 parameters,
     Xavier uniform weights and zero biases.
 
-    f(p) lies where the associates of p lie, in the space of the memories, so it also says something of a cue
-    that was never seen.
+    f(p) is a point near the associates of p, in the space of the memories. So f also answers for a cue that was never
+    seen.
     """
 
     mean: Tensor
@@ -31,14 +31,14 @@ class Predictor(nn.Module):
         super().__init__()
         self.config = config
         width = config.hidden
-        # skip_init: torch's own initialisation would draw from the global generator
+        # skip_init: torch's own initialisation would use the global random generator
         self.inward = _linear(config.dim, width)
         self.residual = nn.ModuleList(_linear(width, width) for _ in range(config.residual_layers))
         self.outward = _linear(width, config.dim)
         self.norm = nn.LayerNorm(config.dim)
         self.register_buffer("mean", torch.zeros(config.dim))
         self.register_buffer("whitening", torch.eye(config.dim))
-        self.register_buffer("centre", torch.zeros(config.dim))  # of the memories at unit length
+        self.register_buffer("centre", torch.zeros(config.dim))  # mean of the unit-length memories
         self.register_buffer("sharpening", torch.eye(config.dim))
         self.register_buffer("spread", torch.ones(()))
         for layer in [self.inward, *self.residual, self.outward]:
@@ -47,42 +47,42 @@ class Predictor(nn.Module):
 
     @classmethod
     def of(cls, weights: PredictorWeights) -> Predictor:
-        """A network with these weights, to go on training."""
+        """Creates a network with these weights, to continue training."""
         model = cls(weights.config, torch.Generator().manual_seed(0))
         model.load_state_dict({name: torch.tensor(array) for name, array in weights.arrays.items()})
         return model
 
     def weights(self) -> PredictorWeights:
-        """A copy of the weights, to ask; further training does not move it."""
+        """Returns a copy of the weights, which further training does not change."""
         copies = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
         return PredictorWeights(self.config, copies)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Predicts for each state; (B, d) -> (B, d), not normalised to unit length."""
+        """Returns the prediction of each state; (B, d) -> (B, d), not normalised to unit length."""
         return self.predict(self.normalise(states))
 
     def normalise(self, states: Tensor) -> Tensor:
-        """The input that the layers see; (B, d) -> (B, d)."""
+        """Returns the input of the layers; (B, d) -> (B, d)."""
         return (states - self.mean) @ self.whitening if self.config.whiten else states
 
     def predict(self, x: Tensor) -> Tensor:
-        """f from the layers' input; (B, d) -> (B, d)."""
+        """Returns f from the input of the layers; (B, d) -> (B, d)."""
         predicted: Tensor = self.norm(self.outward(self._trunk(x)))
         return predicted @ self.sharpening if self.config.whiten else predicted
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
-        """f of each state, at unit length; (B, d) -> (B, d).
+        """Returns f of each state, of unit length; (B, d) -> (B, d).
 
-        ``disturb`` adds noise to the layers' input, in training.
+        In training, ``disturb`` adds noise to the input of the layers.
         """
         predicted = self.predict(disturb(self.normalise(states)))
         return nn.functional.normalize(predicted.float(), dim=-1)
 
     def score(self, predicted: Tensor, memories: Tensor, temperature: float = 1.0) -> Tensor:
-        """How well each of ``memories`` (B, d) fits each of ``predicted`` (A, d), over ``temperature``; (A, B).
+        """Returns the scores (A, B) of ``memories`` (B, d) for each of ``predicted`` (A, d), over ``temperature``.
 
-        The cosine, less that of the mean memory, in units in which the memories are as spread out as random vectors
-        are: so that one temperature suits memories that lie all around and such as lie in a narrow cone.
+        The score is the cosine minus the cosine of the mean memory, scaled so that the memories vary as much as random
+        vectors do. So the same temperature fits memories that are spread widely and memories in a narrow cone.
         """
         away = nn.functional.normalize(memories, dim=-1) - self.centre
         return (predicted / (temperature * self.spread)) @ away.T
@@ -97,9 +97,9 @@ class Predictor(nn.Module):
     def fit_whitening(self, states: Tensor, shrinkage: float = 0.01) -> None:
         """Sets the statistics from the training memories (M, d).
 
-        Memories in common directions look alike whatever they are of; what tells them apart may lie in
-        directions that hardly vary. Decorrelated, all count the same: the product of f(q) with p is that of the
-        network's output with the whitened p, and keys stay what they are.
+        Common directions make all memories look alike, and directions with little variance may distinguish them. After
+        decorrelation all directions have equal weight. The product of f(q) and p equals the product of the network's
+        output and the whitened p, so keys do not change.
         """
         sample = states[:: max(1, len(states) // 100_000)].double()
         self.mean.copy_(sample.mean(0))
@@ -108,17 +108,17 @@ class Predictor(nn.Module):
         self.centre.copy_(looks.mean(0))
         sharpening = _decorrelate(looks, shrinkage)
         self.sharpening.copy_(sharpening * len(sharpening) ** 0.5 / sharpening.norm())
-        # of the memories, along the directions that an untrained network predicts: trace(W C W) = trace(W W) * var
+        # variance of the memories along the directions of an untrained network: trace(W C W) = trace(W W) * var
         covariance = (looks - looks.mean(0)).T @ (looks - looks.mean(0)) / len(looks)
         variance = (sharpening @ covariance @ sharpening).trace() / sharpening.square().sum()
         self.spread.copy_((variance * len(sharpening)).sqrt().clamp_min(1e-3))
 
 
 def _decorrelate(sample: Tensor, shrinkage: float) -> Tensor:
-    """(d, d) the inverse square root of the covariance of (n, d).
+    """Returns the inverse square root (d, d) of the covariance of (n, d).
 
-    The covariance is shrunk towards its mean eigenvalue, so that few memories, or dimensions that never vary, cannot
-    blow anything up.
+    The covariance is shrunk towards its mean eigenvalue, so that the result stays bounded for few memories and constant
+    dimensions.
     """
     centred = sample - sample.mean(0)
     values, basis = torch.linalg.eigh(centred.T @ centred / max(len(sample) - 1, 1))
@@ -129,9 +129,9 @@ def _decorrelate(sample: Tensor, shrinkage: float) -> Tensor:
 
 
 def widen(predictor: Predictor, hidden: int, generator: torch.Generator | None = None) -> Predictor:
-    """A copy with wider hidden layers, and the same function: nothing listens to the new units yet.
+    """Returns a copy with wider hidden layers and the same function: the new units have no effect yet.
 
-    A ``hidden`` that is not wider gives an equal copy.
+    If ``hidden`` is not larger, the copy is equal.
     """
     narrow, width = predictor.config.hidden, max(hidden, predictor.config.hidden)
     wide = Predictor(replace(predictor.config, hidden=width), generator)

@@ -1,4 +1,4 @@
-"""What turns channels and links into scores: shared by the training, which fits the weights, and by recall."""
+"""Scores from channels and links, shared by training, which fits the weights, and recall."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 from pam_retriever.model.keys import CHANNELS, Channels
 from pam_retriever.types import Calibration, Familiarity, Float32, ScoringWeights
 
-BEST = 64  # how many memories' odds are added up; what is beyond them counts by the background
-NEIGHBOURS = 64  # how many memories that look like a query are looked up, once for all that asks for them
-LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05  # so many of those that were experienced pass their links on
-NAMED, SHARPENED = 16, 4  # so many of the memories that the channels name pass theirs on, by probability ** 4
+BEST = 64  # memories whose odds are added; the background estimates the rest
+NEIGHBOURS = 64  # memories that look like a query: one look-up serves all sources that need them
+LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05  # experienced memories that look like the cue, and pass on their links
+NAMED, SHARPENED = 16, 4  # memories that the channels find, and that pass on their links, weighted by probability ** 4
 
-# where nothing could be held out of the training to find out: small data, and the published recipe
+# defaults when nothing was held out to calibrate on: small data, and the published recipe
 UNTESTED = ScoringWeights((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0, 2.0), (8.0, 12.0), (0.0, 0.0))
 
 PARTS = ("weights", "mixture", "calibration", "appearance", "background")
 
 
 def channels_of(regime: ScoringWeights) -> Channels:
-    """Its weights by name."""
+    """Returns the weights of a calibration by name."""
     return Channels(**dict(zip(CHANNELS, regime.weights, strict=True)))
 
 
 def confidence(regime: ScoringWeights, share: Float32) -> Float32:
-    """The probability that cue and memory were experienced together, given the share that the memory takes."""
+    """Returns the probability that cue and memory were experienced together, given the memory's share of the score."""
     slope, intercept = regime.calibration
     odds = np.clip(slope * np.log(share + 1e-12) + intercept, -50, 50)
     certain: Float32 = (1 / (1 + np.exp(-odds))).astype(np.float32)
@@ -36,11 +36,11 @@ def confidence(regime: ScoringWeights, share: Float32) -> Float32:
 
 
 def look_alike_mass(cosine: Float32, counts: Float32) -> Float32:
-    """How much each of the memories that look like a cue counts, up to a factor for each cue.
+    """Returns the weight of each memory that looks like a cue, up to a factor per cue.
 
     Args:
         cosine: (Q, n) of cues and memories.
-        counts: (Q, n) how many memories of the bank each stands for; 0 for none, such as the cue itself.
+        counts: (Q, n) number of memories that each represents; 0 for none, for example for the cue itself.
     """
     best = np.where(counts > 0, cosine, -np.inf).max(axis=1, keepdims=True, initial=-1e30)
     mass: Float32 = np.where(counts > 0, counts * np.exp(np.minimum(cosine - best, 0) / LOOK_ALIKE_TEMPERATURE), 0)
@@ -48,23 +48,23 @@ def look_alike_mass(cosine: Float32, counts: Float32) -> Float32:
 
 
 def first(counts: Float32, most: int) -> Float32:
-    """The ``counts`` (Q, n) of memories, best first, cut so that those of each cue add up to ``most`` at most."""
+    """Cuts the ``counts`` (Q, n) of memories, best first, so that those of each cue sum to ``most`` at most."""
     before = np.cumsum(counts, axis=1) - counts
     cut: Float32 = np.clip(most - before, 0, counts)
     return cut
 
 
 def sharpened(share: Float32) -> Float32:
-    """How much each of the memories that the channels name counts, up to a factor for each cue."""
+    """Returns the weight of each memory that the channels find, up to a factor per cue."""
     mass: Float32 = share**SHARPENED
     return mass
 
 
-STORED_AS = {"seen": "learnt", "unseen": "unlearnt"}  # format 1 calls them so
+STORED_AS = {"seen": "learnt", "unseen": "unlearnt"}  # the names in format 1
 
 
 def read_calibration(stored: Mapping[str, Any] | None) -> Calibration | None:
-    """What was stored with the index of how to weigh channels and links."""
+    """Reads the stored calibration of channels and links."""
     if stored is None:
         return None
     seen, unseen = (ScoringWeights(*(tuple(stored[name][part]) for part in PARTS)) for name in STORED_AS.values())
@@ -74,7 +74,7 @@ def read_calibration(stored: Mapping[str, Any] | None) -> Calibration | None:
 
 
 def to_stored(calibration: Calibration | None) -> dict[str, Any] | None:
-    """What ``read_calibration`` reads, for JSON."""
+    """Returns the form that ``read_calibration`` reads, for JSON."""
     if calibration is None:
         return None
     return {STORED_AS.get(name, name): value for name, value in asdict(calibration).items()}

@@ -25,7 +25,7 @@ class Imagined(Protocol):
 
     @property
     def spread(self) -> float:
-        """Root mean square distance at which associates are to be expected."""
+        """Expected root mean square distance of associates."""
 
     @property
     def nearest(self) -> tuple[Hit, ...]:
@@ -33,11 +33,11 @@ class Imagined(Protocol):
 
 
 def loss(report: FitReport, ax: Axes | None = None) -> Axes:
-    """The mean loss of each pass of a fit.
+    """Plots the mean loss of each pass of a fit.
 
     Raises:
         InvalidInput: nothing was trained.
-        MissingExtra: without matplotlib.
+        MissingExtra: matplotlib is not installed.
     """
     if not report.losses:
         raise InvalidInput("Got the report of a fit that trained nothing.", "one with losses", "See report.stopped_by.")
@@ -48,16 +48,16 @@ def loss(report: FitReport, ax: Axes | None = None) -> Axes:
 
 
 def validation(report: FitReport, kind: str = "question", ax: Axes | None = None) -> Axes:
-    """R@10 of each source and of the mixture on held-out requests, with 95 % intervals.
+    """Plots R@10 of each source and of the mixture on held-out requests, with 95 % intervals.
 
     Args:
         report: of a fit.
-        kind: of question: "question", "seen cue" or "unseen cue".
+        kind: kind of question: "question", "seen cue" or "unseen cue".
         ax: to draw into.
 
     Raises:
-        InvalidInput: there is nothing of that kind.
-        MissingExtra: without matplotlib.
+        InvalidInput: the report has nothing of this kind.
+        MissingExtra: matplotlib is not installed.
     """
     rows = sorted(_of_kind(report, kind), key=lambda worth: worth.recall.mean)
     ax = _axes(ax)
@@ -71,16 +71,16 @@ def validation(report: FitReport, kind: str = "question", ax: Axes | None = None
 
 
 def reliability(report: FitReport, kind: str = "question", ax: Axes | None = None) -> Axes:
-    """How sure hits were and how often they were used; on the diagonal the confidence is right.
+    """Plots confidence against the share of hits that were used. On the diagonal, confidence is calibrated.
 
     Args:
         report: of a fit.
-        kind: as for ``validation``.
+        kind: see ``validation``.
         ax: to draw into.
 
     Raises:
-        InvalidInput: there is nothing of that kind.
-        MissingExtra: without matplotlib.
+        InvalidInput: the report has nothing of this kind.
+        MissingExtra: matplotlib is not installed.
     """
     bins = next(worth for worth in _of_kind(report, kind) if worth.source == "mixture").reliability
     ax = _axes(ax)
@@ -97,17 +97,17 @@ def reliability(report: FitReport, kind: str = "question", ax: Axes | None = Non
 
 
 def neighbourhood(index: Explorable, id: str, hops: int = 1, ax: Axes | None = None) -> Axes:
-    """A memory with what happened with it: near each other what looks alike, lines where both were experienced.
+    """Plots a memory and its associates: similar memories lie near each other, lines join those experienced together.
 
     Args:
-        index: which is asked.
+        index: to ask.
         id: of the memory.
         hops: 1 to 3.
         ax: to draw into.
 
     Raises:
-        InvalidInput, UnknownId: of the arguments.
-        MissingExtra: without matplotlib.
+        InvalidInput, UnknownId: an argument is invalid.
+        MissingExtra: matplotlib is not installed.
     """
     found = pictures.neighbourhood(index, {"id": id, "hops": hops})
     ax = _axes(ax)
@@ -129,10 +129,10 @@ def neighbourhood(index: Explorable, id: str, hops: int = 1, ax: Axes | None = N
 
 
 def spread(imagination: Imagined, ax: Axes | None = None) -> Axes:
-    """How far from an imagined point its associates are to be expected, and how far the nearest memories are.
+    """Plots the expected distance of associates from an imagined point, and the distances of the nearest memories.
 
     Raises:
-        MissingExtra: without matplotlib.
+        MissingExtra: matplotlib is not installed.
     """
     ax = _axes(ax)
     far = [float(np.sqrt(max(0.0, 2 - 2 * hit.score))) for hit in imagination.nearest]

@@ -21,7 +21,7 @@ from pam_retriever.store.tables import SCHEMA_OF, plain, schema_of
 Mode = Literal["create", "write", "read", "follow"]
 URI_MODES = {"create": "rwc", "write": "rw", "read": "ro", "follow": "ro"}
 JOURNAL_PAGES = 1000  # SQLite moves the journal into the file after this many pages: its own default
-MOST_VERSIONS = 2**31 - 1  # the version restarts from 0 after this: SQLite stores 32 bits
+MOST_VERSIONS = 2**31 - 1  # the version restarts after this: SQLite stores 32 bits
 # rows; SQLite before 3.32 takes 999 parameters, later ones 32,766
 MOST_IN_A_STATEMENT = 128 if sqlite3.sqlite_version_info < (3, 32) else 4096
 LOCK_SECONDS = 5.0  # how long to wait for SQLite's own short locks
@@ -42,7 +42,7 @@ class Connection:
         mode: "create" creates the file, "write" opens an existing one, "read" and "follow" do not change it.
         before_change: called before each transaction and every other change of the file.
         resting: whether SQLite opens the file as immutable until the first transaction, in mode "write". Opening and
-            closing it changes nothing then. Nobody else may write to it, and it may have no journal.
+            closing it changes nothing then. Nobody else may write to it, and there must be no journal.
 
     Attributes:
         changes: the changes of the current transaction, or of the last one.
