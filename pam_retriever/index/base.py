@@ -1,4 +1,4 @@
-"""Shared by all parts of the index: the store, the lock, and what is cached of both."""
+"""The shared parts of the index: the store, the lock, and caches."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pam_retriever.retrieval.mixture.knowledge import Knowledge
 
 Where = Mapping[str, object] | None
-MOST_KNOWN = 8  # filters of feedback whose requests are kept in memory
+MOST_KNOWN = 8  # filters of feedback whose requests are cached
 
 
 class IndexBase:
-    """An index as far as its parts share it; ``PredictiveAssociativeIndex`` is made of them."""
+    """The parts of an index that its mixins share; ``PredictiveAssociativeIndex`` consists of these mixins."""
 
     _store: Store
     _embedder: Embedder | None
@@ -59,21 +59,21 @@ class IndexBase:
         self._known: dict[str, Knowledge] = {}  # by filter of feedback
         self._knowing = threading.Lock()
         self._kept: tuple[Database, Lexicon, Timeline] | None = None
-        self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # of which predictor
+        self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # and its predictor
 
     @classmethod
     def _tenant_in(
         cls, embedder: Embedder | None, names: Sequence[str] | None, store: Store
     ) -> tuple[PredictiveAssociativeIndex, BackgroundFits]:
-        """The index of a tenant, and its fits."""
+        """Creates the index of a tenant, with its background fits."""
         tenant = cls.__new__(cls)
         tenant._begin(store, embedder, names)
         return cast("PredictiveAssociativeIndex", tenant), tenant._background
 
     def _knowledge(self, view: View, where: Where) -> Knowledge | None:
-        """What past requests say, of those whose metadata a filter allows; None without feedback.
+        """Returns past use from the requests that a filter allows; None without feedback.
 
-        It is kept, and follows what is written. Nobody may write meanwhile.
+        It is cached and follows writes. Nobody may write meanwhile.
         """
         table, name = view.database.feedback, to_json(where or {})
         with self._knowing:
@@ -92,7 +92,7 @@ class IndexBase:
             return found
 
     def _search_names(self) -> None:
-        """Before a question: has names be looked for, where nobody has yet."""
+        """Before a query: searches for names, if that is yet to be done."""
         with self._lock.shared():
             late = naming.has_to_search(self._store)
         if late:
@@ -108,8 +108,8 @@ class IndexBase:
         return self._known_of_documents()[2]
 
     def _known_of_documents(self) -> tuple[Database, Lexicon, Timeline]:
-        """Words and times of a database, cached; a reader may change the database for another one."""
-        database = self._store.database  # not before: the file may be found to be damaged
+        """Returns the cached words and times of the database. A reader may switch to another database."""
+        database = self._store.database  # not earlier: reading the property reports damage found meanwhile
         kept = self._kept
         if kept is None or kept[0] is not database:
             self._kept = kept = database, Lexicon(database), Timeline(database)
@@ -117,13 +117,13 @@ class IndexBase:
 
     @property
     def embedder_name(self) -> str | None:
-        """The name of the embedder that made the vectors of texts, as stored; None if there was none."""
+        """The stored name of the embedder that made the vectors of texts; None if there was none."""
         with self._lock.shared():
             return self._store.embedder
 
     @property
     def takes_times(self) -> bool:
-        """Whether memories can have times: not in an engine."""
+        """Whether memories can have times; not in an engine."""
         return self._store.database.times is not None
 
     @property
@@ -133,13 +133,13 @@ class IndexBase:
 
     @property
     def encoder(self) -> Encoder | None:
-        """A copy of the encoder, to go on training; None for an index of vectors."""
+        """A copy of the encoder, for further training; None for an index of vectors."""
         space = self._store.space
         return None if space is None else space.encoder.duplicate(trainable=True)
 
     @property
     def outward(self) -> Trainable | None:
-        """A copy of the outward predictor that ``reencode`` was given, or None."""
+        """A copy of the outward predictor that was given to ``reencode``, or None."""
         space = self._store.space
         return None if space is None or space.outward is None else space.outward.duplicate(trainable=True)
 

@@ -1,4 +1,4 @@
-"""Query expansion: what happened with the hits of another retriever."""
+"""Query expansion: associates of the hits of another retriever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pam_retriever.validation import check_count, check_direction
 
 
 class Expanding(IndexBase):
-    """The part of an index that adds to what others found."""
+    """The part of an index that adds associates to hits of another retriever."""
 
     def expand(
         self,
@@ -22,25 +22,26 @@ class Expanding(IndexBase):
         cue_where: Where = None,
         direction: Direction | None = None,
     ) -> dict[str, float] | list[dict[str, float]]:
-        """Memories that happened with the hits of another retriever, with shares to add to its scores.
+        """Returns memories that happened with the hits of another retriever, with shares to add to its scores.
 
-        Each hit brings up the memories that the default recall names for it, by their shares; the best hit counts most
-        and the last not at all, so pass a few more than you trust. Measured on five bases in docs/results/real-data.md.
+        Each hit contributes the memories that the default recall finds for it, weighted by their shares. The best hit
+        has the largest weight and the last has none, so pass a few more hits than you need. Measured on five retrievers
+        in docs/results/real-data.md.
 
         Args:
-            found: the scores of one query's hits, by id, on any scale; or a list of such, one a query.
-            k: how many memories at most; None for all.
+            found: the scores of the hits of one query by id, on any scale; or a list with one such dict per query.
+            k: number of memories, at most; None for all.
             where: metadata filter; see ``filters``. The memories must pass it, and so must the hits.
             cue_where: filter that the hits must pass in place of ``where``; {} for all.
-            direction: "after": only what came after the hits; "before"; None for both.
+            direction: "after": only memories after the hits; "before": only memories before them; None for both.
 
         Returns:
-            Shares by id, the largest first, at most 1 in all; for a batch a list of them. A hit is among them if
+            Shares by id, the largest first, with a sum of at most 1; for a batch a list of them. A hit is included if
             another hit leads to it.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
-            NotFitted: before ``fit``, or after a fit by the published recipe, whose scores are no shares.
+            InvalidInput, UnknownId: an argument is invalid.
+            NotFitted: before ``fit``, or after a fit by the published recipe, whose scores are not shares.
         """
         hits, batch = read_found(found)
         k = None if k is None else check_count("k", k)
@@ -52,6 +53,6 @@ class Expanding(IndexBase):
     def spread(
         self, found: Scores, k: int | None = 10, *, where: Where = None
     ) -> dict[str, float] | list[dict[str, float]]:
-        """The name that ``expand`` had in version 0.1."""
+        """The old name of ``expand``, from version 0.1."""
         warnings.warn("spread() is called expand() now.", DeprecationWarning, stacklevel=2)
         return self.expand(found, k, where=where)

@@ -22,7 +22,7 @@ Requests = list[str] | Array | Sequence[Sequence[float]]
 
 
 class FeedbackKeeping(IndexBase):
-    """The part of an index that keeps what served requests."""
+    """The part of an index that stores feedback."""
 
     @overload
     def feedback(
@@ -61,32 +61,32 @@ class FeedbackKeeping(IndexBase):
         timestamp: Time | Sequence[Time | None] | None = None,
         id: str | Sequence[str] | None = None,
     ) -> str | list[str]:
-        """Stores a request and what served it. Later requests find it at once, and the next ``fit`` learns from it.
+        """Stores a request and the memories that served it. Later requests use it at once; ``fit`` learns from it.
 
-        Name the memories that were *used*, not those that were retrieved. Feedback is no memory: it is never a hit, and
-        ``len`` does not count it. It is deleted with the last memory that it used.
+        Name the memories that were *used*, not those that were retrieved. Feedback is not a memory: it is never a hit,
+        and ``len`` does not count it. It is deleted with the last of its memories.
 
         Args:
-            query: the request: a vector, or its words for the index's embedder. A batch: an array (n, dim), or texts;
-                every other argument is then a list of n.
+            query: the request: a vector, or a text for the index's embedder. For a batch an array (n, dim), or a list
+                of texts; every other argument is then a list of length n.
             used: ids of the memories that served it, or {id: weight} with weights above 0.
             unused: ids of memories that were shown and did not help.
-            text: the request in words, beside its vector or in place of it.
-            metadata: a dict that JSON can hold, for example whose request it was.
-            timestamp: when it was made; without times the order of arrival is time.
-            id: of your own; one that is there is replaced. A new uuid4 if None.
+            text: the text of the request, with its vector or instead of it.
+            metadata: a dict that JSON can hold, for example with the author of the request.
+            timestamp: the time of the request. Without timestamps the order of arrival is used.
+            id: of the feedback; an existing one is replaced. A new uuid4 if None.
 
         Returns:
             The id of the feedback, for a batch a list of ids.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments; nothing was stored.
+            InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
         """
         vectors, texts, batch = self._read_requests(query, text)
         count = len(vectors)
 
         def each(name: str, given: Any, nothing: object) -> Any:
-            """An item a request."""
+            """Returns an argument as a list with one item per request."""
             if not batch:
                 return [given]
             given = [nothing] * count if given is None or given == () else given
@@ -109,7 +109,7 @@ class FeedbackKeeping(IndexBase):
         return new.ids if batch else new.ids[0]
 
     def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool]:
-        """Vectors (n, dim) and words of n requests, and whether they are a batch."""
+        """Returns vectors (n, dim) and words of n requests, and whether they are a batch."""
         words = isinstance(query, str) or (isinstance(query, list) and any(isinstance(one, str) for one in query))
         if words and text is not None:
             raise InvalidInput("Got the words of a request twice.", "them as query or as text", "Leave one out.")
@@ -139,16 +139,16 @@ class FeedbackKeeping(IndexBase):
         *,
         naming: str | None = None,
     ) -> list[Feedback]:
-        """The stored feedback whose metadata satisfy a filter, in the order of arrival.
+        """Returns the stored feedback whose metadata satisfy a filter, in the order of arrival.
 
         Args:
             where: metadata filter; see ``filters``.
-            limit: how many at most.
-            offset: how many to skip first.
-            naming: id of a memory: only requests that it served, or for which it was shown and did not help.
+            limit: number of results, at most.
+            offset: number of results to skip first.
+            naming: id of a memory: only requests with it in ``used`` or ``unused``.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
+            InvalidInput, UnknownId: an argument is invalid.
         """
         if limit is not None:
             check_count("limit", limit)
@@ -161,10 +161,10 @@ class FeedbackKeeping(IndexBase):
             return table.find(where or {}, limit, offset, row)
 
     def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Metadata | None = None) -> int:
-        """Forgets feedback, by id or by a filter on its metadata; unknown ids are ignored.
+        """Deletes feedback by id or by a filter on its metadata; ignores unknown ids.
 
         Returns:
-            How many there were.
+            The number of deleted requests.
 
         Raises:
             InvalidInput: neither ids nor a filter, or both.
@@ -176,15 +176,15 @@ class FeedbackKeeping(IndexBase):
             return self._store.delete_feedback(names)
 
     def set_popularity_cap(self, by: str = WRITER, most: float = MOST_OF_ONE) -> None:
-        """Bounds how much one writer's feedback adds to the popularity of a memory. The bound is stored with the index.
+        """Bounds the popularity that one writer's feedback adds to a memory. The bound is stored with the index.
 
         Args:
-            by: key of the metadata of feedback: all with the same value count as one writer. Feedback without the key
-                has a writer of its own.
-            most: uses of a memory that one writer adds at most.
+            by: metadata key of feedback: requests with the same value count as one writer. A request without the key
+                counts as a writer of its own.
+            most: largest number of uses of a memory that one writer adds.
 
         Raises:
-            InvalidInput: of the arguments.
+            InvalidInput: an argument is invalid.
         """
         cap = {"by": check_text(by, "by"), "most": check_positive("most", most)}
         with self._lock:
@@ -192,7 +192,7 @@ class FeedbackKeeping(IndexBase):
             self._known.clear()
 
     def _fit_mixture(self, seed: int) -> tuple[int, Validation]:
-        """Fits the weights of the evidence on past requests; returns how many, and what the evidence is worth."""
+        """Fits the weights of the evidence on past requests; returns their number and the measured results."""
         from pam_retriever.retrieval.mixture.bank import Bank
         from pam_retriever.retrieval.mixture.fitting import fit_mixture
         from pam_retriever.retrieval.mixture.knowledge import PopularityCap, evidence_of, history_of

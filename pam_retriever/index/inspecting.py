@@ -1,4 +1,4 @@
-"""Looking into an index: what it holds, what was fitted, how its memories lie."""
+"""Inspection of an index: its contents, its last fit, and a map of its memories."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ MOST_BINS = 10_000
 
 @dataclass(frozen=True)
 class Overview:
-    """What an index holds, in numbers.
+    """The contents of an index, in numbers.
 
     Attributes:
-        memories: how many.
+        memories: number of memories.
         dim: length of their vectors.
-        experienced: how many of them are part of a trajectory.
-        trajectories: how many.
-        requests: how much feedback; None where it cannot be stored.
+        experienced: number of memories in trajectories.
+        trajectories: number of trajectories.
+        requests: number of feedback requests; None if feedback cannot be stored.
         fitted: whether there is a predictor.
         window: tau of the last fit.
-        new_trajectories: how many came since the last fit, or since then grew.
+        new_trajectories: number of trajectories that are new since the last fit, or grew since.
         backend: the ANN index or the engine, in words.
-        location: where the index is, in words.
-        embedder: the name of what made the vectors of texts, or None.
+        location: of the index, in words.
+        embedder: the name of the embedder that made the vectors of texts, or None.
     """
 
     memories: int
@@ -56,12 +56,12 @@ class Overview:
 
 @dataclass(frozen=True)
 class TimeCounts:
-    """How many memories there were when.
+    """The number of memories per interval of time.
 
     Attributes:
-        kind: "dates", or "numbers" of a unit of the caller's.
-        start, end: the first and the last time; of dates in seconds since 1970.
-        counts: in each of as many equal stretches from ``start`` to ``end``.
+        kind: "dates", or "numbers" in the caller's unit.
+        start, end: the first and the last time; for dates in seconds since 1970.
+        counts: in equal intervals from ``start`` to ``end``.
     """
 
     kind: Literal["dates", "numbers"]
@@ -75,10 +75,10 @@ class TimeCounts:
 
 
 class Inspecting(ShownIndex, IndexBase):
-    """The part of an index that is looked into."""
+    """The part of an index for inspection."""
 
     def overview(self) -> Overview:
-        """The size of the index, in numbers. It is counted, not read."""
+        """Returns the size of the index in numbers, by counts only."""
         with self._lock.shared():
             store = self._store
             database = store.database
@@ -100,22 +100,22 @@ class Inspecting(ShownIndex, IndexBase):
             )
 
     def last_fit(self) -> FitReport | None:
-        """The report of the last ``fit`` that learnt something, in this process or another; None before the first.
+        """Returns the report of the last ``fit`` that learnt something, in any process; None before the first.
 
         Raises:
-            IndexFormatError: what is stored of it is damaged.
+            IndexFormatError: the stored report is damaged.
         """
         with self._lock.shared():
             return last_fit.read(self._store)
 
     def time_counts(self, bins: int = 60) -> TimeCounts | None:
-        """How many memories there were when, in equal stretches of time; None where none has a time.
+        """Returns the number of memories in equal intervals of time; None if no memory has a time.
 
         Args:
-            bins: how many stretches, at most 10,000.
+            bins: number of intervals, at most 10,000.
 
         Raises:
-            InvalidInput: of the argument.
+            InvalidInput: the argument is invalid.
         """
         bins = check_count("bins", bins, MOST_BINS)
         with self._lock.shared():
@@ -124,16 +124,16 @@ class Inspecting(ShownIndex, IndexBase):
             return None if found is None or kind is None else TimeCounts(kind, found[0], found[1], tuple(found[2]))
 
     def project(self, limit: int = 100_000, method: Method = "pca", *, by: str | None = None) -> Projection:
-        """The memories as points of a plane, to be drawn.
+        """Returns the memories as points in the plane, for a plot.
 
         Args:
-            limit: how many memories at most; of more, so many are taken evenly in the order of adding.
-            by: a metadata key, whose values come with the points.
-            method: "pca", or "umap" where the package ``umap-learn`` is installed, of at most 20,000.
+            limit: number of memories, at most; of more, an even sample in the order of adding is taken.
+            by: a metadata key, whose values are returned with the points.
+            method: "pca", or "umap" for at most 20,000 memories, which needs the package ``umap-learn``.
 
         Raises:
-            InvalidInput: of the arguments.
-            MissingExtra: "umap" without its package.
+            InvalidInput: an argument is invalid.
+            MissingExtra: the package of "umap" is not installed.
         """
         limit = check_count("limit", limit)
         with self._lock.shared():
@@ -142,19 +142,19 @@ class Inspecting(ShownIndex, IndexBase):
     def explore(
         self, port: int = 0, *, browser: bool = True, write: bool = False, wait: bool | None = None
     ) -> Explorer:
-        """Opens a local page that shows what the index has learnt; its address is printed.
+        """Opens a local page that shows what the index has learnt, and prints its address.
 
-        It answers this machine only, and only who has the token in the address. See docs/guides/explore.md.
+        It accepts only requests from this machine with the token in the address. See docs/guides/explore.md.
 
         Args:
             port: 0 for a free one.
             browser: open the page in the browser.
-            write: let the page store feedback.
-            wait: return when it is closed, by Ctrl-C. None waits in a script, and not in a notebook or a prompt.
+            write: allow the page to store feedback.
+            wait: return only after Ctrl-C has closed it. None waits in a script, but not in a notebook or a prompt.
 
         Raises:
             InvalidInput: the port is taken.
-            MissingExtra: without the extra ``explore``.
+            MissingExtra: the extra ``explore`` is not installed.
         """
         folder = self._store.folder
 
@@ -162,7 +162,7 @@ class Inspecting(ShownIndex, IndexBase):
             assert folder is not None
             return repair.check(folder)
 
-        whole = cast("Explorable", self)  # the other parts of the index have the rest
+        whole = cast("Explorable", self)  # the other mixins have the other methods
         source = Source(
             whole,
             writable=(lambda: nullcontext(whole)) if write else None,

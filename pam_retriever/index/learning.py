@@ -1,4 +1,4 @@
-"""Experience: stored, learnt and forgotten."""
+"""Experience: storage, training and deletion."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from pam_retriever.types import FitReport, TrajectoryRecord
 from pam_retriever.validation import check_count, check_half_life, check_offset, check_positive, check_seed, read_ids
 
 log = logging.getLogger(__name__)
-TRAIN = "train"  # the setting that says whether weights may be learnt
+TRAIN = "train"  # the setting that says whether training is allowed
 
 
 class Learning(FeedbackKeeping, NextSteps):
-    """The part of an index that keeps experience and learns from it."""
+    """The part of an index that stores experience and learns from it."""
 
     def observe(self, trajectory: TrajectoryLike) -> list[str]:
-        """Stores a trajectory; the next ``fit`` learns from it. One that is there and has grown since gets the rest.
+        """Stores a trajectory; the next ``fit`` learns from it. If a stored one has grown, stores its new steps.
 
         Args:
             trajectory: ids of memories in order, an array (T, dim) of new states, or a ``Trajectory``.
@@ -112,45 +112,45 @@ class Learning(FeedbackKeeping, NextSteps):
     ) -> FitReport | Future[FitReport]:
         """Learns from all trajectories: those given here and those stored before.
 
-        The index answers other threads meanwhile, and switches over at the end. If ``fit`` fails or is
-        interrupted, the index is as it was, without the given trajectories.
+        The index answers other threads meanwhile, and switches to the new weights at the end. If ``fit`` fails or is
+        interrupted, the index does not change, and the given trajectories are not stored.
 
-        Where the index is fitted already and there is new experience, ``fit`` goes on from what was learnt: it
-        learns the new steps and rehearses as many of the old ones, so that it costs what is new. A trajectory or group
-        that is stored already, step by step, is not new; of one that has grown, only the new steps are. If nothing is
-        new, ``fit`` does nothing, and the report says so. With another ``window`` or recipe, or after a memory that was
-        experienced has been deleted, it starts from scratch: the new weights are made without that memory.
+        If the index is fitted and there is new experience, ``fit`` continues from the current weights: it learns the
+        new steps and as many old ones, so that the time depends on the new steps. A trajectory or group that is stored
+        with the same steps is not new; if it has grown, only the added steps are new. If nothing is new, ``fit`` does
+        nothing, and the report says so. With another ``window`` or recipe, or after an experienced memory was deleted,
+        it trains from scratch, without that memory.
 
-        More experience than memory holds is learnt part by part: ``buffer``, ``checkpoint``, or an iterator
-        (``read_parquet``, a generator) asks for that. Then trajectories are stored as they come and stay stored if the
-        fit fails, and training reads them from there (docs/reference/scaling.md).
+        Experience that does not fit into memory is learnt in parts, with ``buffer``, ``checkpoint``, or an iterator
+        (``read_parquet``, a generator). Trajectories are then stored as they arrive, and stay stored if the fit fails.
+        Training reads them from the index (docs/reference/scaling.md).
 
         Args:
             trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects; a collection of
-                these, or an iterator over them. None learns from what is stored.
-            window: tau; memories at most this many positions apart are associates.
+                these, or an iterator over them. None learns from stored trajectories.
+            window: tau; memories at most so many positions apart are associates.
             config: "fast", "best" (more passes), "paper" (the published recipe), or a ``FitConfig``.
             group_by: metadata key; memories that share its value are a trajectory. "user.name" is ``name`` in ``user``,
                 as in filters.
-            order_by: metadata key that orders a group, or several, the first of which counts most; the order of adding
-                if None. Where the first is a number, it is the time of each step.
+            order_by: metadata key that orders a group, or several keys, the first of which has priority; None for the
+                order of adding. If the first value is a number, it is the time of each step.
             from_scratch: discard the weights, and learn from everything that is stored.
-            device: "auto" takes CUDA if there is one.
+            device: "auto" uses CUDA if available.
             seed: the same seed gives the same index on the same machine.
             time_budget: seconds that training may take.
-            buffer: how many states training holds in memory at once, at most.
-            checkpoint: a file that holds the state of the training meanwhile. If it is there, the training goes
-                on from it; call ``fit`` again with the same settings after a kill, without the trajectories that
-                are stored. It is gone when the fit is done.
+            buffer: largest number of states that training holds in memory.
+            checkpoint: a file for the state of the training. If it exists, the training continues from it: after a
+                kill, call ``fit`` again with the same settings, without the trajectories that are stored. It is deleted
+                at the end.
             progress: show a progress bar; None shows it on a terminal and in a notebook.
-            background: return at once, and learn in a thread; ``close`` waits for it.
+            background: return at once and learn in a thread; ``close`` waits for it.
 
         Returns:
-            What was done; in the background a future of it, whose ``result()`` waits and raises what went wrong.
-            ``stopped_by`` is "nothing new" if there was nothing to do.
+            A report; in the background a future, whose ``result()`` waits and raises the error of the fit.
+            ``stopped_by`` is "nothing new" if there was nothing to learn.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
+            InvalidInput, UnknownId: an argument is invalid.
             TrainingDiverged: the loss became NaN or infinite.
         """
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
@@ -166,7 +166,7 @@ class Learning(FeedbackKeeping, NextSteps):
             from_scratch,
         )
         _check(source)
-        self._lock.check_process()  # before another lock is waited for
+        self._lock.check_process()  # before waiting for another lock
         request = TrainingRequest(device, check_seed(seed), time_budget, progress)
 
         def fit() -> FitReport:
@@ -184,7 +184,7 @@ class Learning(FeedbackKeeping, NextSteps):
             elif self._nothing_but_feedback(source.trajectories is None and source.group_by is None):
                 report = without_training(len(self))
             else:
-                from pam_retriever.training.fit import learn  # training alone needs torch
+                from pam_retriever.training.fit import learn  # only training needs torch
 
                 report = learn(self._store, self._lock, source, news, window, config, request)
             if not _writes():
@@ -201,7 +201,7 @@ class Learning(FeedbackKeeping, NextSteps):
             return report
 
     def _fit_evidence(self, report: FitReport, seed: int) -> FitReport:
-        """Fits what takes no training: the weights of the evidence; keeps the whole report."""
+        """Fits the weights of the evidence, which needs no training; stores the whole report."""
         requests, validation = self._fit_mixture(seed)
         steps, of_next = self._fit_next(seed, report.stopped_by == NOTHING_NEW)
         validation = Validation((*validation.worths, *of_next.worths))
@@ -212,25 +212,25 @@ class Learning(FeedbackKeeping, NextSteps):
         return report
 
     def _nothing_but_feedback(self, nothing_given: bool) -> bool:
-        """Whether there is feedback, and no trajectory to train on."""
+        """Whether there is feedback, but no trajectory to train on."""
         with self._lock.shared():
             database = self._store.database
             table = database.feedback
             return nothing_given and not len(database.trajectories) and table is not None and len(table) > 0
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
-        """Fits in the background, whenever there is so much new experience.
+        """Fits in the background after every so many new steps.
 
-        ``append`` and ``observe`` count the steps that are linked to others. The next of these calls raises the error
-        of a fit that failed, or ``close`` does, which waits for it. The setting is not stored with the index.
+        ``append`` and ``observe`` count the steps that are linked to others. If a fit fails, the next of these calls
+        raises its error, or ``close`` does, which waits for it. The setting is not stored with the index.
 
         Args:
-            steps: how many new steps start a fit; None ends it.
-            window: as for ``fit``.
-            config: as for ``fit``.
+            steps: number of new steps that start a fit; None turns it off.
+            window: see ``fit``.
+            config: see ``fit``.
 
         Raises:
-            InvalidInput: of the arguments.
+            InvalidInput: an argument is invalid.
         """
         self._check_trainable()
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
@@ -241,10 +241,10 @@ class Learning(FeedbackKeeping, NextSteps):
         )
 
     def allow_training(self, allowed: bool) -> None:
-        """Says whether weights may be learnt from this index: ``tenant(name, train=...)``. It is stored.
+        """Allows or forbids training on this index: ``tenant(name, train=...)``. The setting is stored.
 
         Args:
-            allowed: False: ``fit`` and ``auto_fit`` are refused, and a running ``auto_fit`` ends. The weights stay
+            allowed: if False, ``fit`` and ``auto_fit`` are refused, and a running ``auto_fit`` ends. The weights stay
                 until memories are erased.
         """
         if self._trainable() != allowed:
@@ -274,17 +274,17 @@ class Learning(FeedbackKeeping, NextSteps):
         ids: Sequence[str] | None = None,
         holding: Sequence[str] | None = None,
     ) -> list[TrajectoryRecord]:
-        """The stored trajectories, in the order in which they came.
+        """Returns the stored trajectories, in the order of arrival.
 
         Args:
-            where: metadata filter, see ``filters``: those that hold a memory which satisfies it. None for all.
-            limit: how many at most.
-            offset: how many to skip first.
-            ids: in place of ``where``, the names of trajectories; unknown ones are left out.
-            holding: in place of ``where``, ids of memories: the trajectories that hold one of them.
+            where: metadata filter, see ``filters``: trajectories with a memory that satisfies it. None for all.
+            limit: number of results, at most.
+            offset: number of results to skip first.
+            ids: instead of ``where``, the names of trajectories; unknown ones are ignored.
+            holding: instead of ``where``, ids of memories: the trajectories that hold one of them.
 
         Raises:
-            InvalidInput: of the arguments.
+            InvalidInput: an argument is invalid.
         """
         if sum(given is not None for given in (where, ids, holding)) > 1:
             raise InvalidInput("Got two of where, ids and holding.", "one of them", "Leave the others out.")
@@ -298,16 +298,16 @@ class Learning(FeedbackKeeping, NextSteps):
     def delete_trajectory(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None
     ) -> int:
-        """Forgets trajectories, by id or by a filter; their memories stay. Unknown ids are ignored.
+        """Deletes trajectories by id or by a filter; their memories stay. Ignores unknown ids.
 
-        The links are gone at once. The next ``fit`` starts from scratch, so that the predictor forgets them, too.
+        Their links are removed at once. The next ``fit`` trains from scratch, without these trajectories.
 
         Args:
-            ids: which ones.
-            where: in place of ids, a metadata filter: those that hold a memory which satisfies it.
+            ids: of the trajectories.
+            where: instead of ids, a metadata filter: trajectories with a memory that satisfies it.
 
         Returns:
-            How many there were.
+            The number of deleted trajectories.
 
         Raises:
             InvalidInput: neither ids nor a filter, or both.
@@ -319,7 +319,7 @@ class Learning(FeedbackKeeping, NextSteps):
     def _numbers(
         self, ids: list[str] | None, where: Mapping[str, object] | None, holding: list[str] | None = None
     ) -> list[int]:
-        """The numbers of trajectories, rising."""
+        """Returns the numbers of trajectories, rising."""
         database = self._store.database
         if holding is not None:
             rows = np.array(sorted(database.memories.rows_of(holding).values()), np.int64)
@@ -329,22 +329,22 @@ class Learning(FeedbackKeeping, NextSteps):
         return database.trajectories.numbers(ids=ids)
 
     def prune(self, keep: int, half_life: float | Literal["auto"] | None = "auto") -> int:
-        """Forgets all but the strongest memories, and frees their space (Dury 3.9).
+        """Deletes all but the strongest memories, and frees their space (Dury 3.9).
 
-        The strength of a memory is the sum of its experiences, each weighed by its salience and halved with every
-        half-life of its age. A memory that was never experienced counts as experienced once, now. Trajectories of
-        which no step is left are deleted, too.
+        The strength of a memory is the sum over its experiences of their salience, halved with every half-life of age.
+        A memory that was never experienced counts as experienced once, now. Trajectories without steps are deleted,
+        too.
 
         Args:
-            keep: how many memories to keep.
-            half_life: how fast experiences fade, in the unit of the timestamps; "auto" follows how
-                dense the associations are and how fast new memories come; None: they do not fade.
+            keep: number of memories to keep.
+            half_life: half-life of experiences, in the unit of the timestamps; "auto" derives it from the density of
+                the associations and the rate of new memories; None for no decay.
 
         Returns:
-            How many were forgotten.
+            The number of deleted memories.
 
         Raises:
-            InvalidInput: of the arguments; nothing was forgotten.
+            InvalidInput: an argument is invalid. Nothing was deleted.
         """
         keep, half_life = check_count("keep", keep), check_half_life(half_life)
         with self._lock:
@@ -353,16 +353,16 @@ class Learning(FeedbackKeeping, NextSteps):
             return self._store.forget(keep, half_life, shrink=True)
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None = "auto") -> None:
-        """Bounds the index: once it holds a tenth more, the weakest memories are forgotten.
+        """Bounds the index: when it exceeds the bound by a tenth, the weakest memories are deleted.
 
-        The bound is stored with the index, and holds from the next ``add``, ``observe`` or ``fit`` on.
+        The bound is stored with the index, and takes effect at the next ``add``, ``observe`` or ``fit``.
 
         Args:
-            memories: how many to keep; None takes the bound away.
-            half_life: as for ``prune``.
+            memories: number of memories to keep; None removes the bound.
+            half_life: see ``prune``.
 
         Raises:
-            InvalidInput: of the arguments.
+            InvalidInput: an argument is invalid.
         """
         if memories is not None:
             memories, half_life = check_count("memories", memories), check_half_life(half_life)
@@ -371,12 +371,12 @@ class Learning(FeedbackKeeping, NextSteps):
 
 
 def without_training(memories: int) -> FitReport:
-    """The report of a fit that had feedback alone: no network was trained."""
+    """Returns the report of a fit with feedback but without training."""
     return FitReport((), 0, 0.0, "cpu", "float32", memories, 0, 0, 1.0, 0, {}, "nothing to train on")
 
 
 def _writes() -> bool:
-    """Whether this process stores the result of a fit of several processes: the first of them does."""
+    """Whether this process stores the result of a distributed fit: only the first one does."""
     if "torch.distributed" not in sys.modules:
         return True
     from pam_retriever.training.distributed import first_process
@@ -385,7 +385,7 @@ def _writes() -> bool:
 
 
 def _check(source: Source) -> None:
-    """Refuses what does not go together."""
+    """Refuses arguments that contradict each other."""
     if source.trajectories is not None and source.group_by is not None:
         raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
     if source.order_by and source.group_by is None:

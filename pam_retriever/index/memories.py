@@ -1,4 +1,4 @@
-"""Memories: stored, read, replaced and deleted."""
+"""Memories: add, read, replace and delete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Memories(IndexBase):
-    """The part of an index that keeps memories."""
+    """The part of an index that stores memories."""
 
     def add(
         self,
@@ -37,21 +37,22 @@ class Memories(IndexBase):
         metadatas: Sequence[Metadata | None] | None = None,
         timestamps: Sequence[Time | None] | None = None,
     ) -> list[str]:
-        """Stores memories; one whose id is there already is replaced and keeps its place in trajectories.
+        """Stores memories. A memory with an existing id replaces the old one and keeps its place in trajectories.
 
-        A memory is replaced as a whole: without a text, it has none from then on. ``update`` changes parts of one.
+        A memory is replaced as a whole: if no text is given, the old text is removed. ``update`` changes parts of a
+            memory.
 
         Args:
             vectors: (n, dim) finite numbers, no row all zeros; None embeds ``texts``. With an encoder also n
-                observations: a list of dicts of modalities, or a dict of n values each, None where one is missing.
-                The index stores the observations.
+                observations: a list of dicts of modalities, or a dict of n values each, None for a missing value. The
+                index stores the observations.
             ids: n distinct non-empty strings; uuid4 strings if None.
             texts: n strings or None.
             metadatas: n dicts that JSON can hold, or None.
-            timestamps: when each was, or None: datetimes or dates (UTC where they have no offset), which questions
-                such as "what happened last week?" count from, or numbers of a unit of your own, for which words of
-                time mean nothing; one kind in an index. Without one a memory has that of its first step in a
-                trajectory with dates.
+            timestamps: the time of each memory, or None. Datetimes or dates (UTC without an offset) allow questions
+                such as "what happened last week?". Numbers in your own unit work in filters, but not with words of
+                time. One index has one kind. A memory without a time gets that of its first step in a trajectory with
+                dates.
 
         Returns:
             The ids, in order.
@@ -70,26 +71,26 @@ class Memories(IndexBase):
         metadata: Metadata | None = None,
         timestamp: Time | None = None,
     ) -> str:
-        """Stores one more step of a trajectory: a turn of a dialogue, a place on a path.
+        """Stores one more step of a trajectory: for example a turn of a dialogue.
 
-        The memory is stored and linked to the steps before it in one transaction, and recall finds both at once. The
-        first step makes the trajectory. What it costs does not grow with the session.
+        One transaction stores the memory and links it to the steps before it; recall uses both at once. The first step
+        creates the trajectory. The cost does not grow with the length of the trajectory.
 
         Args:
             session: id of the trajectory.
             vector: (dim,) finite numbers, not all zeros; with an encoder also a dict of modalities. None embeds
                 ``text``.
             text: of the memory. With neither vector nor text, the stored memory ``id`` is linked as it is.
-            id: of the memory; one that is there is replaced, and linked as the new step. A new uuid4 if None.
-            metadata: what JSON can hold.
-            timestamp: when it happened: a datetime, a date, or a number of your own unit, as in ``Trajectory``. A
-                date is the time of the memory, too.
+            id: of the memory; an existing one is replaced and linked as the new step. A new uuid4 if None.
+            metadata: a dict that JSON can hold.
+            timestamp: the time of the step: a datetime, a date, or a number in your own unit, as in ``Trajectory``. A
+                date is also the time of the memory.
 
         Returns:
             The id of the memory.
 
         Raises:
-            InvalidInput: of the arguments, or the time is earlier than that of a step before; nothing was stored.
+            InvalidInput: an argument is invalid, or the time is earlier than that of a step before. Nothing was stored.
             UnknownId: neither vector nor text was given, and ``id`` is not in the index.
         """
         if vector is None and text is None and id is None:
@@ -115,19 +116,19 @@ class Memories(IndexBase):
         metadata: Metadata | NotGiven | None = NOT_GIVEN,
         vector: npt.ArrayLike | None = None,
     ) -> None:
-        """Changes parts of a memory; what is not given stays, and so does its place in trajectories.
+        """Changes parts of a memory. Other parts do not change, and neither does its place in trajectories.
 
-        A new text is embedded anew if the index has an embedder and no ``vector`` is given; in an index that was given
-        vectors the vector stays.
+        A new text is embedded if the index has an embedder and no ``vector`` is given. In an index without an embedder
+        the vector stays.
 
         Args:
-            id: which memory.
+            id: of the memory.
             text: the new text; None removes it.
-            metadata: all of the new metadata; None for none.
+            metadata: replaces all metadata; None removes them.
             vector: (dim,) the new vector.
 
         Raises:
-            InvalidInput: nothing to change, or of the arguments; nothing was changed.
+            InvalidInput: there is nothing to change, or an argument is invalid. Nothing was changed.
             UnknownId: the id is not in the index.
         """
         update(self._store, self._embedder, check_id(id, "update"), text, metadata, vector)
@@ -142,43 +143,42 @@ class Memories(IndexBase):
         background: bool = False,
         progress: bool | None = None,
     ) -> Future[int]:
-        """Encodes all memories anew, with an encoder that has moved on.
+        """Encodes all memories again with a further trained encoder.
 
-        Until it is done, everything is encoded and answered in the old space; then vectors, weights and
-        association vectors switch over in one commit. If it fails, the index is as it was. A ``fit`` and a
-        ``reencode`` wait for each other.
+        Until the end, the old encoder is used. Then one commit replaces vectors, weights and association vectors. If it
+        fails, the index does not change. A ``fit`` and a ``reencode`` wait for each other.
 
         Args:
             encoder: of the same ``dim`` and modalities; copied at once.
-            predictor: the inward predictor that was trained with it. None keeps that of the index, which is
-                only right after small moves: else ``fit`` again.
-            outward: stored with the index, see ``outward``. None leaves the one that is there.
+            predictor: the inward predictor that was trained with it. None keeps that of the index, which suits only
+                small changes of the encoder; otherwise ``fit`` again.
+            outward: stored with the index, see ``outward``. None keeps the stored one.
             window: tau of ``predictor``; None for that of the index.
             background: return at once.
             progress: show a progress bar; None shows it on a terminal.
 
         Returns:
-            How many memories were encoded, as a future: ``result()`` waits and raises what went wrong.
+            The number of encoded memories, as a future: ``result()`` waits and raises an error of the encoding.
 
         Raises:
-            InvalidInput: another dimension or other modalities, or, not in the background, memories that were
-                added as vectors.
+            InvalidInput: the encoder has another dimension or other modalities; or, not in the background, some
+                memories were added as vectors.
         """
         new = read_new_space(self._store, encoder, predictor, outward, window)
-        self._lock.check_process()  # before another lock is waited for
+        self._lock.check_process()  # before waiting for another lock
         return reencode(self._store, self._lock, self._learning, new, background, progress)
 
     def delete(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None) -> int:
-        """Forgets memories and their places in trajectories, by id or by a filter; unknown ids are ignored.
+        """Deletes memories and their steps in trajectories, by id or by a filter; ignores unknown ids.
 
-        Trajectories of which nothing is left go too, with their names.
+        Trajectories without steps are deleted, too, with their names.
 
         Args:
-            ids: which ones.
-            where: in place of ids, a metadata filter; see ``filters``. ``{}`` deletes all memories.
+            ids: of the memories.
+            where: instead of ids, a metadata filter; see ``filters``. ``{}`` deletes all memories.
 
         Returns:
-            How many were there.
+            The number of deleted memories.
 
         Raises:
             InvalidInput: neither ids nor a filter, or both.
@@ -190,20 +190,20 @@ class Memories(IndexBase):
     def erase(
         self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, object] | None = None
     ) -> ErasureReport:
-        """Forgets memories for good: no file of the index holds a byte of them when this returns.
+        """Deletes memories for good: when it returns, no file of the index holds a byte of them.
 
-        It deletes as ``delete`` does, and overwrites everything that was deleted before, too: words, vectors, journal,
-        compressed indexes, names of trajectories without a step, feedback that used nothing else. It takes as long as
-        writing the whole index; ``delete`` does most of the same at ``close``. Copies that ``save`` made before are
-        other indexes.
+        It deletes as ``delete`` does, and overwrites all deleted data, also of earlier calls: words, vectors, journal,
+        compressed indexes, names of trajectories without steps, and feedback that used only erased memories. It takes
+        as long as writing the whole index; ``delete`` does most of this at ``close``. Copies made by ``save`` are not
+        changed.
 
         Args:
-            ids: which ones; unknown ids are ignored.
-            where: in place of ids: metadata filter; {} for all memories.
+            ids: of the memories; unknown ids are ignored.
+            where: instead of ids, a metadata filter; {} for all memories.
 
         Returns:
-            How much was removed, in which files, what may still hold some of it, and whether the weights
-            were trained on it.
+            A report: numbers, overwritten files, places that may still hold erased data, and whether the weights were
+            trained on it.
 
         Raises:
             InvalidInput: neither ids nor a filter, or both.
@@ -213,20 +213,20 @@ class Memories(IndexBase):
             return erase(self._store, names if where is None else self._ids_where(where))
 
     def _ids_where(self, where: Mapping[str, object]) -> list[str]:
-        """The ids of the memories that satisfy a filter."""
+        """Returns the ids of the memories that satisfy a filter."""
         memories = self._store.database.memories
         return [id for id, *_ in memories.contents(np.asarray(memories.rows_where(where))).values()]
 
     def get(self, ids: Sequence[str], missing_ok: bool = False) -> list[Record]:
-        """The stored memories, in the order of ``ids``.
+        """Returns the stored memories, in the order of ``ids``.
 
         Args:
-            ids: which ones.
+            ids: of the memories.
             missing_ok: leave out ids that are not in the index.
 
         Raises:
-            InvalidInput: one of them can be no id.
-            UnknownId: one of them is not in the index, unless ``missing_ok``.
+            InvalidInput: a value cannot be an id.
+            UnknownId: an id is not in the index, unless ``missing_ok``.
         """
         if isinstance(ids, str):
             raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
@@ -241,12 +241,12 @@ class Memories(IndexBase):
     def find(
         self, where: Mapping[str, object] | None = None, limit: int | None = None, offset: int = 0
     ) -> list[Record]:
-        """The stored memories that satisfy a filter, all without one, in the order of adding.
+        """Returns the stored memories that satisfy a filter, in the order of adding; without a filter all.
 
         Args:
             where: metadata filter; see ``filters``.
-            limit: how many at most.
-            offset: how many to skip first.
+            limit: number of results, at most.
+            offset: number of results to skip first.
         """
         check_offset(offset)
         if limit is not None:

@@ -1,4 +1,4 @@
-"""Experience in batches."""
+"""Storing many trajectories at once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Observing(IndexBase):
     """The part of an index that stores many trajectories at once."""
 
     def observe_many(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
-        """As ``observe``, of a list of trajectories, in one transaction: all of them are stored, or none.
+        """Like ``observe``, for a list of trajectories in one transaction: stores all of them, or none.
 
         Args:
             trajectories: n lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
 
         Returns:
-            For each the ids of its states.
+            The ids of the states of each.
 
         Raises:
             InvalidInput, UnknownId: nothing was stored.

@@ -1,4 +1,4 @@
-"""Which tenants of an index are open: those that somebody holds, and some that were used last."""
+"""The open tenants of an index: those in use, and a few that were used last."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
 
 Make = Callable[[Sequence[str] | None, Store], tuple["PredictiveAssociativeIndex", BackgroundFits]]
-MOST_OPEN = 64  # each has up to four files open; systems allow 1,024 and more in a process
+MOST_OPEN = 64  # each has up to four files open; systems allow 1,024 or more per process
 
 
 class _Opened(NamedTuple):
-    """A tenant that is open.
+    """An open tenant.
 
     Attributes:
-        held: the index, weak: whoever holds it keeps it open.
-        store: what it is in.
+        held: weak reference to the index; a strong reference elsewhere keeps it open.
+        store: of the tenant.
         background: its fits.
     """
 
@@ -40,25 +40,25 @@ class _Opened(NamedTuple):
 
 
 class OpenTenants:
-    """The tenants of one index: those that are open, and where the others are.
+    """The tenants of one index: the open ones, and access to the others.
 
     Args:
         store: of the index.
-        make: an index of the store of a tenant.
-        most: how many tenants stay open that nobody holds.
+        make: creates an index from the store of a tenant.
+        most: number of tenants that stay open without references.
     """
 
     def __init__(self, store: Store, make: Make, most: int) -> None:
         self._store, self._make, self._most = store, make, most
         self._mutex = threading.RLock()
         self._opened: dict[str, _Opened] = {}
-        self._recent: OrderedDict[str, PredictiveAssociativeIndex] = OrderedDict()  # the last one was used last
-        self._unheld: deque[str] = deque()  # whose index nobody has any more
-        self._dropped: set[str] = set()  # of a copy in memory: they are in the folder that it was read from
+        self._recent: OrderedDict[str, PredictiveAssociativeIndex] = OrderedDict()  # in the order of use, latest last
+        self._unheld: deque[str] = deque()  # names of tenants without references
+        self._dropped: set[str] = set()  # of a copy in memory: removed from the copy, but still in its folder
         self._closed = False
 
     def names(self) -> list[str]:
-        """The tenants that there are, in order."""
+        """Returns the names of the tenants, in order."""
         with self._mutex:
             self._check()
             folders = self._store.tenant_folders
@@ -66,7 +66,7 @@ class OpenTenants:
             return sorted((stored - self._dropped) | set(self._opened))
 
     def get(self, name: str) -> PredictiveAssociativeIndex:
-        """A tenant, opened or made."""
+        """Returns a tenant; opens or creates it."""
         name = check_tenant(name)
         with self._mutex:
             self._check()
@@ -82,7 +82,7 @@ class OpenTenants:
         return index
 
     def drop(self, name: str) -> bool:
-        """Removes a tenant with its files; returns whether it was there."""
+        """Removes a tenant with its files; returns whether it existed."""
         name = check_tenant(name)
         with self._mutex:
             self._check()
@@ -104,7 +104,7 @@ class OpenTenants:
             self.get(name).save(folder / folder_of(name))
 
     def close(self) -> None:
-        """Closes all tenants, whoever holds them."""
+        """Closes all tenants, also those in use."""
         with self._mutex, ExitStack() as closing:
             self._closed = True
             for name in list(self._opened):
@@ -117,17 +117,17 @@ class OpenTenants:
             raise no_tenants(self._store.backend)
 
     def _find(self, name: str) -> PredictiveAssociativeIndex | None:
-        """A tenant that is open."""
+        """Returns a tenant if it is open."""
         opened = self._opened.get(name)
         if opened is None or not opened.store.closed:
             return None if opened is None else opened.held()
-        with opened.store.lock:  # its own ``close`` is done
+        with opened.store.lock:  # waits until its own ``close`` has ended
             del self._opened[name]
         self._recent.pop(name, None)
         return None
 
     def _open(self, name: str) -> Store:
-        """The store of a tenant that is not open."""
+        """Opens the store of a tenant that is not open."""
         store, folders = self._store, self._store.tenant_folders
         path = None if folders is None or name in self._dropped else folders.find(name)
         encoder = None if store.space is None else store.space.encoder.duplicate(trainable=True)
@@ -138,7 +138,7 @@ class OpenTenants:
                 try:
                     return open_store(path, store.dim, store.backend, None, encoder, "write")
                 except StorageError:
-                    folders.remove(name)  # else there would be one that nobody was given
+                    folders.remove(name)  # otherwise a tenant would exist that no caller got
                     raise
             return open_store(path, store.dim, store.backend, None, encoder, "write")
         if folders is None or not folders.read_only:
@@ -152,23 +152,23 @@ class OpenTenants:
         return open_store(path, store.dim, store.backend, None, encoder, folders.mode)
 
     def _names(self) -> tuple[str, ...] | None:
-        """The keys of the metadata that are names in the index, and so in its tenants."""
+        """Returns the metadata keys of names in the index, which its tenants share."""
         mentions, folders = self._store.database.mentions, self._store.tenant_folders
         changing = folders is None or not folders.read_only
         return mentions.keys if changing and mentions is not None else None
 
     def _keep_few_open(self) -> None:
-        """Lets go of the tenants that were used longest ago."""
+        """Closes the tenants that were not used for the longest time."""
         folders = self._store.tenant_folders
         if folders is None or not (folders.writable or folders.read_only):
-            return  # they are nowhere else
+            return  # tenants in memory exist nowhere else
         for name in list(self._recent)[: max(0, len(self._recent) - self._most)]:
-            if not self._opened[name].background.by_itself:  # what it has counted so far is not stored
+            if not self._opened[name].background.by_itself:  # its count of new steps is not stored
                 del self._recent[name]
         self._close_unheld()
 
     def _close_unheld(self) -> None:
-        """Closes the stores of tenants that nobody has any more."""
+        """Closes the stores of tenants that have no reference any more."""
         while self._unheld:
             name = self._unheld.popleft()
             opened = self._opened.get(name)

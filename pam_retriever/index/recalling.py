@@ -1,4 +1,4 @@
-"""Questions: what looks like a query, and what happened with it."""
+"""Queries: memories that look like a query, and memories that happened with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Many = list[str] | Sequence[Sequence[float]] | Sequence[Array] | Sequence[Mappin
 
 
 class RecallOptions(TypedDict, total=False):
-    """The rarer arguments of ``recall``; see there."""
+    """The rarer arguments of ``recall``; see ``recall``."""
 
     hops: int
     channels: Channels | None
@@ -55,7 +55,7 @@ class RecallOptions(TypedDict, total=False):
 
 
 class Recalling(IndexBase):
-    """The part of an index that answers."""
+    """The part of an index that answers queries."""
 
     @overload
     def search(
@@ -75,19 +75,19 @@ class Recalling(IndexBase):
         *,
         text: str | list[str] | None = None,
     ) -> Hits | list[Hits]:
-        """The nearest memories by cosine, as in any vector store. Needs no ``fit``.
+        """Returns the nearest memories by cosine, as any vector store does. Needs no ``fit``.
 
         Args:
             query: a vector, an id, or a batch of either; with an encoder also a dict of modalities, or a list of them.
-            k: how many hits; if there are fewer memories, all of them.
+            k: number of hits; all memories if there are fewer.
             where: metadata filter, applied before the ``k`` are chosen; see ``filters``. A query by id must pass it.
-            text: in place of ``query``: words, or a batch of them, for the index's embedder.
+            text: instead of ``query``, a text or a list of texts for the index's embedder.
 
         Returns:
             ``Hits`` by falling cosine, for a batch a list of them. A query by id leaves that id out.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
+            InvalidInput, UnknownId: an argument is invalid.
         """
         return self._answer(query, text, RecallSettings(k, "similarity", where=where))
 
@@ -99,7 +99,7 @@ class Recalling(IndexBase):
         *,
         texts: list[str] | None = None,
     ) -> list[Hits]:
-        """As ``search``, of a batch: an array (Q, dim), a list of ids, or texts. One ``Hits`` a query."""
+        """Like ``search``, for a batch: an array (Q, dim), a list of ids, or texts. One ``Hits`` per query."""
         return _many(self._answer(queries, texts, RecallSettings(k, "similarity", where=where)))
 
     @overload
@@ -148,62 +148,63 @@ class Recalling(IndexBase):
         without: Collection[str] = (),
         direction: Direction | None = None,
     ) -> Hits | list[Hits]:
-        """What happened with the query.
+        """Returns the memories that happened with the query.
 
-        In the modes "association" and "specific", a vector is taken for a view of a stored memory and is
-        completed first: it stands for the memories nearest to it. In "hybrid" it may be anything, such as
-        a question in words; it is completed in proportion to how far one memory stands out among the nearest.
+        In the modes "association" and "specific", a vector is treated as a noisy copy of a stored memory, and is
+        completed to the memories nearest to it. In "hybrid" it may be anything, for example the vector of a question;
+        it is completed to the degree that one memory stands out among the nearest.
 
-        With ``text``, mode "hybrid" also looks for the words (BM25) and for metadata that the text names, and counts
-        memories that were experienced next to a memory as evidence for it (docs/how/recall.md). Times that the text
-        names ("in July", "last week") raise memories whose date, or whose text, lies in that time. If memories have
-        names, those that the text or its best hits name are found, too. That needs no ``fit``.
+        With ``text``, mode "hybrid" also searches for the words (BM25) and for metadata that the text names. Neighbours
+        of a memory in trajectories count as evidence for it (docs/how/recall.md). Times in the text ("in July", "last
+        week") raise memories whose date or text is in that time. If memories have names, those named by the text or by
+        its best hits are found, too. This needs no ``fit``.
 
         Args:
             query: a vector, an id, or a batch of either; None with ``text`` and an embedder. With an encoder also a
                 dict of modalities, or a list of them.
-            k: how many hits at most; None for all with ``min_score``.
-            mode: "association" (what happened with it), "similarity", "hybrid" (their weighted sum),
-                or "specific" (both must agree). None is "hybrid" with ``text``, else "association".
-            hops: how many steps of association to follow, such as A-B and then B-C where A never met C
-                (Dury 3.7). A path scores the geometric mean of its steps (in mode "association" of their
-                confidence), a memory by its best path. The filter and ``min_score`` hold at every hop.
-            fan_out: with hops, how many memories each one leads to.
-            beam: with hops, how many paths of a query are followed further; bounds the cost.
-            snap: with hops, begin the next hop at the stored memories that the last one found. False
-                begins it at the predicted point itself, whether or not a memory is there.
-            channels: weights of the channels, in place of those of ``mode``.
-            text: the query in words, or a batch of them. Without ``query`` the index's embedder makes the vector.
-            min_score: leave out hits that score less.
-            where: metadata filter, applied before the ``k`` are chosen; see ``filters``. It also limits paths, evidence
-                and what the query may be, or be taken for: memories that it leaves out show nowhere.
-            cue_where: filter of the memories that the query may be, or be taken for, in place of ``where``: {} for
-                all, where a turn of a chat asks for documents.
-            decay: half-life, in the unit of the timestamps: a positive score halves with each one that lies
-                between ``now`` and when the memory was last experienced (Dury 3.9). A memory that was
-                never experienced at a known time keeps its score.
-            now: for ``decay``, a date or a number, the newest timestamp in the index if None; and what words of time
-                in ``text`` and ``when`` count from, a date, the clock if None (a plain number is for ``decay``
-                alone). For questions about old dialogues, say when they are asked.
-            faithful: only memories that were experienced with the cue, within the window.
+            k: number of hits, at most; None for all with ``min_score``.
+            mode: "association" (memories that happened with it), "similarity", "hybrid" (their weighted sum), or
+                "specific" (both must be high). None is "hybrid" with ``text``, else "association".
+            hops: number of steps of association to follow, for example A-B and then B-C if A never met C (Dury 3.7).
+                The score of a path is the geometric mean of its steps (in mode "association" of their confidence); a
+                memory gets the score of its best path. The filter and ``min_score`` apply at every hop.
+            fan_out: with hops, number of memories to which each one leads.
+            beam: with hops, number of paths of a query that are continued; bounds the cost.
+            snap: with hops, start the next hop at the stored memories that the last one found. False starts it at the
+                predicted point itself, whether or not a memory is there.
+            channels: weights of the channels, instead of those of ``mode``.
+            text: the text of the query, or a list of texts. Without ``query`` the index's embedder makes the vector.
+            min_score: drop hits with a lower score.
+            where: metadata filter, applied before the ``k`` are chosen; see ``filters``. It also limits paths,
+                evidence, and the memories that the query may be or be completed to: excluded memories have no effect.
+            cue_where: filter of the memories that the query may be or be completed to, instead of ``where``: {} for
+                all, for example if a turn of a chat is the query and documents are the hits.
+            decay: half-life, in the unit of the timestamps: a positive score halves with each half-life between ``now``
+                and the last experience of the memory (Dury 3.9). A memory without a known time of experience keeps its
+                score.
+            now: for ``decay`` a date or a number; None for the newest timestamp in the index. Also the date to which
+                words of time in ``text`` and ``when`` refer; None for the clock (a plain number affects ``decay``
+                alone). For questions about old dialogues, give the date of the question.
+            faithful: return only memories that were experienced with the cue, within the window.
             explain: fill ``Hit.evidence``, ``Hit.mentions`` and ``Hit.sources``.
-            feedback_where: metadata filter: whose past requests count; see ``feedback``.
-            when: only memories of that time: words ("last week"), a date, a datetime, or a pair (start, end) of them,
-                None for an open one; a pair of numbers where timestamps are numbers. Without a query and a text, all
-                that was there, the newest first.
-            without: names of ``Hit.sources`` that do not count: to see what each brings.
-            direction: "after": only what came after the query is linked to it, and with ``hops`` what came after that;
-                "before" the other way round. None for both. Looks and words have no direction, and count as they do.
+            feedback_where: metadata filter of the past requests to use; see ``feedback``.
+            when: return only memories of this time: words ("last week"), a date, a datetime, or a pair (start, end) of
+                them, None for an open end; a pair of numbers if timestamps are numbers. Without a query and a text,
+                returns all memories of this time, the newest first.
+            without: names of ``Hit.sources`` to leave out, to see the effect of each.
+            direction: "after": only memories that came after the query count as linked to it, and with ``hops`` those
+                that came after these; "before": the opposite. None for both. Similarity and words have no direction,
+                and count as usual.
 
         Returns:
             ``Hits`` by falling score, for a batch a list of them. A query by id leaves
             that id out; so does a vector that is a stored memory, in the modes that complete it.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
-            NotFitted: prediction was asked for before ``fit``, or association where nothing was experienced and, for a
-                query by id, no memory has a name.
-            MissingExtra: ``when`` is in words that need the extra ``times``.
+            InvalidInput, UnknownId: an argument is invalid.
+            NotFitted: prediction needs a ``fit``; or association needs experience or, for a query by id, names of
+                memories.
+            MissingExtra: the words of ``when`` need the extra ``times``.
         """
         settings = RecallSettings(
             k,
@@ -227,7 +228,7 @@ class Recalling(IndexBase):
         return self._answer(query, text, settings)
 
     def _recent(self, settings: RecallSettings) -> Hits:
-        """The memories of a time, without a query."""
+        """Returns the memories of a time, without a query."""
         settings = settings.of_time_alone()
         with self._lock.shared():
             view = self._store.view()
@@ -245,19 +246,19 @@ class Recalling(IndexBase):
         texts: list[str] | None = None,
         **options: Unpack[RecallOptions],
     ) -> list[Hits]:
-        """As ``recall``, of a batch: an array (Q, dim), a list of ids, or texts. One ``Hits`` a query."""
-        # a batch has one static type here, whatever it is
+        """Like ``recall``, for a batch: an array (Q, dim), a list of ids, or texts. One ``Hits`` per query."""
+        # the static type of the query here is that of a batch
         return _many(self.recall(cast("list[str]", queries), k, mode, text=texts, **options))
 
     def _answer(self, query: Any, text: str | list[str] | None, settings: RecallSettings) -> Hits | list[Hits]:
-        """The hits of a query, which may be a batch."""
+        """Returns the hits of a query, or of a batch."""
         settings = settings.checked(words=text is not None)
         if settings.mode != "similarity":
             self._search_names()
         space = self._store.space
         read = self._read_query(query, text, settings.mode, space)
         with self._lock.shared():
-            if is_observed(query) and self._store.space is not space:  # the encoder moved meanwhile
+            if is_observed(query) and self._store.space is not space:  # ``reencode`` replaced the encoder meanwhile
                 read = self._read_query(query, text, settings.mode, self._store.space)
             view = self._store.view()
             if not len(view.similar):
@@ -268,7 +269,7 @@ class Recalling(IndexBase):
             try:
                 retriever = Retriever(view, self._lexicon, settings, words, knowledge, self._timeline, stored)
             except NotFitted:
-                # an unknown id is told before a missing fit
+                # an unknown id is reported before a missing fit
                 check_queries(view, read.asked, settings.where, settings.cue_where)
                 raise
             hits = retriever.hits(read)
@@ -288,23 +289,23 @@ class Recalling(IndexBase):
     def imagine(
         self, query: One | Many, k: int = 5, complete: bool = True, *, where: Where = None
     ) -> Imagination | list[Imagination]:
-        """Where the associates of a query should lie, whether or not a memory is there (Dury 1, 3).
+        """Returns the point near which associates of a query are expected, even if no memory is there (Dury 1, 3).
 
-        The point can be asked of another vector store: ``imagine(q).point``, or ``imagine(q).sample(10)``.
+        Another vector store can search for the point: ``imagine(q).point``, or ``imagine(q).sample(10)``.
 
         Args:
             query: a vector, an id, or a batch of either.
-            k: how many of the memories nearest to the point to return.
-            complete: take a vector for a view of stored memories, as ``recall`` does. False predicts from the
-                vector as it is: for a question in words, or for the point of another imagination.
-            where: metadata filter; see ``filters``. The query is, or is taken for, what passes it, and so are the
-                memories near the point and the spread that follows from them.
+            k: number of memories nearest to the point to return.
+            complete: complete a vector to stored memories, as ``recall`` does. False predicts from the vector as given:
+                for the vector of a question, or for the point of another imagination.
+            where: metadata filter; see ``filters``. It limits the memories that the query may be or be completed to,
+                and the memories near the point, from which the spread is computed.
 
         Returns:
             An ``Imagination``, for a batch a list of them.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
+            InvalidInput, UnknownId: an argument is invalid.
             NotFitted: before ``fit``.
             EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
         """
@@ -317,26 +318,26 @@ class Recalling(IndexBase):
         return found if batch else found[0]
 
     def _calibration(self, view: View) -> SpreadCalibration:
-        """How far points of this predictor are off: found once, when it is first asked for."""
+        """Returns the calibrated spread of this predictor's points, computed at the first call."""
         if self._imagined is None or self._imagined[0] is not view.predictor:
             self._imagined = view.predictor, calibrate(view)
         return self._imagined[1]
 
     def surprise(self, trajectory: TrajectoryLike) -> list[float]:
-        """How far each state of a trajectory was from being expected there: salience from prediction error.
+        """Returns how unexpected each state of a trajectory was: salience from prediction error.
 
-        Pass it on as ``Trajectory(salience=...)``, so that what the index knew already counts little in the next
-        ``fit``, and what it did not know counts in full (Dury 3.4). Nothing is stored.
+        Pass it to ``Trajectory(salience=...)``: then expected states have a low weight in the next ``fit``, and
+        unexpected ones have the full weight (Dury 3.4). Nothing is stored.
 
         Args:
-            trajectory: as for ``observe``.
+            trajectory: see ``observe``.
 
         Returns:
-            A number from 0 to 1 for each state: 0 where the states within the window were as much expected as
-            what was learnt, 1 where nothing of it was.
+            A number from 0 to 1 for each state: 0 if the states within the window were as expected as learnt pairs, 1
+            if they were not expected at all.
 
         Raises:
-            InvalidInput, UnknownId: of the trajectory.
+            InvalidInput, UnknownId: the trajectory is invalid.
             NotFitted: before ``fit``.
         """
         (episode,) = read_trajectories([trajectory], self.dim)
@@ -347,7 +348,7 @@ class Recalling(IndexBase):
 
 
 def _encode(query: Any, space: Space | None) -> Any:
-    """Observations as vectors: one, or (Q, d)."""
+    """Returns observations as vectors: one, or (Q, d)."""
     if space is None:
         raise no_encoder("the query")
     one = isinstance(query, Mapping)
@@ -356,10 +357,10 @@ def _encode(query: Any, space: Space | None) -> Any:
 
 
 def _many(found: Hits | list[Hits]) -> list[Hits]:
-    """The answers to a batch.
+    """Returns the answers to a batch.
 
     Raises:
-        InvalidInput: one query was given, no batch.
+        InvalidInput: a single query was given.
     """
     if isinstance(found, Hits):
         raise InvalidInput("Got one query.", "a batch: an array (Q, dim), a list of ids or of texts", "Wrap it in [ ].")

@@ -1,4 +1,4 @@
-"""The next step of a trajectory."""
+"""Recall of the next step of a trajectory."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pam_retriever.store import last_fit
 from pam_retriever.types import Float32, Hits
 from pam_retriever.validation import check_count, check_finite, check_id, check_vectors
 
-NEXT = "next"  # the setting that ``fit`` stores the weights of the evidence in
+NEXT = "next"  # the setting with the weights of the evidence
 Step = str | npt.NDArray[np.floating] | Sequence[float] | Mapping[str, str]
 Steps = Sequence[Step] | npt.NDArray[np.floating]
 
 
 class NextSteps(IndexBase):
-    """The part of an index that says what comes next."""
+    """The part of an index that predicts the next step."""
 
     def recall_next(
         self,
@@ -37,30 +37,31 @@ class NextSteps(IndexBase):
         min_score: float | None = None,
         explain: bool = False,
     ) -> Hits:
-        """What comes next, after the last steps of a trajectory.
+        """Returns the memories that are likely to follow the last steps of a trajectory.
 
-        It weighs what followed the last step, the last two, three and four; sessions like this one; what followed
-        what looks like the last step; content, popularity, recency, and whether steps come again. ``fit`` finds the
-        weights on the newest fifth of experience, which it holds out for that; before, they are priors. What
-        ``observe`` and ``append`` stored counts at once. A memory that was never experienced comes in by its content.
+        The evidence: memories that followed the last one to four steps, or memories similar to the last step; similar
+        sessions; content, popularity, recency, and repeats. ``fit`` learns the weights on the newest fifth of
+        experience, which it holds out; before ``fit`` they are priors. Writes of ``observe`` and ``append`` count at
+        once. A memory that was never experienced can be found by its content.
 
         Args:
-            trajectory: its steps, the newest last, of which the last ten count. A step is an id, a vector, or
-                ``{"text": ...}`` for the embedder; a vector that is a view of a stored memory stands for it. An array
+            trajectory: its steps, the newest last; the last ten are used. A step is an id, a vector, or ``{"text":
+                ...}`` for the embedder. A vector that is a noisy copy of a stored memory is replaced by it. An array
                 (T, dim) is T vectors.
-            k: how many hits.
-            where: metadata filter of the hits, and of all evidence; see ``filters``. The steps must pass it, too.
-            cue_where: filter that the steps must pass in place of ``where``; {} for all: symptoms that ask for fixes.
-            min_score: leave out hits that score less.
-            explain: fill ``Hit.evidence`` with the places at which the hit came right after the last step, one each,
-                and ``Hit.others`` with what else did, and how often.
+            k: number of hits.
+            where: metadata filter of the hits and of all evidence; see ``filters``. The steps must pass it, too.
+            cue_where: filter that the steps must pass instead of ``where``; {} for all, for example if steps are
+                symptoms and hits are fixes.
+            min_score: drop hits with a lower score.
+            explain: fill ``Hit.evidence`` with the positions at which the hit directly followed the last step, and
+                ``Hit.others`` with the other memories that did, and counts.
 
         Returns:
-            ``Hits`` by falling score: the share of each among the candidates, 1 in all. ``Hit.confidence`` is the
-            probability that it comes next, calibrated by ``fit``. A step of the trajectory may be among them.
+            ``Hits`` by falling score: the share of each among the candidates, with sum 1. ``Hit.confidence`` is the
+            probability that it comes next, calibrated by ``fit``. A step of the trajectory may be a hit.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
+            InvalidInput, UnknownId: an argument is invalid.
         """
         return self.recall_next_many(
             [trajectory], k, where=where, cue_where=cue_where, min_score=min_score, explain=explain
@@ -76,7 +77,7 @@ class NextSteps(IndexBase):
         min_score: float | None = None,
         explain: bool = False,
     ) -> list[Hits]:
-        """As ``recall_next``, of several trajectories at once. One ``Hits`` each."""
+        """Like ``recall_next``, for several trajectories. One ``Hits`` each."""
         if isinstance(trajectories, str | Mapping):
             raise InvalidInput(
                 f"Got trajectories={shortened(str(trajectories))}.", "a list of trajectories", "Wrap it in [[ ]]."
@@ -99,10 +100,10 @@ class NextSteps(IndexBase):
             return next_hits(view, mixture or _prior(), asked, settings)
 
     def _read_steps(self, trajectory: Steps, name: str) -> list[str | Float32]:
-        """The steps as ids and vectors (d,).
+        """Returns the steps as ids and vectors (d,).
 
         Raises:
-            InvalidInput: one is neither, or there is none.
+            InvalidInput: a step is neither, or there is no step.
         """
         if isinstance(trajectory, str | Mapping) or not isinstance(trajectory, Sequence | np.ndarray):
             raise InvalidInput(
@@ -136,11 +137,11 @@ class NextSteps(IndexBase):
         return vector
 
     def _fit_next(self, seed: int, nothing_new: bool) -> tuple[int, Validation]:
-        """Fits the weights of what comes next on the newest steps; returns on how many, and what the evidence is worth.
+        """Fits the weights of the next-step evidence on the newest steps; returns question count and results.
 
         Args:
-            seed: of what is drawn.
-            nothing_new: whether all experience was fitted before; then the weights stay, and what was said of them.
+            seed: of the samples.
+            nothing_new: whether all experience was fitted before; then the weights and their results stay.
         """
         with self._lock.shared():
             view = self._store.view()
@@ -150,7 +151,7 @@ class NextSteps(IndexBase):
                 return before.next_steps, Validation(worths)
             if view.database.sharded is None or not len(view.links) or not len(view.similar):
                 return 0, Validation()
-            # a copy of vectors and steps; that of a whole database, as for past requests, would take longer
+            # copies vectors and steps only: a copy of the whole database, as for past requests, takes longer
             experienced = Experienced.of(view.links, view.similar, view.database.trajectories.experienced_when())
         mixture, questions, validation = fit_next(experienced, seed)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Tenants: indexes of their own inside an index."""
+"""Tenants: separate indexes inside an index."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ class Tenants(IndexBase):
     """The part of an index that has tenants."""
 
     def tenant(self, name: str, *, train: bool | None = None) -> PredictiveAssociativeIndex:
-        """An index of its own inside this one, for one user, customer or project; made if it is not there.
+        """Returns a separate index inside this one, for one user, customer or project; creates it if it does not exist.
 
-        It has the interface of an index, and ids, texts, words, trajectories, feedback, links, weights and
-        calibration of its own. Nothing of another tenant, or of this index, shows in it, changes a score or is
-        searched, and the other way round: no weights are shared, so each tenant learns by its own ``fit``. It takes
-        over dimension, backend, embedder, encoder and ``names`` of this index, and is closed with it. While anybody
-        holds a tenant, the same name gives the same object.
+        It has the interface of an index, and its own ids, texts, words, trajectories, feedback, links, weights and
+        calibration. Tenants, and this index, share no data and no weights: none affects the answers of another. So each
+        tenant learns by its own ``fit``. It inherits dimension, backend, embedder, encoder and ``names`` from this
+        index, and is closed with it. While a reference to a tenant exists, the same name returns the same object.
 
         Args:
-            name: any string of 1 to 150 bytes of UTF-8 without NUL. Capital and small letters differ, also on file
-                systems that do not tell them apart.
-            train: False: no weights may be learnt from this tenant. Its own ``fit`` and ``auto_fit`` are refused then,
-                and it answers by what needs none. It is stored with the tenant; None leaves the setting as it is, True
-                allows training again.
+            name: any string of 1 to 150 bytes of UTF-8 without NUL. Case matters, also on case-insensitive file
+                systems.
+            train: False forbids training on this tenant: its ``fit`` and ``auto_fit`` are refused, and it answers from
+                sources that need no training. The setting is stored with the tenant. None keeps it, True allows
+                training again.
 
         Raises:
-            InvalidInput: of the arguments; the index is in an engine, is a tenant itself, or was opened with
+            InvalidInput: an argument is invalid; or the index is in an engine, is a tenant itself, or was opened with
                 ``read_only=True`` and has no such tenant.
-            IndexFormatError: what is in the tenant's folder is damaged.
+            IndexFormatError: the tenant's folder is damaged.
             IndexLocked: the tenant's own folder is open for writing elsewhere.
-            StorageError: the disk does not take it.
+            StorageError: the disk is full or read-only.
         """
         index = self._tenants_of_own().get(name)
         if train is not None:
@@ -44,24 +43,24 @@ class Tenants(IndexBase):
         return index
 
     def tenants(self) -> list[str]:
-        """The names of the tenants, sorted."""
+        """Returns the names of the tenants, sorted."""
         return self._tenants_of_own().names()
 
     def drop_tenant(self, name: str) -> bool:
-        """Removes a tenant with all that it stored: no file of the index holds a byte of it when this returns.
+        """Removes a tenant with all its data: when it returns, no file of the index holds a byte of it.
 
-        Copies that ``save`` made before are other indexes. Whoever still holds the tenant gets ``IndexClosed``.
+        Copies made by ``save`` are not changed. Later calls on the tenant raise ``IndexClosed``.
 
         Args:
-            name: which one; an unknown one is ignored.
+            name: of the tenant; an unknown one is ignored.
 
         Returns:
-            Whether it was there.
+            Whether it existed.
 
         Raises:
-            InvalidInput: of the name, or the index is in an engine or a tenant itself.
+            InvalidInput: the name is invalid, or the index is in an engine or is a tenant itself.
             ReadOnlyIndex: the index was opened with ``read_only=True``.
-            StorageError: the disk does not take it.
+            StorageError: the disk is full or read-only.
         """
         return self._tenants_of_own().drop(name)
 

@@ -1,1 +1,1 @@
-"""Documents that name each other: names, mentions, links, and the source of recall made of them."""
+"""Documents that name each other: names, mentions, links, and a source of recall that uses them."""

@@ -1,8 +1,8 @@
-"""Where texts hold names: leftmost, longest, by whole words.
+"""Finds names in texts: leftmost, longest, whole words only.
 
-Three look-ups for a whole batch of texts: which words begin a name, which pairs of words do, and which of the phrases
-that begin there are names. So the names may lie in a table: no automaton is compiled anew for each new or deleted
-name, or held in memory (``benchmarks/scaling/mentions.py`` compares this with two Aho-Corasick automata).
+One batch of texts needs three look-ups: words that begin a name, pairs of words that do, and phrases that are names. So
+the names can be stored in a table. No automaton has to be compiled for each new or deleted name, or kept in memory
+(``benchmarks/scaling/mentions.py`` compares this with two Aho-Corasick automata).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pam_retriever.mentions.folding import spans, words
 
 
 class Vocabulary(Protocol):
-    """The names that are looked for."""
+    """The names to search for."""
 
     def longest(self, beginnings: Iterable[str]) -> Mapping[str, int]:
-        """How many words the longest name has, or more, that begins with each of these.
+        """Returns for each beginning the number of words of the longest name with it, or more.
 
         Args:
-            beginnings: single words, or pairs of words that are joined by a space; of pairs only those matter that
-                begin a name of three words or more.
+            beginnings: single words, or pairs of words joined by a space. A pair must begin a name of three words or
+                more.
         """
 
     def known(self, phrases: Iterable[str]) -> Mapping[str, int]:
-        """Of those of ``phrases`` that are names: their numbers."""
+        """Returns the numbers of those ``phrases`` that are names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Occurrence:
 
     Attributes:
         name: its number in the vocabulary.
-        start: where it begins, in characters.
-        end: where it ends.
+        start: of the name, in characters.
+        end: of the name.
     """
 
     name: int
@@ -45,7 +45,7 @@ class Occurrence:
 
 
 class MemoryVocabulary:
-    """Names in a dictionary; a name's number is its place among those given."""
+    """Names in a dictionary. The number of a name is its position in the given names."""
 
     def __init__(self, phrases: Iterable[str]) -> None:
         self._numbers: dict[str, int] = {}
@@ -61,7 +61,7 @@ class MemoryVocabulary:
 
 
 def beginnings(phrases: Iterable[str]) -> dict[str, int]:
-    """The first word of each name, and of names of three words or more the first two: the most words of such a name."""
+    """Returns the first word of names (two words for names of three or more), with the most words of such a name."""
     longest: dict[str, int] = {}
     for phrase in phrases:
         parts = phrase.split(" ", 2)
@@ -74,10 +74,10 @@ def beginnings(phrases: Iterable[str]) -> dict[str, int]:
 
 
 def find(texts: Sequence[str], vocabulary: Vocabulary) -> list[list[Occurrence]]:
-    """The names that each text holds, in order, none inside another.
+    """Returns the names in each text, in order, none inside another.
 
     Args:
-        texts: Q of them.
+        texts: Q texts.
         vocabulary: the names.
 
     Returns:
@@ -116,9 +116,9 @@ def find(texts: Sequence[str], vocabulary: Vocabulary) -> list[list[Occurrence]]
 def _leftmost_longest(
     sequence: list[str], places: list[int], pairs: dict[int, str], longer: Mapping[str, int], known: Mapping[str, int]
 ) -> list[tuple[int, int, int]]:
-    """(name, first word, end) of each name in a text."""
+    """Returns (name, first word, end) of each name in a text."""
     chosen: list[tuple[int, int, int]] = []
-    free = 0  # words before this are taken
+    free = 0  # earlier words belong to a name already
     for at in places:
         if at < free:
             continue

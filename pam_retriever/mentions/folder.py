@@ -1,8 +1,8 @@
-"""Reads a folder of documents, heading by heading.
+"""Reads a folder of documents and splits them at headings.
 
-Markdown is parsed by markdown-it-py, reStructuredText by docutils, HTML by selectolax; a file of plain text is one
-passage. A passage of Markdown is the text as it was written, links and all; of the others its words, and links as
-Markdown has them.
+markdown-it-py parses Markdown, docutils reStructuredText, and selectolax HTML. A plain text file is one passage. A
+passage of Markdown is the source text with its links. A passage of another format is its words, with links in Markdown
+syntax.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".md", ".markdown", ".txt", ".rst", ".html", ".htm")
 MOST_BYTES = 64 << 20  # of one file
-VERSION = b"1"  # counted up when files are cut otherwise, so that all are read again
+VERSION = b"1"  # raised when the splitting changes, so that all files are read again
 LONGEST_SLUG = 80
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.S)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.M)
@@ -39,10 +39,10 @@ _BLOCKS = frozenset(
 
 @dataclass(frozen=True)
 class Passage:
-    """What stands under one heading.
+    """The text under one heading.
 
     Attributes:
-        id: the file's path, and ``#`` with the heading in lower case; the same as long as both stay.
+        id: the file's path, then ``#`` and the heading in lower case. It changes only with one of them.
         text: with the heading as its first line.
         metadata: ``title`` of the document, ``source`` (the path, with ``/``), ``heading`` (None before the first), and
             ``order`` in the file, from 0.
@@ -55,12 +55,12 @@ class Passage:
 
 @dataclass(frozen=True)
 class FolderFile:
-    """A file that is new or changed.
+    """A new or changed file.
 
     Attributes:
         source: its path within the folder, with ``/``.
-        digest: of its contents, to be given as ``known`` next time.
-        passages: in order; none of an empty file.
+        digest: of its contents, for ``known`` in the next call.
+        passages: in order; none for an empty file.
     """
 
     source: str
@@ -76,16 +76,16 @@ class _Section:
 
 
 def read_folder(folder: str | Path, known: Mapping[str, str] | None = None) -> Iterator[FolderFile]:
-    """The files of a folder and of the folders in it that are not as they were, by path.
+    """Yields the new and changed files of a folder and its subfolders, by path.
 
-    Hidden files and folders are left out, and so are links to elsewhere.
+    Hidden files and folders, and links that lead out of the folder, are skipped.
 
     Args:
-        folder: where they are.
+        folder: to read.
         known: the digest of each file that was read before, by its path within the folder.
 
     Raises:
-        InvalidInput: no such folder, or a file that is no UTF-8 or too large, when its turn comes.
+        InvalidInput: the folder does not exist; or, when it is read, a file is not UTF-8 or is too large.
         MissingExtra: a parser is not installed.
         StorageError: a file cannot be read.
     """
@@ -98,16 +98,16 @@ def read_folder(folder: str | Path, known: Mapping[str, str] | None = None) -> I
 
 
 def removed_files(folder: str | Path, known: Mapping[str, str]) -> list[str]:
-    """Those of the ``known`` paths that are no longer in the folder."""
+    """Returns those of the ``known`` paths that are no longer in the folder."""
     there = _files(Path(folder))
     return [source for source in known if source not in there]
 
 
 def passages_of(source: str, text: str) -> list[Passage]:
-    """The passages of one file.
+    """Returns the passages of one file.
 
     Args:
-        source: its path within the folder; its suffix says how it is read.
+        source: its path within the folder; its suffix selects the parser.
         text: its contents.
     """
     suffix = Path(source).suffix.lower()
@@ -134,7 +134,7 @@ def _id(path: str, heading: str | None, taken: set[str]) -> str:
     id, count = first, 1
     while id in taken:
         count += 1
-        id = f"{first}~{count}"  # no slug has a tilde
+        id = f"{first}~{count}"  # no slug contains a tilde
     taken.add(id)
     return id
 
@@ -230,7 +230,7 @@ def _restructured(text: str) -> tuple[str | None, list[_Section]]:
 
 
 def _with_targets(node: nodes.Node) -> str:
-    """The words of a node, and where its links point to, as Markdown would write it."""
+    """Returns the words of a node, with links in Markdown syntax."""
     from docutils import nodes
 
     targets = [f"[{link.astext()}]({link['refuri']})" for link in node.findall(nodes.reference) if link.get("refuri")]
@@ -247,7 +247,7 @@ def _html(text: str) -> tuple[str | None, list[_Section]]:
     title = named.text(strip=True) if named is not None else None
     tree.strip_tags(_SILENT, recursive=True)
     parts: list[str] = []
-    heads: list[tuple[int, str, int]] = []  # place in parts, heading, level
+    heads: list[tuple[int, str, int]] = []  # position in parts, heading, level
     for node in tree.body.traverse(include_text=True) if tree.body is not None else ():
         tag = node.tag
         if tag in _HEADINGS:
@@ -270,7 +270,7 @@ def _html(text: str) -> tuple[str | None, list[_Section]]:
 
 
 def _within(node: object, tag: str) -> bool:
-    """Whether a node stands inside a link, whose words are there already."""
+    """Whether a node is inside a link, whose words are counted already."""
     parent = getattr(node, "parent", None)
     while parent is not None:
         if parent.tag == tag and parent.attributes.get("href"):

@@ -1,8 +1,8 @@
-"""Words of a text, folded as the words index folds them, and where each of them began.
+"""Folds texts to words in the same way as the full-text index, with the position of each word.
 
-SQLite itself says how its tokenizer reads a character, so that a name and a phrase of the words index agree on what a
-word is. A character becomes one character, none (a combining mark) or a space (what is no letter and no digit): a place
-in the folded text is a place in the text.
+SQLite's own tokenizer folds each character, so that names and the full-text index split words in the same way. A
+character becomes one character, none (a combining mark), or a space (neither letter nor digit). So positions in the
+folded text can be mapped to positions in the text.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 import sqlite3
 
 TOKENIZER = "unicode61 remove_diacritics 2"  # of store/words.py, without the stems
-BLOCK = 256  # characters that are asked about at once
+BLOCK = 256  # characters per query
 WORD = re.compile(r"[^ ]+")
 
 
 class _Folding(dict[int, str]):
-    """Character to folded character, filled by blocks as characters come."""
+    """A map from character to folded character, filled in blocks on demand."""
 
     def __missing__(self, code: int) -> str:
         self.update(_block(code - code % BLOCK))
@@ -24,8 +24,8 @@ class _Folding(dict[int, str]):
 
 
 def _block(first: int) -> dict[int, str]:
-    """How the tokenizer reads ``BLOCK`` characters: each is asked about between two letters."""
-    # a database of its own: nothing to share between threads or with a forked child
+    """Asks the tokenizer for ``BLOCK`` characters, each between two letters."""
+    # a new database: nothing to share between threads or with a forked child
     database = sqlite3.connect(":memory:")
     try:
         database.execute(f"CREATE VIRTUAL TABLE asked USING fts5 (text, tokenize = '{TOKENIZER}')")
@@ -44,22 +44,22 @@ _FOLDING = _Folding()
 
 
 def fold(text: str) -> str:
-    """The text in lower case without diacritics, with a space for every character that is no letter and no digit."""
+    """Returns the text in lower case without diacritics, with a space for each character but letters and digits."""
     return text.translate(_FOLDING)
 
 
 def words(text: str) -> list[str]:
-    """The folded words of a text, in order."""
+    """Returns the folded words of a text, in order."""
     return fold(text).split()
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """(start, end) in ``text`` of each of its ``words``, in characters."""
+    """Returns (start, end) in ``text`` of each of its ``words``, in characters."""
     folded = fold(text)
     found = [match.span() for match in WORD.finditer(folded)]
     if len(folded) == len(text):
         return found
-    # a mark was dropped: count the characters of the text that left one behind
+    # folding dropped a mark: count the characters that remain
     places = [at for at, character in enumerate(text) if _FOLDING[ord(character)]]
     ends = [*places[1:], len(text)]
     return [(places[start], ends[end - 1]) for start, end in found]

@@ -1,9 +1,9 @@
-"""The mentions of an index, which follow its memories.
+"""The mentions of an index, updated with its memories.
 
-It goes both ways: a new text is searched for all names, and all texts for a new name.
-A name is looked up in the words index, and the texts that have it are searched anew; so whatever order memories come
-and go in, the mentions are those of an index built at once. The one exception: a name that more than ``MOST_TEXTS``
-texts had before it came is found in later texts only, until ``rebuild``; it would count little.
+A new text is searched for all names, and all texts are searched for a new name: the full-text index gives the texts
+with the name, and these are searched again. So the order of writes does not matter: the mentions are those of an index
+built at once. There is one exception: a new name that more than ``MOST_TEXTS`` stored texts contain is found in later
+texts only, until ``rebuild``. Its weight would be small.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pam_retriever.mentions.store import Document, MentionStore
 from pam_retriever.types import Int64
 
 MOST_TEXTS = 10_000
-AT_ONCE = 2000  # texts in memory
+AT_ONCE = 2000  # number of texts in memory
 
 
 @dataclass(frozen=True)
 class MentionRules:
-    """What counts as a mention.
+    """The rules for mentions.
 
     Attributes:
-        names: what memories are called.
-        links: what links point to.
-        phrases: whether texts of memories with a name also share runs of capitalised words, weakly.
+        names: the rules for names of memories.
+        links: the rules for targets of links.
+        phrases: whether shared runs of capitalised words link texts, weakly, in an index with names.
     """
 
     names: NameRules = field(default_factory=NameRules)
@@ -40,11 +40,11 @@ class MentionRules:
 
 
 class MentionGraph:
-    """Follows what is added, changed and deleted. Every call belongs to the transaction of that change.
+    """Updates mentions after adds, changes and deletions. Every call runs inside the transaction of the change.
 
     Args:
         store: of the same index.
-        rules: what counts as a mention.
+        rules: for mentions.
     """
 
     def __init__(self, store: MentionStore, rules: MentionRules | None = None) -> None:
@@ -52,13 +52,13 @@ class MentionGraph:
         self._rules = rules or MentionRules()
 
     def follow(self, rows: Int64) -> None:
-        """Takes in memories that were just added or changed.
+        """Adds memories that were just added or changed.
 
         Args:
             rows: (n,) distinct.
 
         Raises:
-            InvalidInput: the callable of ``NameRules`` gave what is no string.
+            InvalidInput: the callable of ``NameRules`` returned a value that is no string.
         """
         before = self._store.called_of(rows)
         fresh: list[str] = []
@@ -70,7 +70,7 @@ class MentionGraph:
         self._search(np.union1d(np.concatenate([rows, touched]), self._texts_with(fresh, len(rows))))
 
     def forget(self, rows: Int64) -> None:
-        """Takes out memories that are about to be deleted."""
+        """Removes memories that are about to be deleted."""
         before = self._store.called_of(rows)
         none: list[tuple[int, int, int, int]] = []
         self._store.replace_mentions(rows, none)
@@ -81,7 +81,7 @@ class MentionGraph:
         self._search(touched)
 
     def rebuild(self) -> None:
-        """Finds all names and mentions anew."""
+        """Finds all names and mentions again."""
         self._store.clear()
         rows = self._store.rows()
         for some in _batches(rows):
@@ -89,7 +89,7 @@ class MentionGraph:
         self._search(rows)
 
     def _name(self, rows: Int64, documents: list[Document]) -> list[str]:
-        """Stores what memories are called; returns the names that are new to the index."""
+        """Stores the names of memories; returns the names that are new to the index."""
         names = {one.row: self._rules.names.of(one.metadata, one.text) for one in documents}
         distinct = dict.fromkeys(name.phrase for several in names.values() for name in several)
         numbers = dict(self._store.known(distinct))
@@ -103,16 +103,16 @@ class MentionGraph:
         return fresh
 
     def _texts_with(self, phrases: list[str], added: int) -> Int64:
-        """Rows of texts that may hold names which are new."""
+        """Returns the rows of texts that may contain new names."""
         if not phrases:
             return np.empty(0, np.int64)
         if len(phrases) > self._store.texts() - added:
-            return self._store.rows()  # to read them all is less than to look up each name
+            return self._store.rows()  # reading all texts costs less than looking up each name
         found = [self._store.rows_containing(phrase, MOST_TEXTS + 1) for phrase in phrases]
         return np.unique(np.concatenate([rows for rows in found if len(rows) <= MOST_TEXTS] or [found[0][:0]]))
 
     def _search(self, rows: Int64) -> None:
-        """Finds what texts mention, and stores it instead of what was known of them."""
+        """Finds the mentions in texts, and replaces the stored ones."""
         for some in _batches(rows):
             documents = [one for one in self._store.documents(some) if one.text]
             named = find([one.text or "" for one in documents], self._store)

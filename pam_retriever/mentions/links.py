@@ -1,8 +1,8 @@
-"""Links that a text holds, and what they may point to.
+"""Links in a text, and their targets.
 
-A link points to a *key*: a path, a URL or an id, in one spelling. A memory answers to the keys of its id and of fields
-of its metadata; a file answers to its path with and without its suffix, and to its bare name in a wiki link. Keys are
-kept as numbers, so a link may be read long before what it points to is there.
+A link points to a *key*: a path, a URL or an id, in a normal form. A memory has the keys of its id and of some metadata
+fields. A file has its path with and without its suffix, and its bare name for wiki links. Keys are stored as numbers,
+so a link may be stored long before its target.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import re2
 
 DEFAULT_FIELDS = ("source", "url", "path", "file_path")
-MOST_LINKS = 1000  # different keys of one text; the rest is ignored
-MOST_CHARACTERS = 1000  # of one target
-RE2_MEMORY = 8 << 20  # bytes that one pattern may take
+MOST_LINKS = 1000  # distinct keys per text; the rest is ignored
+MOST_CHARACTERS = 1000  # per target
+RE2_MEMORY = 8 << 20  # bytes per pattern
 _HALF = 1 << 61
 
-# every class is bounded and excludes what ends it, so none of these goes over a text twice
+# every class is bounded and excludes its terminator, so no pattern reads a text twice
 _WIKI = re.compile(r"\[\[([^\[\]|\n]{1,1000})(?:\|[^\[\]\n]{0,1000})?\]\]")
-_OTHERS = (  # with what a text must hold to have any
+_OTHERS = (  # each with a string that a text must contain to match
     ("](", re.compile(r"\]\([ \t]{0,8}<?([^\s()<>]{1,1000})")),  # [text](target)
     ("]:", re.compile(r"^ {0,3}\[[^\[\]\n]{1,200}\]:[ \t]{1,8}<?([^\s<>]{1,1000})", re.M)),  # [label]: target
     ("=", re.compile(r"\b(?:href|src)[ \t]{0,8}=[ \t]{0,8}[\"']([^\"'\n]{1,1000})[\"']", re.I)),
@@ -43,7 +43,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A key that a text points to, and where: ``text[start:end]`` is the target as it is written."""
+    """A key in a text, and its position: ``text[start:end]`` is the target as written."""
 
     number: int
     start: int
@@ -52,13 +52,13 @@ class Link:
 
 @dataclass(frozen=True)
 class LinkRules:
-    r"""Which links of a text count.
+    r"""Rules for the links in a text.
 
     Attributes:
-        fields: keys of the metadata that links may point to, beside the id.
-        patterns: regular expressions of what else points to a memory, such as ``r"[A-Z]+-\d+"`` for tickets; the first
-            group, if there is one, else all that matches, is looked up as it is. They run on RE2, which never
-            backtracks; the syntax is RE2's.
+        fields: metadata keys that links may point to, besides the id.
+        patterns: regular expressions for other references to memories, such as ``r"[A-Z]+-\d+"`` for tickets. The first
+            group, or else the whole match, is looked up unchanged. They run on RE2, which never backtracks, with RE2's
+            syntax.
     """
 
     fields: tuple[str, ...] = DEFAULT_FIELDS
@@ -73,7 +73,7 @@ class LinkRules:
         object.__setattr__(self, "_compiled", [_linear(pattern) for pattern in self.patterns])
 
     def keys_of(self, id: str, metadata: Mapping[str, object]) -> set[int]:
-        """The keys that a memory answers to."""
+        """Returns the keys of a memory."""
         keys: set[str] = set() if _UUID.fullmatch(id) else {id, *spellings(id)}
         for field in self.fields:
             value = metadata.get(field)
@@ -83,11 +83,11 @@ class LinkRules:
         return {number_of(key) for key in keys}
 
     def links_of(self, text: str, metadata: Mapping[str, object]) -> list[Link]:
-        """The links of a text, each key once, where it comes first.
+        """Returns the links in a text, each key once, at its first position.
 
         Args:
             text: of any length; reading takes time linear in it.
-            metadata: the first of ``fields`` that it has says what paths are relative to.
+            metadata: paths are relative to the first of ``fields`` that it has.
         """
         base = next((value for field in self.fields if isinstance(value := metadata.get(field), str)), "")
         found: dict[int, Link] = {}
@@ -110,31 +110,31 @@ class LinkRules:
 
 
 def number_of(key: str) -> int:
-    """The number of a link's key: below ``-2**61``, the same on every machine."""
+    """Returns the number of a link's key: below ``-2**61``, the same on every machine."""
     return -_HALF - 1 - _digest("link", key)
 
 
 def phrase_number(phrase: str) -> int:
-    """The number of a phrase that texts may share: from ``-2**61`` to -1."""
+    """Returns the number of a shared phrase: from ``-2**61`` to -1."""
     return -1 - _digest("phrase", phrase)
 
 
 def is_link(number: int) -> bool:
-    """Whether a number is that of a link's key."""
+    """Whether a number belongs to a link's key."""
     return number < -_HALF
 
 
 def is_phrase(number: int) -> bool:
-    """Whether a number is that of a shared phrase."""
+    """Whether a number belongs to a shared phrase."""
     return -_HALF <= number < 0
 
 
 def spellings(target: str, base: str = "") -> list[str]:
-    """The keys that a target of a link may mean, with its fragment and without.
+    """Returns the keys that a link target may mean, with its fragment and without.
 
     Args:
-        target: as it is written.
-        base: the path or URL of the text that holds it.
+        target: as written.
+        base: the path or URL of the text with the link.
     """
     target = unquote(target.strip().strip("<>")).replace("\\", "/").rstrip(".,;:!?")
     whole, _, fragment = target.partition("#")
@@ -163,7 +163,7 @@ def _joined(folder: str, path: str) -> str:
 
 
 def _targets(text: str, base: str) -> Iterator[tuple[list[str], int, int]]:
-    """The keys of each link of a text, and where its target is."""
+    """Returns the keys of each link in a text, and the position of its target."""
     for match in _WIKI.finditer(text) if "[[" in text else ():
         yield [*_wiki_keys(match[1]), *spellings(match[1], base)], *match.span(1)
     for sign, pattern in _OTHERS:
@@ -176,7 +176,7 @@ def _wiki_keys(target: str) -> list[str]:
 
 
 def _without_suffix(path: str) -> Iterator[str]:
-    """A file's path without its suffix, and its bare name as a wiki link has it."""
+    """Returns the path of a file without its suffix, and its bare name as used in wiki links."""
     for spelling in spellings(path):
         if not spelling.startswith("//") and "#" not in spelling:
             bare = _SUFFIX.sub("", spelling)

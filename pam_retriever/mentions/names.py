@@ -1,8 +1,8 @@
-"""What a memory is called.
+"""The names of memories.
 
-A name is a sequence of words (``folding.py``). Not every string is a name: one of stop words alone, of a single
-letter, of more than ``MOST_WORDS`` words or of more than ``MOST_CHARACTERS`` characters is ignored, and so is what
-comes after the first ``MOST_NAMES`` names of a memory. So no title can make adding slow.
+A name is a sequence of words (``folding.py``). These strings are ignored: only stop words, a single letter, more than
+``MOST_WORDS`` words, more than ``MOST_CHARACTERS`` characters. Names after the first ``MOST_NAMES`` of a memory are
+ignored, too. So no title can make adding slow.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.stop_words import STOP_WORDS as QUESTION_WORDS
 
 DEFAULT_KEYS = ("title", "name", "aliases")
-MOST_NAMES = 64  # of one memory
-MOST_WORDS = 16  # of one name
-MOST_CHARACTERS = 256  # of one name
-FEWEST_CHARACTERS = 2  # "C" and "7" name too much
-HEADING_WITHIN = 1000  # characters: how far into a text its first heading is looked for
+MOST_NAMES = 64  # per memory
+MOST_WORDS = 16  # per name
+MOST_CHARACTERS = 256  # per name
+FEWEST_CHARACTERS = 2  # "C" and "7" are too common
+HEADING_WITHIN = 1000  # characters: the part of a text that is searched for a heading
 
 STOP_WORDS = frozenset(QUESTION_WORDS.split()) | {"the", "all", "any", "each", "more", "most", "other", "some", "very"}
 _BRACKETED = re.compile(r"\s*[(\[{\uff08][^()\[\]{}\uff08\uff09]*[)\]}\uff09]\s*$")
@@ -34,11 +34,12 @@ Names = Callable[[Mapping[str, object], "str | None"], Iterable[str]]
 
 @dataclass(frozen=True)
 class Name:
-    """One way to call a memory.
+    """A name of a memory.
 
     Attributes:
         phrase: its folded words, joined by single spaces.
-        short: it was shortened ("Mercury (planet)" to "Mercury") and counts only where nothing has it in full.
+        short: whether it was shortened ("Mercury (planet)" to "Mercury"). It counts only if it is no memory's full
+            name.
     """
 
     phrase: str
@@ -47,12 +48,12 @@ class Name:
 
 @dataclass(frozen=True)
 class NameRules:
-    """Where the names of a memory are.
+    """The sources of the names of a memory.
 
     Attributes:
-        names: keys of the metadata whose strings, or lists of strings, are names; or a callable that gets metadata
-            and text and gives them.
-        headings: whether the first heading of a text (``# so``, or underlined) is a name too.
+        names: metadata keys whose strings, or lists of strings, are names; or a callable that returns names from
+            metadata and text.
+        headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
     """
 
     names: tuple[str, ...] | Names = DEFAULT_KEYS
@@ -71,10 +72,10 @@ class NameRules:
         object.__setattr__(self, "names", tuple(keys))
 
     def of(self, metadata: Mapping[str, object], text: str | None) -> list[Name]:
-        """The names of a memory, each once, those given in full before shortened ones.
+        """Returns the names of a memory without duplicates, full names before shortened ones.
 
         Raises:
-            InvalidInput: a callable gave something that is no string.
+            InvalidInput: a callable returned a value that is no string.
         """
         given = list(islice(self._strings(metadata, text), MOST_NAMES))
         full = dict.fromkeys(phrase for one in given if (phrase := phrase_of(one)))
@@ -83,7 +84,7 @@ class NameRules:
         return [Name(phrase) for phrase in full] + [Name(phrase, True) for phrase in short if phrase not in full]
 
     def any_of(self, metadata: Mapping[str, object], text: str | None) -> bool:
-        """Whether a memory has a name."""
+        """Returns whether a memory has a name."""
         return any(phrase_of(one) for one in islice(self._strings(metadata, text), MOST_NAMES))
 
     def _strings(self, metadata: Mapping[str, object], text: str | None) -> Iterator[str]:
@@ -102,7 +103,7 @@ class NameRules:
 
 
 def phrase_of(name: str) -> str | None:
-    """The folded words of a name joined by spaces; None for what is no name (see the top of this file)."""
+    """Returns the folded words of a name joined by spaces; None for a string that is no name (see above)."""
     if len(name) > MOST_CHARACTERS:
         return None
     found = words(name)
@@ -113,12 +114,12 @@ def phrase_of(name: str) -> str | None:
 
 
 def shortened(name: str) -> str:
-    """A name without what it has in brackets at its end."""
+    """Returns a name without a final part in brackets."""
     return _BRACKETED.sub("", name) if len(name) <= MOST_CHARACTERS else name
 
 
 def first_heading(text: str) -> str | None:
-    """The first Markdown heading near the beginning of a text, or None."""
+    """Returns the first Markdown heading near the beginning of a text, or None."""
     found = _HEADING.search(text[:HEADING_WITHIN])
     return (found["marked"] or found["under"] or "").strip() or None if found else None
 

@@ -1,6 +1,6 @@
-"""Phrases that two texts may share without either being called so: runs of capitalised words.
+"""Phrases that two texts share although neither has them as a name: runs of capitalised words.
 
-They link weakly, and only where both texts have them capitalised. A text in a script without capitals has none.
+They link texts weakly, and only if both texts capitalise them. A script without capitals has none.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from itertools import islice
 from pam_retriever.mentions.folding import fold
 from pam_retriever.mentions.names import MOST_WORDS, STOP_WORDS
 
-MOST_PHRASES = 256  # of one text, those that come first
+MOST_PHRASES = 256  # per text: the first ones
 _UPPER = "".join(chr(code) for code in range(0x590) if chr(code).isupper())  # Latin, Greek, Cyrillic, Armenian
-# a space, a hyphen, a line's end or the point of an initial leaves two words in one name
+# a space, a hyphen, a line break or the point of an initial may separate two words of a name
 _RUN = re.compile(
     rf"(?<![^\W_])[{_UPPER}][\w'\u2019]{{0,63}}(?:(?:[ \n-]|(?<=\b[{_UPPER}])\. )[{_UPPER}][\w'\u2019]{{0,63}})+"
 )
 
 
 def capitalised(text: str) -> dict[str, tuple[int, int]]:
-    """Runs of two or more capitalised words, folded, and where the first of each is; without stop words before them."""
+    """Returns runs of two or more capitalised words, folded, with positions; without leading stop words."""
     found: dict[str, tuple[int, int]] = {}
     for match in islice(_RUN.finditer(text), MOST_PHRASES):
         words = fold(match.group()).split()

@@ -1,12 +1,12 @@
-"""Mentions as a source of recall: whom the question names, whom its best hits name, and who names these.
+"""Mentions as a source of recall: memories that the question or its best hits name, and memories that name these.
 
-For a hit s and a name n in its text, a memory t that is called n is passed on
+A hit s with a name n in its text passes to a memory t with the name n the score
 
     strength(s)^1.5 * idf(n) * share(t | n) * (1 + 4 * left(s, t))
 
-where strength is the score by looks and words, idf is BM25's, 0 for a name that half the texts hold (Robertson and
-Zaragoza 2009) and 1 for the rarest, share is one's part of an ambiguous name, and left is the part of the question's
-words that t has and s has not: a second step is worth as much as it explains what the first one left open.
+strength is the score by looks and words. idf is that of BM25 (Robertson and Zaragoza 2009), scaled to 0 for a name in
+half of the texts and 1 for the rarest. share divides an ambiguous name among its memories. left is the part of the
+question's words that t contains and s does not: a second step counts more if it covers the rest of the question.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from pam_retriever.types import Bools, Float32, Int64
 
 Way = Literal["asked", "names", "named by", "second step", "shares"]
 WAYS: tuple[Way, ...] = get_args(Way)
-# weights beside cosine + LEXICAL * BM25 (1 for the best), chosen on half of the questions of three sets
-# (benchmarks/real/documents.py), one for all
+# weights relative to cosine + LEXICAL * BM25 (1 for the best), chosen on half of the questions of three sets
+# (benchmarks/real/documents.py), the same for all
 PRIOR = dict(zip(WAYS, (1.0, 0.35, 0.08, 0.03, 0.25), strict=True))
 LEXICAL = 0.3
-SEEDS = 10  # best hits that pass something on
-POWER = 1.5  # of their scores
-LEFT = 4.0  # what the rest of the question counts
-BEARERS = 100  # a name of more memories names nobody
-READERS = 100  # a memory that more texts name is not asked who they are
-TEMPERATURE = 0.1  # of the softmax over scores that shares an ambiguous name
-LONGEST_PHRASE = 8  # words of the question that are one phrase
+SEEDS = 10  # number of best hits whose mentions are followed
+POWER = 1.5  # exponent of their scores
+LEFT = 4.0  # weight of the rest of the question
+BEARERS = 100  # a name of more memories is ignored
+READERS = 100  # if more texts name a memory, they are not followed
+TEMPERATURE = 0.1  # of the softmax over scores that divides an ambiguous name
+LONGEST_PHRASE = 8  # words of the question in one phrase
 
 
 class Question(Protocol):
-    """What the source asks about a question. Rows are always those of memories that may be found."""
+    """The data of a question that the source needs. All rows are rows of memories that may be found."""
 
     text: str | None
     term_weights: Float32  # (T,) idf of the question's terms
 
     def scores(self, rows: Int64) -> Float32:
-        """(n,) cosine + LEXICAL * BM25 scaled to 1 for the best hit."""
+        """Returns (n,) cosine + LEXICAL * BM25, scaled to 1 for the best hit."""
 
     def holds(self, rows: Int64) -> Bools:
-        """(T, n) whether each of the texts has each of the question's terms."""
+        """Returns whether each of the texts has each of the question's terms, (T, n)."""
 
     def allowed(self, rows: Int64) -> Bools:
-        """(n,) which rows may be found, and may lead further."""
+        """Returns which rows (n,) may be found, and may lead to others."""
 
 
 @dataclass(frozen=True)
 class Edges:
-    """(m,) ways from a memory to another: ``numbers`` name what leads there, a name, a link or a phrase."""
+    """Edges (m,) between memories; ``numbers`` are those of the name, link or phrase of each."""
 
     sources: Int64
     numbers: Int64
@@ -63,19 +63,19 @@ class Edges:
     weights: Float32
 
     def at(self, places: Int64 | Bools) -> Edges:
-        """Some of them."""
+        """Returns the edges at these positions."""
         return Edges(self.sources[places], self.numbers[places], self.targets[places], self.weights[places])
 
 
 @dataclass(frozen=True)
 class Mentioned:
-    """What mentions say about a question.
+    """The mentions for a question.
 
     Attributes:
         rows: (n,) sorted.
-        features: (n, 5) for each of ``WAYS`` how strongly, 0 or more.
-        sources: (n, 5) the memory that leads there; -1 for the question itself, or nothing.
-        numbers: (n, 5) the name, link or phrase by which; 0 for nothing.
+        features: (n, 5) the strength for each of ``WAYS``, at least 0.
+        sources: (n, 5) the memory that leads to it; -1 for the question itself, or none.
+        numbers: (n, 5) the name, link or phrase; 0 for none.
     """
 
     rows: Int64
@@ -84,32 +84,32 @@ class Mentioned:
     numbers: Int64
 
     def prior(self) -> Float32:
-        """(n,) what this adds to cosine + LEXICAL * BM25 if nothing is fitted."""
+        """Returns the sum (n,) to add to cosine + LEXICAL * BM25 without fitted weights."""
         total: Float32 = self.features @ np.array([PRIOR[way] for way in WAYS], np.float32)
         return total
 
 
 class MentionSource:
-    """Scores candidates by mentions; holds nothing but the store.
+    """Scores candidates by mentions. Caches nothing.
 
     Args:
         store: of names and mentions.
-        texts: how many memories have a text; None to ask the store.
+        texts: number of memories with a text; None to ask the store.
     """
 
     def __init__(self, store: MentionStore, texts: int | None = None) -> None:
         self._store, self._texts = store, texts
 
     def score(self, question: Question, rows: Int64, scores: Float32) -> Mentioned:
-        """Follows mentions from a question and from what it finds.
+        """Follows mentions from a question and from its hits.
 
         Args:
-            question: what is asked.
-            rows: (n,) distinct: the best by looks and words, or a memory that is itself the question.
-            scores: (n,) their ``question.scores``; 1 for a memory that is itself the question.
+            question: to answer.
+            rows: (n,) distinct: the best hits by looks and words, or the memory that is the question.
+            scores: (n,) their ``question.scores``; 1 for the memory that is the question.
 
         Returns:
-            Every memory that is named, two steps away at most.
+            Every memory that is named within two steps.
         """
         asked = self._asked(question)
         strengths = _Strengths(rows, scores, question)
@@ -124,7 +124,7 @@ class MentionSource:
         return _gather([asked, named, naming, second, shared])
 
     def _asked(self, question: Question) -> Edges:
-        """Whom the question names."""
+        """Returns edges to the memories that the question names."""
         found = find([question.text], self._store)[0] if question.text else []
         numbers = np.unique(np.array([one.name for one in found], np.int64))
         bearers = self._store.bearers(numbers, BEARERS)
@@ -135,7 +135,7 @@ class MentionSource:
         return edges.at((edges.weights > 0) & question.allowed(edges.targets))
 
     def _named(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
-        """Whom the texts of ``rows`` name or link to."""
+        """Returns edges from ``rows`` to the memories that their texts name or link to."""
         mentions = self._store.mentions_of(rows)
         kept = ~_are_phrases(mentions.numbers)
         sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
@@ -147,7 +147,7 @@ class MentionSource:
         return _passed_on(question, edges, rows, strengths)
 
     def _naming(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
-        """Whose texts name or link to ``rows``."""
+        """Returns edges from ``rows`` to the memories whose texts name or link to them."""
         numbers = self._store.called_of(rows)
         bearers, readers = self._store.bearers(numbers, BEARERS), self._store.mentioning(numbers, READERS)
         parts = self._idf(numbers) / np.maximum(bearers.counts, 1)
@@ -157,7 +157,7 @@ class MentionSource:
         return _passed_on(question, edges.at(np.isin(edges.sources, rows)), rows, strengths)
 
     def _shared(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
-        """Whose texts share a phrase with those of ``rows`` that the question does not have."""
+        """Returns edges to memories whose texts share a phrase with those of ``rows``, unless the question has it."""
         mentions = self._store.mentions_of(rows)
         kept = _are_phrases(mentions.numbers) & ~np.isin(mentions.numbers, _phrases_of(question.text))
         sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
@@ -171,7 +171,7 @@ class MentionSource:
         return _passed_on(question, edges, rows, strengths)
 
     def _idf(self, numbers: Int64, counts: Int64 | None = None) -> Float32:
-        """(n,) how rare names are: 1 for the rarest, 0 for one that half the texts hold."""
+        """Returns the idf (n,) of names: 1 for the rarest, 0 for a name in half of the texts."""
         texts = self._store.texts() if self._texts is None else self._texts
         counts = self._store.counts(numbers) if counts is None else counts
         idf = np.log((np.maximum(texts - counts, 0) + 0.5) / (counts + 0.5)) / np.log(texts + 1.5)
@@ -180,7 +180,7 @@ class MentionSource:
 
 
 class _Strengths:
-    """Scores of memories, growing as mentions lead to more of them."""
+    """Scores of memories, which grow while mentions are followed."""
 
     def __init__(self, rows: Int64, scores: Float32, question: Question) -> None:
         order = np.argsort(rows)
@@ -204,7 +204,7 @@ class _Strengths:
 
 
 def _passed_on(question: Question, edges: Edges, rows: Int64, strengths: Float32) -> Edges:
-    """Edges to others that may be found, weighted by their sources' strength and by what the question still asks."""
+    """Returns edges to allowed memories, weighted by the strength of their sources and the rest of the question."""
     edges = edges.at((edges.sources != edges.targets) & (edges.weights > 0))
     edges = edges.at(question.allowed(edges.targets))
     order = np.argsort(rows)
@@ -214,7 +214,7 @@ def _passed_on(question: Question, edges: Edges, rows: Int64, strengths: Float32
 
 
 def _left(question: Question, edges: Edges) -> Float32:
-    """(m,) the part of the question's terms, by idf, that the target of an edge has and its source has not."""
+    """Returns the part (m,) of the question's terms, by idf, that the target of an edge has and its source has not."""
     weights = question.term_weights
     if not len(edges.sources) or not weights.sum():
         return np.zeros(len(edges.sources), np.float32)
@@ -226,7 +226,7 @@ def _left(question: Question, edges: Edges) -> Float32:
 
 
 def _shares(question: Question, bearers: Groups) -> Float32:
-    """(m,) each bearer's part of its name: a softmax over how well they fit the question."""
+    """Returns the share (m,) of each memory in an ambiguous name: a softmax over its scores for the question."""
     if not len(bearers.rows):
         return np.empty(0, np.float32)
     rows, which = np.unique(bearers.rows, return_inverse=True)
@@ -240,7 +240,7 @@ def _shares(question: Question, bearers: Groups) -> Float32:
 
 
 def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
-    """For each i, all rows of group ``which[i]``: pairs of i and a place in ``groups.rows``."""
+    """For each i, returns all rows of group ``which[i]``, as pairs of i and a position in ``groups.rows``."""
     counts = groups.counts[which]
     left = np.repeat(np.arange(len(which)), counts)
     before = np.repeat(np.cumsum(counts) - counts, counts)
@@ -248,13 +248,13 @@ def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
 
 
 def _gather(several: list[Edges]) -> Mentioned:
-    """The strongest edge of each way to each memory."""
+    """Returns the strongest edge of each way to each memory."""
     rows = np.unique(np.concatenate([edges.targets for edges in several]))
     features = np.zeros((len(rows), len(several)), np.float32)
     sources = np.full(features.shape, -1, np.int64)
     numbers = np.zeros(features.shape, np.int64)
     for way, edges in enumerate(several):
-        order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and stays
+        order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and remains
         place = np.searchsorted(rows, edges.targets[order])
         features[place, way] = edges.weights[order]
         sources[place, way], numbers[place, way] = edges.sources[order], edges.numbers[order]
@@ -266,7 +266,7 @@ def _are_phrases(numbers: Int64) -> Bools:
 
 
 def _phrases_of(text: str | None) -> Int64:
-    """Numbers of all that the question has in a row of words."""
+    """Returns the numbers of all phrases of consecutive words of the question."""
     sequence = words(text)[:1000] if text else []
     phrases = {
         " ".join(sequence[at:end])

@@ -1,8 +1,8 @@
-"""Words that no memory is about."""
+"""Stop words."""
 
 from __future__ import annotations
 
-# Function words, and the words that make a question.
+# function words and question words
 STOP_WORDS = """
 a about after an and are as at be been before being both but by can could did do does during for from had has
 have he her his how i if in into is it its me my no not of on or our s she should so such t than that the

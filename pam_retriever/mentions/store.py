@@ -1,8 +1,8 @@
-"""What a store keeps of names and mentions, and SQLite's way of keeping it.
+"""The storage of names and mentions: an interface, and SQLite.
 
-Three kinds of number, which ``is_link`` and ``is_phrase`` of ``links`` tell apart: a name's (positive, its words are in
-``names``), a link's key and a shared phrase (negative, made of the string itself, so there is nothing to look up and
-nothing to clean away).
+There are three kinds of numbers, distinguished by ``is_link`` and ``is_phrase`` of ``links``. The number of a name is
+positive; the table ``names`` has its words. The number of a link's key or of a shared phrase is negative, and a hash of
+the string, so it needs no table and no cleaning.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pam_retriever.types import Int64
 
 SCHEMA = (
     "CREATE TABLE names (number INTEGER PRIMARY KEY AUTOINCREMENT, phrase TEXT NOT NULL UNIQUE)",
-    # the words and pairs of words that begin names, and how many words the longest of these has, or more
+    # words and pairs of words that begin names, with the number of words of the longest such name, or more
     "CREATE TABLE beginnings (words TEXT PRIMARY KEY, longest INTEGER NOT NULL) WITHOUT ROWID",
-    # what a memory is called, and what links may call it
+    # names of memories, and keys of links to them
     "CREATE TABLE called (number INTEGER NOT NULL, row INTEGER NOT NULL REFERENCES memories ON DELETE CASCADE, "
     "short INTEGER NOT NULL, PRIMARY KEY (number, row)) WITHOUT ROWID",
     "CREATE INDEX called_of_memory ON called (row)",
-    # what a text names, links to, or may share; where it does so first, in characters
+    # names, links and phrases in texts, with the first position in characters
     "CREATE TABLE mentions (row INTEGER NOT NULL REFERENCES memories ON DELETE CASCADE, number INTEGER NOT NULL, "
     "start INTEGER NOT NULL, length INTEGER NOT NULL, PRIMARY KEY (row, number)) WITHOUT ROWID",
     "CREATE INDEX mentions_of_name ON mentions (number)",
@@ -39,13 +39,13 @@ WRONG = {
     "OR row NOT IN (SELECT row FROM memories) OR (number > 0 AND number NOT IN (SELECT number FROM names))",
 }
 TABLES = ("mentions", "called", "beginnings", "names")
-MOST_COUNTED = 100_000  # mentions of one name: beyond that it is common, however large the index
+MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class Document:
-    """What is read of a memory to find its names and mentions."""
+    """The parts of a memory in which names and mentions are searched."""
 
     row: int
     id: str
@@ -55,7 +55,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Groups:
-    """For each of n numbers some rows: those of number i are ``rows[starts[i]:starts[i + 1]]``.
+    """Rows for each of n numbers: number i has ``rows[starts[i]:starts[i + 1]]``.
 
     Attributes:
         starts: (n + 1,).
@@ -67,13 +67,13 @@ class Groups:
 
     @property
     def counts(self) -> Int64:
-        """(n,) how many rows each has."""
+        """The number (n,) of rows of each."""
         return np.diff(self.starts)
 
 
 @dataclass(frozen=True)
 class Mentions:
-    """What texts name: (m,) arrays, in the order of rows and numbers."""
+    """Mentions in texts: arrays (m,), ordered by row and number."""
 
     rows: Int64
     numbers: Int64
@@ -82,70 +82,70 @@ class Mentions:
 
 
 class MentionStore(Vocabulary, Protocol):
-    """What ``MentionGraph`` and ``MentionSource`` ask of a store. Writes belong to the caller's transaction."""
+    """The storage that ``MentionGraph`` and ``MentionSource`` need. Writes belong to the caller's transaction."""
 
     def texts(self) -> int:
-        """How many memories have a text."""
+        """Returns the number of memories with a text."""
 
     def documents(self, rows: Int64) -> list[Document]:
-        """The memories of ``rows`` that are stored."""
+        """Returns the stored memories of ``rows``."""
 
     def rows(self) -> Int64:
-        """All rows, sorted."""
+        """Returns all rows, sorted."""
 
     def rows_containing(self, phrase: str, limit: int) -> Int64:
-        """Rows of at least all texts with these folded words in this order; ``limit`` of them at most."""
+        """Returns at least all rows of texts with these folded words in this order, up to ``limit``."""
 
     def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
-        """Stores new names; their numbers."""
+        """Stores new names; returns their numbers."""
 
     def drop_names(self, numbers: Int64) -> None:
-        """Deletes names and every mention of them."""
+        """Deletes names and all their mentions."""
 
     def called_of(self, rows: Int64) -> Int64:
-        """The numbers of what ``rows`` are called, each once."""
+        """Returns the numbers of the names of ``rows``, without duplicates."""
 
     def replace_called(self, rows: Int64, called: Iterable[tuple[int, int, bool]]) -> None:
-        """Replaces what ``rows`` are called by (number, row, short)."""
+        """Replaces the names of ``rows`` by (number, row, short)."""
 
     def replace_mentions(self, rows: Int64, mentions: Iterable[tuple[int, int, int, int]]) -> None:
-        """Replaces what the texts of ``rows`` name by (row, number, start, length)."""
+        """Replaces the mentions in the texts of ``rows`` by (row, number, start, length)."""
 
     def unused(self, numbers: Int64) -> Int64:
-        """Those names among ``numbers`` that nothing is called by."""
+        """Returns those ``numbers`` of names that no memory has."""
 
     def phrases(self, numbers: Int64) -> dict[int, str]:
-        """The words of names."""
+        """Returns the words of names."""
 
     def bearers(self, numbers: Int64, limit: int) -> Groups:
-        """Who is called so: in full if any is, else in short; nobody where more than ``limit`` are."""
+        """Returns the memories with a name, by full name if any, else by short name; none if more than ``limit``."""
 
     def mentions_of(self, rows: Int64) -> Mentions:
-        """What the texts of ``rows`` name."""
+        """Returns the mentions in the texts of ``rows``."""
 
     def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
-        """Whose texts name these; none where more than ``limit`` do."""
+        """Returns the memories whose texts contain these names; none if there are more than ``limit``."""
 
     def counts(self, numbers: Int64) -> Int64:
-        """(n,) how many texts name each, counted up to ``MOST_COUNTED``."""
+        """Returns the number (n,) of texts with each name, counted up to ``MOST_COUNTED``."""
 
     def clear(self) -> None:
         """Deletes all names and mentions."""
 
 
 class SQL(Protocol):
-    """A connection inside a transaction, as ``store.connection.Connection`` is."""
+    """A connection inside a transaction, such as ``store.connection.Connection``."""
 
     def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]: ...
     def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None: ...
 
 
 class SQLiteMentions:
-    """Names and mentions in tables beside the memories, and phrases from the words index.
+    """Names and mentions in tables beside the memories, and phrases from the full-text index.
 
     Args:
         sql: a database with the tables of ``SCHEMA``, ``memories`` and ``words``.
-        texts: how many memories have a text; None to count them at each call, which reads them all.
+        texts: number of memories with a text; None to count them at each call, which reads all of them.
     """
 
     def __init__(self, sql: SQL, texts: Callable[[], int] | None = None) -> None:
@@ -190,7 +190,7 @@ class SQLiteMentions:
         return dict(self.known(phrases))
 
     def prune_beginnings(self) -> None:
-        """Removes what only dropped names began with: it does no harm, but says what they were."""
+        """Removes beginnings that only deleted names had: they do no harm, but reveal the names."""
         names = [str(phrase) for (phrase,) in self._sql.fetch("SELECT phrase FROM names")]
         self._sql.run_many("DELETE FROM beginnings", [()])
         self._sql.run_many("INSERT INTO beginnings VALUES (?, ?)", beginnings(names).items())
@@ -224,7 +224,7 @@ class SQLiteMentions:
         return dict(self._where_in("SELECT number, phrase FROM names WHERE number IN", numbers.tolist()))  # type: ignore[arg-type]
 
     def bearers(self, numbers: Int64, limit: int) -> Groups:
-        # "9-1" is row 9, called so in short
+        # "9-1": memory 9 has it as a short name
         found = self._each(
             "SELECT group_concat(row || '-' || short) FROM "
             "(SELECT row, short FROM called WHERE number = value LIMIT ?)",
@@ -271,7 +271,7 @@ class SQLiteMentions:
         )
 
     def _each(self, select: str, numbers: Int64, limit: int) -> list[str]:
-        """One value for each number: what ``select`` gives for it."""
+        """Returns one value per number: the result of ``select``."""
         found = self._sql.fetch(
             f"SELECT ({select}) FROM json_each(?) ORDER BY key", [limit, json.dumps(numbers.tolist())]
         )

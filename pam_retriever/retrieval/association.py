@@ -1,20 +1,20 @@
-"""Association scores: what the predictor says and what was experienced, weighed by how well the cue is known.
+"""Association scores from the predictor and from links, weighted by how certainly the cue is a known memory.
 
-Each memory p gets the share of the cue's experience that it takes. Two estimates are mixed by how surely the
-cue is a memory that was experienced, a number t from 0 to 1:
+The score of a memory p is its share of the associations of the cue q. Two estimates of the share are mixed by t, the
+probability that the cue is an experienced memory:
 
     known    (links(q, p) + prior * learned(p | q)) / (links(q) + prior)
-    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of what is learned of q + w4 looks
+    unknown  w1 learned(p | q) + w2 links of q's look-alikes + w3 links of the memories that ``learned`` finds + w4
+    looks
 
-``learned`` is the softmax over the channels that ``fit`` calibrates. The first is a count smoothed by a prior
-(Dirichlet smoothing, Zhai and Lafferty 2004): where there are links they decide, and the prior is
-so small that nothing unexperienced can pass anything experienced, unless ``familiarity`` says that the two met by
-chance. A memory that was never experienced
-cannot have links, and nothing was learnt of it as a cue: for it, missing links are no evidence, and its share
-is what similarity and forward alone give it.
+``learned`` is the softmax over the channels that ``fit`` calibrates. The first estimate is a count with Dirichlet
+smoothing (Zhai and Lafferty 2004). Links decide where there are some: the prior is so small that a memory without a
+link cannot rank above a linked one, unless ``familiarity`` says that the two met by chance. A memory that was never
+experienced cannot have links, and was never a cue in training. So missing links are no evidence against it, and its
+share comes from similarity and the forward channel alone.
 
-A share is of all that a filter leaves: with one for a user, the memories of others take none. It is the same however
-many hits are asked for: the odds of the best 64 are added up, and those beyond count by what ``fit`` found there.
+Shares are relative to the memories that a filter leaves. They do not depend on the number of hits: the odds of the best
+64 memories are added, and ``fit`` estimates the sum of the others.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
-POOLED = 4  # candidates for each hit
-UNEXPERIENCED = 3.0  # what the share of a memory without experience counts (docs/how/training.md)
-EPISODIC = 4  # links, in windows, that a cue has at most if it was experienced once or twice
-PAIRS_AT_ONCE = 16_384  # whose keys are fetched at once
+POOLED = 4  # candidates per hit
+UNEXPERIENCED = 3.0  # factor for the share of a memory without experience (docs/how/training.md)
+EPISODIC = 4  # most links, in windows, of a cue that was experienced once or twice
+PAIRS_AT_ONCE = 16_384  # pairs whose keys are fetched at once
 
-# names of the sources, and of which of the parts below each consists
+# the sources by name, and the parts below that each consists of
 SOURCES = {
     "experience": (1,),
     "prediction": (0,),
@@ -66,34 +66,34 @@ NOTHING: Part = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.flo
 
 @dataclass(frozen=True)
 class Odds:
-    """What turns the log odds of memories for Q queries into shares of all there is to choose from.
+    """Converts the log odds of memories for Q queries to shares.
 
     Attributes:
         peak: (Q,) the log odds of the best memory.
-        mass: (Q,) the odds of all of them together, in units of the best one's.
+        mass: (Q,) the sum of the odds of all memories, in units of the best one's.
     """
 
     peak: Float32
     mass: Float32
 
     def shares(self, scores: Float32, query: Int64) -> Float32:
-        """(E,) the shares of memories with these log odds (E,), each for a query."""
-        # above the peak only where an approximate search missed it
+        """Returns the shares (E,) of memories with these log odds (E,), each for one query."""
+        # above the peak only if an approximate search missed the memory
         odds = np.exp(np.minimum(scores - self.peak[query], 0))
         share: Float32 = np.minimum(odds / self.mass[query], 1).astype(np.float32)
         return share
 
 
 class AssociationScorer:
-    """Default recall by links and channels: scores are probabilities.
+    """Default recall by links and channels. Scores are probabilities.
 
     Args:
         view: of a fitted index, with calibrated weights.
         min_score: smallest probability.
-        by_confidence: score by how surely each was experienced with the cue, where that is known: what a step of
-            several counts.
-        without: names of ``SOURCES`` that do not count.
-        explain: say what each source adds.
+        by_confidence: score by the probability that a hit was experienced with the cue, where it is known. Multi-hop
+            recall uses this for each step.
+        without: names of ``SOURCES`` to leave out.
+        explain: return the part of each source in the scores.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class AssociationScorer:
         self._without = [part for name in check_without(without, tuple(SOURCES)) for part in SOURCES[name]]
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``."""
+        """See ``Scorer``."""
         found = self._score(cues, k, allowed, None if self._by_confidence else self._min_score)
         return [_by_confidence(one, self._min_score) for one in found] if self._by_confidence else found
 
@@ -133,14 +133,14 @@ class AssociationScorer:
         ]
         query, row, values = _gather_by_pair(parts, cues.own, allowed)
 
-        missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among what the channels name
+        missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among the best by the channels
         late = _products(queries, query[missing], index, row[missing])
         values[missing, 0] = towards.of_pairs(query[missing], row[missing], odds.shares(late, query[missing]))
         values[:, self._without] = 0
         share, sureness, factors = _weigh(query, values, view.links.experienced(row), t, calibration, view.window)
 
         order = np.lexsort((-share, query))
-        if self._without:  # who is left out with its source
+        if self._without:  # memories that only a source left out has found
             order = order[share[order] > 0]
         kept = order if k is None else order[_places(query[order]) < k]
         if min_score is not None:
@@ -156,41 +156,41 @@ class AssociationScorer:
 
 
 def _by_source(parts: Float32) -> Contributions:
-    """The part of each source in the shares of n memories, from the parts (n, 6)."""
+    """Returns the part of each source in the shares of n memories, from the parts (n, 6)."""
     return Contributions.of({name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()})
 
 
 def _by_confidence(found: Candidates, min_score: float | None) -> Candidates:
-    """The same answers, scored by how surely each was experienced with the cue, if that is known.
+    """Scores the same answers by the probability of an experience with the cue, where it is known.
 
-    One that surely was not may still be a step on the way, for as little as its probability is.
+    A memory without such an experience may still be a step of a path, with its small probability.
     """
     if found.confidence is None:
         return found
-    # of equals the larger probability comes first
+    # among equal scores the larger probability comes first
     return replace(found, scores=np.maximum(found.confidence, found.scores)).best(None, min_score)
 
 
 def _share_out(
     backend: AnnIndex, queries: Float32, own: Int64, outside: Float32, pool: int, allowed: Rows | None
 ) -> tuple[Odds, Part]:
-    """The odds of queries (Q, width), and the shares of the ``pool`` best, query by query, best first.
+    """Returns the odds of queries (Q, width), and the shares of the ``pool`` best memories of each, best first.
 
     Args:
-        backend: what to ask.
-        queries: whose products with keys are log odds.
-        own: (Q,) rows that are no answer to themselves.
+        backend: the index to search.
+        queries: vectors whose products with keys are log odds.
+        own: (Q,) the row of each query that is a stored memory; it is left out.
         outside: (Q,) log odds of memories that are not among the best.
-        pool: how many, at least 64 if there are so many.
+        pool: number of memories, at least 64 if there are as many.
         allowed: sorted rows to choose from; None for all.
     """
     scores, rows = backend.search(queries, pool, allowed)
     scores = np.where((rows >= 0) & (rows != own[:, None]), scores, -np.inf)
-    best = scores[:, :BEST]  # as many whatever the pool, or a share would depend on it
+    best = scores[:, :BEST]  # independent of the pool, because shares must not depend on it
     peak = best.max(axis=1, initial=-1e30)
     lowest = np.where(np.isfinite(best), best, peak[:, None]).min(axis=1, initial=np.inf)
     beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
-    count = len(backend) if allowed is None else len(allowed)  # an engine counts what a filter leaves
+    count = len(backend) if allowed is None else len(allowed)  # an engine counts the memories that a filter leaves
     mass = np.exp(best - peak[:, None]).sum(axis=1) + np.float32(max(count - BEST, 0)) * beyond
     odds = Odds(peak, np.maximum(mass, 1e-30))
     query, place = np.nonzero(np.isfinite(scores))
@@ -198,7 +198,7 @@ def _share_out(
 
 
 def _products(queries: Float32, query: Int64, backend: AnnIndex, row: Int64) -> Float32:
-    """(E,) the inner product of each pair of a query and a stored row, in parts that memory holds."""
+    """Returns the inner product (E,) of each pair of a query and a stored row, in blocks that fit into memory."""
     products = np.empty(len(row), np.float32)
     for start in range(0, len(row), PAIRS_AT_ONCE):
         some = slice(start, start + PAIRS_AT_ONCE)
@@ -209,7 +209,7 @@ def _products(queries: Float32, query: Int64, backend: AnnIndex, row: Int64) -> 
 def _weigh(
     query: Int64, values: Float32, experienced: Bools, t: Float32, calibration: Calibration, window: int
 ) -> tuple[Float32, Float32, Callable[[], Float32]]:
-    """Share and confidence of each pair, and what works out how much each part (E, 6) counts for the share.
+    """Returns share and confidence of each pair, and a function that splits shares into the parts (E, 6).
 
     ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
     """
@@ -221,13 +221,13 @@ def _weigh(
     unknown = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
     old = sure * known + (1 - sure) * unknown
     new = (1 - by_looks) * appearance + by_looks * looks
-    # what a cue of one or two episodes met is all there is to know of it: nothing new passes that
+    # for a cue of one or two experiences, a new memory does not rank above a linked one
     met = np.bincount(query[links > 0], minlength=len(t))[query]
     few = (met > 0) & (met <= EPISODIC * window)
     scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
     new *= scale
     share = np.minimum(np.where(experienced, old, new), 1)
-    # of a cue that was experienced all is known: without a link, they never met
+    # an experienced cue without a link to the memory: they never met
     sureness = sure * (links > 0) + (1 - sure) * confidence(calibration.unseen, unknown)
 
     def factors() -> Float32:
@@ -248,12 +248,12 @@ def _weigh(
 
 
 def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float32) -> Float32:
-    """Query vectors whose products with a key are log odds, for cues that are taken for ``meant`` (Q, d)."""
+    """Returns query vectors whose products with a key are log odds, for cues completed to ``meant`` (Q, d)."""
     return weighted(channels_of(regime), cues.looks, meant, predicted)
 
 
 def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
-    """The links of what each cue was recognised as: query, row, strength."""
+    """Returns the links of the memories that each cue was recognised as: query, row, strength."""
     flat, weight = np.concatenate(cues.rows), np.concatenate(cues.weights)
     query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
     owner, linked, strength = _links_of(view, calibration)(flat)
@@ -261,13 +261,13 @@ def _exact_links(cues: Cues, view: View, calibration: Calibration) -> Part:
 
 
 def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibration) -> list[Part]:
-    """For cues that are not surely known: links of look-alikes, links of what the channels name, and looks."""
-    unsure = (t < 1) | (len(view.similar) > view.links.memories)  # of something that has no links
+    """For uncertain cues: returns links of look-alikes, links of memories that the channels find, and looks."""
+    unsure = (t < 1) | (len(view.similar) > view.links.memories)  # some memories have no links
     asking = np.flatnonzero(unsure)
     if not len(asking):
         return [NOTHING] * 3
     alike, kernel = look_alikes(known, asking, view, known.among)
-    # what a query looks like, and what may be answered, may be under filters of their own
+    # the look-alikes of a query and the answers may have different filters
     seen, looks = (alike, kernel) if known.visible is known.among else look_alikes(known, asking, view, known.visible)
     looks = looks / np.maximum(looks.sum(axis=1, keepdims=True), 1e-30)
     at, place = np.nonzero(looks > LEAST)
@@ -285,19 +285,19 @@ def _hints(known: Cues, named: Part, t: Float32, view: View, calibration: Calibr
 
 
 def _places(query: Int64) -> Int64:
-    """(E,) how many entries of the same query come before each; ``query`` never falls."""
+    """Returns how many entries (E,) of the same query come before each; ``query`` never falls."""
     return np.arange(len(query)) - np.searchsorted(query, query)
 
 
 def _links_of(view: View, calibration: Calibration) -> Callable[[Int64], Links]:
-    """The links of rows, weighed as ``fit`` weighed them."""
+    """Returns the links of rows, weighted as in ``fit``."""
     return lambda rows: view.links.of(rows, view.window, calibration.familiarity)
 
 
 def _by_appearance(
     cues: Cues, t: Float32, view: View, calibration: Calibration, pool: int, allowed: Rows | None
 ) -> Part:
-    """The shares of memories that were never experienced, of which only p itself says something."""
+    """Returns the shares of memories that were never experienced, from p alone."""
     if len(view.similar) <= view.links.memories:
         return NOTHING
     dim = cues.looks.shape[1]
@@ -313,7 +313,7 @@ def _by_appearance(
 
 
 def _gather_by_pair(parts: list[Part], own: Int64, allowed: Rows | None) -> tuple[Int64, Int64, Float32]:
-    """Adds up each part by (query, row): the pairs, and their values (E, parts)."""
+    """Sums each part by (query, row); returns the pairs and their values (E, parts)."""
     query = np.concatenate([part[0] for part in parts])
     row = np.concatenate([part[1] for part in parts])
     value = np.concatenate([part[2] for part in parts])

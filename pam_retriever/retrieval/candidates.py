@@ -1,4 +1,4 @@
-"""The candidates of a scorer for one cue, and the protocol of scorers."""
+"""The candidates of a scorer for one cue, and the interface of scorers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Some = TypeVar("Some", bound="Candidates")
 
 @dataclass(frozen=True)
 class Candidates:
-    """The answers to one cue, best first, each array of length n.
+    """The answers to one cue, best first; each array has length n.
 
     Attributes:
         rows: the memories.
-        scores: what they are sorted by.
+        scores: the order of the answers.
         similarity: cosine to the query as given.
         association: weighted mean of the association channels, or the probability that the predictor gives;
             None without association.
-        hops: how many steps away.
-        confidence: the probability that it was experienced with the cue; None where that is not calibrated.
-        lexical: BM25, 1 for the best candidate; None where the query has no words.
+        hops: number of steps from the cue.
+        confidence: the probability that it was experienced with the cue; None without calibration.
+        lexical: BM25, 1 for the best candidate; None for a query without words.
         paths: (n, any) the memories on the way to each, padded with -1; None for a single hop.
-        mentions: (n, ways, 2) for each of ``mentions.source.WAYS`` the row that leads there, -1 for the query, and the
-            number of the name, 0 for nothing; None where no memory has a name.
-        sources: what each source of evidence adds; None where that is not known, or was not asked for.
+        mentions: (n, ways, 2) for each of ``mentions.source.WAYS`` the row that leads to the memory, -1 for the query,
+            and the number of the name, 0 for none; None if no memory has a name.
+        sources: the part of each source in the scores; None if it is unknown, or was not requested.
     """
 
     rows: Int64
@@ -48,13 +48,13 @@ class Candidates:
     sources: Contributions | None = None
 
     def at(self: Some, places: Int64) -> Some:
-        """Some of them."""
+        """Returns the candidates at these positions."""
         columns = ((column.name, getattr(self, column.name)) for column in fields(self))
         some: dict[str, Any] = {name: None if array is None else array[places] for name, array in columns}
         return replace(self, **some)
 
     def best(self: Some, k: int | None, min_score: float | None) -> Some:
-        """The first ``k`` by score, of equals the first, that score at least ``min_score``."""
+        """Returns the first ``k`` by score with at least ``min_score``. Among equal scores the first comes first."""
         order = np.argsort(-self.scores, kind="stable")
         if min_score is not None:
             order = order[self.scores[order] >= min_score]
@@ -62,14 +62,14 @@ class Candidates:
 
 
 class Scorer(Protocol):
-    """Gives memories scores for cues. Filters, decay and hops are scorers around another."""
+    """Scores memories for cues. Filters, decay and hops are scorers that wrap another one."""
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """The best memories for each cue.
+        """Returns the best memories for each cue.
 
         Args:
             cues: Q of them.
-            k: at most so many; None for all that score at least the scorer's smallest score.
+            k: the number of answers; None for all that reach the scorer's smallest score.
             allowed: sorted rows to choose from; None for all.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Scores by channels of the key: one look-up, with weights that are given (see ``model/keys.py``)."""
+"""Scores by channels of the key: one look-up with given weights (see ``model/keys.py``)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pam_retriever.retrieval.directed import Towards
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-SPECIFIC_POOL = 100  # how many candidates "specific" looks through, and at least ten a hit
-POOLED, DIRECTED_POOL = 4, 64  # the same of a direction, which leaves out some
-FIRST_RANGE = 64  # how many hits an epsilon-ball search starts with
+SPECIFIC_POOL = 100  # candidates for "specific", and at least ten per hit
+POOLED, DIRECTED_POOL = 4, 64  # the same for a direction, which discards some candidates
+FIRST_RANGE = 64  # number of hits with which an epsilon-ball search starts
 
 
 class ChannelScorer:
@@ -23,8 +23,8 @@ class ChannelScorer:
 
     Args:
         index: over the keys that the channels need.
-        channels: their weights.
-        min_score: the epsilon-ball of the paper (3.6): hits below it are left out.
+        channels: the weights.
+        min_score: the epsilon-ball of the paper (3.6): hits below it are dropped.
         intersect: score by the geometric mean of similarity and association (3.10): a hit needs both.
     """
 
@@ -34,7 +34,7 @@ class ChannelScorer:
         self._index, self._channels, self._min_score, self._intersect = index, channels, min_score, intersect
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``; one ANN look-up for all cues."""
+        """See ``Scorer``. One ANN look-up for all cues."""
         channels = self._channels
         scores, rows = self._search(cues, k, allowed)
         similarity, association = _parts(cues, channels, self._index, scores, rows)
@@ -67,12 +67,12 @@ class ChannelScorer:
 
 
 class DirectedChannelScorer:
-    """As ``ChannelScorer``, where of association only that counts which lies in the direction of a view.
+    """Like ``ChannelScorer``, but counts only the part of the association in the direction of the view.
 
     Args:
         view: of a fitted index, with a direction.
-        channels: their weights, some of association.
-        min_score: leave out hits that score less.
+        channels: the weights, some of them for association.
+        min_score: drop hits with a lower score.
         intersect: score by the geometric mean of similarity and association.
     """
 
@@ -81,12 +81,12 @@ class DirectedChannelScorer:
         self._index = view.index_of(channels)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``."""
+        """See ``Scorer``."""
         channels, index, view = self._channels, self._index, self._view
         queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)
         total = totals(channels, cues.predicted, cues.looks.shape[1])[:, 0]
         if k is None and not self._intersect:
-            near = _search_ball(index, queries, self._min_score or 0.0, allowed)[1]  # a direction only takes away
+            near = _search_ball(index, queries, self._min_score or 0.0, allowed)[1]  # a direction only lowers scores
         else:
             pool = max(10 * (k or 1), SPECIFIC_POOL) if self._intersect else max(POOLED * (k or 1), DIRECTED_POOL)
             near = index.search(queries, pool if k else len(index), allowed)[1]
@@ -113,7 +113,7 @@ class DirectedChannelScorer:
 def _parts(
     cues: Cues, channels: Channels, index: AnnIndex, scores: Float32, rows: Int64
 ) -> tuple[Float32, Float32 | None]:
-    """The similarity of each hit (Q, n), and its association: what is left of its score."""
+    """Returns the similarity and the association of each hit (Q, n). Association is the rest of the score."""
     dim = cues.looks.shape[1]
     similarity: Float32 = np.einsum("qd,qnd->qn", cues.looks, gather_keys(index, rows)[..., :dim])
     if not channels.association:
@@ -125,7 +125,7 @@ def _parts(
 
 
 def _search_ball(index: AnnIndex, queries: Float32, min_score: float, allowed: Rows | None) -> tuple[Float32, Int64]:
-    """Widens the search until every query's last hit is out of the ball, or all is in it."""
+    """Widens the search until the last hit of every query is outside the ball, or all memories are inside."""
     limit = len(index) if allowed is None else len(allowed)
     k = min(FIRST_RANGE, limit)
     while True:

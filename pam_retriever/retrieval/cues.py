@@ -1,4 +1,4 @@
-"""Cues: queries, completed by the stored memories that they are taken for."""
+"""Cues: queries, completed to the stored memories that they resemble."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from pam_retriever.model.scoring import NEIGHBOURS, look_alike_mass
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-# Cue completion: a query that is no stored state stands for its nearest memories, weighted by
-# softmax(cosine / 0.02). A noisy view of one memory becomes that memory; what lies between
+# Cue completion: a query that is no stored memory stands for its nearest memories, weighted by
+# softmax(cosine / 0.02). A noisy copy of one memory becomes that memory; a query between several
 # memories becomes a mixture of them.
 COMPLETED_FROM = 4
 COMPLETION_TEMPERATURE = 0.02
-# how far the nearest must be above the last of them to be what the query is about (docs/how/training.md)
+# minimum gap of the nearest memory to the last one, for the query to be about it (docs/how/training.md)
 STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
-# how far the nearest must be ahead of the second, in spreads of the next ones, to be what the query is a view of
+# minimum gap of the nearest memory to the second one, in units of the gaps of the next, for a noisy copy
 COMPARED = 17
 AHEAD, AHEAD_WIDTH = 0.5, 0.1
-SAME = 0.9999  # cosine from which a query is the stored memory itself
-RECOGNISED = 0.1  # a memory with less of the weight does not count as experienced by the cue
+SAME = 0.9999  # cosine from which a query equals the stored memory
+RECOGNISED = 0.1  # a memory with a smaller weight does not contribute its experience to the cue
 
 
 @dataclass(frozen=True)
 class Cues:
-    """Queries as recall sees them, all vectors of unit length.
+    """Queries in the form that recall uses; all vectors have unit length.
 
     Attributes:
         looks: (Q, d) the queries as given.
-        completed: (Q, d) what they were completed to; the same for a stored memory.
-        predicted: (Q, d + code) f and e of that.
+        completed: (Q, d) the completed queries; the same as ``looks`` for a stored memory.
+        predicted: (Q, d + code) f and e of ``completed``.
         unaided: (Q, d + code) f of the queries as given, and no e; the same as ``predicted`` for a stored memory.
-        rows: for each query, the stored memories that it was recognised as.
-        weights: how much each of these counts.
-        trust: (Q,) how surely the query is a view of a memory, from 0 to 1.
-        one_of: (Q,) how surely it is a view of one of ``rows``, whichever.
-        stands_out: (Q,) how far the nearest memory stands out, from 0 to 1: stricter, for questions in words.
-        own: (Q,) the row of a query that is a stored memory, which is no answer to itself; -1 for none.
-        near: (Q, 64) the memories that look most like the queries as given, padded with -1; (Q, 0) if they were not
-            looked up.
+        rows: for each query, the stored memories to which it was completed.
+        weights: the weight of each of these.
+        trust: (Q,) the probability that the query is a noisy copy of a memory.
+        one_of: (Q,) the probability that it is a noisy copy of any of ``rows``.
+        stands_out: (Q,) the same probability by a stricter test, for questions in words.
+        own: (Q,) the row of a query that is a stored memory, which is not an answer; -1 for none.
+        near: (Q, 64) the memories most similar to the queries as given, padded with -1; (Q, 0) if they were not looked
+            up.
         nearness: their cosines.
-        texts: the queries in words; None without.
-        among: sorted rows of the memories that the queries may be taken for; None for all.
-        visible: sorted rows of the memories that may count as evidence: what a filter leaves; None for all.
+        texts: the texts of the queries; None without texts.
+        among: sorted rows of the memories to which queries may be completed; None for all.
+        visible: sorted rows of the memories that a filter leaves as evidence; None for all.
     """
 
     looks: Float32
@@ -74,7 +74,7 @@ class Cues:
         return len(self.own)
 
     def followed_by(self, others: Cues) -> Cues:
-        """These cues and then ``others``."""
+        """Appends the cues ``others``."""
         assert self.texts is None, "what has words has no several hops"
         pairs = ((getattr(self, name), getattr(others, name)) for name in COLUMNS)
         columns: list[Any] = [
@@ -84,13 +84,13 @@ class Cues:
         return Cues(**joined, among=self.among, visible=self.visible)
 
     def only(self, at: int) -> Cues:
-        """One of the cues."""
+        """Returns one of the cues."""
         columns = ((name, getattr(self, name)) for name in (*COLUMNS, "texts"))
         one: dict[str, Any] = {name: None if column is None else column[at : at + 1] for name, column in columns}
         return replace(self, **one)
 
 
-# those that have an entry for each query, whatever is asked
+# attributes that have one entry per query
 COLUMNS = tuple(field.name for field in fields(Cues) if field.name not in ("texts", "among", "visible"))
 
 
@@ -102,18 +102,18 @@ def read_cues(
     texts: list[str] | None = None,
     allowed: Rows | None = None,
 ) -> Cues:
-    """Queries, each an id or a row of (Q, d), completed as the caller asks.
+    """Reads queries, each an id or a row of (Q, d), and completes them as requested.
 
     Args:
         view: of the index.
-        index: that will be asked: the one over p, or the one over whole keys.
+        index: the index that will be searched: the one over p, or the one over whole keys.
         asked: ids, or vectors.
-        complete: take a vector for a view of a memory, however many it may be a view of.
-        texts: the queries in words.
-        allowed: sorted rows of the memories that a query may be, or be taken for; None for all.
+        complete: always complete a vector, even if it is similar to several memories.
+        texts: the texts of the queries.
+        allowed: sorted rows of the memories that a query may be or be completed to; None for all.
 
     Raises:
-        UnknownId: an id is not in the index, or is one of a memory that is not allowed.
+        UnknownId: an id is not in the index, or its memory is not allowed.
     """
     if isinstance(asked, list):
         known = check_asked(view, asked, allowed)
@@ -130,12 +130,12 @@ def read_cues(
 def read_filters(
     view: View, where: Mapping[str, Any] | None, cue_where: Mapping[str, Any] | None
 ) -> tuple[Rows | None, Rows | None]:
-    """The rows that may be answered, and those that a query may be, or be taken for; None for all.
+    """Returns the rows that may be answers, and those that a query may be or be completed to; None for all.
 
     Args:
         view: of the index.
-        where: filter of the first; None for all.
-        cue_where: filter of the second; None for ``where``, {} for all.
+        where: filter of answers; None for all.
+        cue_where: filter of cues; None for ``where``, {} for all.
     """
     memories = view.database.memories
     allowed = None if where is None else memories.rows_where(where)
@@ -145,10 +145,10 @@ def read_filters(
 
 
 def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> dict[str, int]:
-    """The rows of ids that are asked for; the error says the same of an id that is not there and of one not allowed.
+    """Returns the rows of requested ids. The error does not tell unknown ids from ids that are not allowed.
 
     Raises:
-        UnknownId: one is no id of the index; the error tells words from ids, and says what to do.
+        UnknownId: an id is unknown or not allowed. If it looks like a text, the error says how to ask with a text.
     """
     known = view.database.memories.rows_of(asked)
     if allowed is not None:
@@ -175,10 +175,10 @@ def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> di
 def check_queries(
     view: View, asked: list[str] | Float32, where: Mapping[str, Any] | None, cue_where: Mapping[str, Any] | None
 ) -> None:
-    """Refuses wrong filters, and ids that may not be asked for, of queries that get no answer.
+    """Refuses wrong filters and forbidden ids for queries that get no answer.
 
     Raises:
-        InvalidInput, UnknownId: of the arguments.
+        InvalidInput, UnknownId: an argument is invalid.
     """
     _, among = read_filters(view, where, cue_where)
     if isinstance(asked, list):
@@ -186,7 +186,7 @@ def check_queries(
 
 
 def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
-    """Cues that are stored memories with their ``keys`` (Q, width): nothing to complete."""
+    """Returns cues for stored memories with these ``keys`` (Q, width), which need no completion."""
     looks, predicted, itself = keys[:, :dim], keys[:, dim:], np.ones(1, np.float32)
     alone = [np.array([row]) for row in rows.tolist()]
     sure = np.ones(len(rows), np.float32)
@@ -195,7 +195,7 @@ def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
 
 
 def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
-    """Cues (Q, d) as they are: for similarity alone, or with ``predicted`` f and e of them (Q, d + code)."""
+    """Returns cues (Q, d) without completion; ``predicted`` (Q, d + code) has f and e, None for similarity alone."""
     looks, count = unit(queries), len(queries)
     nothing, nobody = np.empty(0, np.float32), np.empty(0, np.int64)
     predicted = looks[:, :0] if predicted is None else predicted
@@ -221,16 +221,16 @@ def _not_looked_up(count: int) -> tuple[Int64, Float32]:
 def complete_cues(
     queries: Float32, unaided: Float32, similar: AnnIndex, associative: AnnIndex, allowed: Rows | None = None
 ) -> Cues:
-    """Cues that are vectors, completed from the memories nearest to them.
+    """Returns cues for vectors, completed to the memories nearest to them.
 
-    A vector that is a stored memory is taken for that memory, as if asked for by its id.
+    A vector that equals a stored memory becomes that memory, as if given by its id.
 
     Args:
         queries: (Q, d).
-        unaided: (Q, d + code) f of them, and no e.
+        unaided: (Q, d + code) f of them, with zeros for e.
         similar: over p.
         associative: over [p ; f(p) ; e(p)].
-        allowed: sorted rows of the memories that they may be taken for; None for all.
+        allowed: sorted rows of the memories to which they may be completed; None for all.
     """
     looks = unit(queries)
     nearness, near = similar.search(looks, NEIGHBOURS, allowed)
@@ -263,7 +263,7 @@ def complete_cues(
 
 
 def trusted_cues(cues: Cues) -> Cues:
-    """Cues that may be no view of any memory, for example questions in words: completed as far as one stands out."""
+    """Returns cues for vectors that may resemble no memory, such as texts: completed only if one stands out."""
     trust, dim = cues.stands_out[:, None], cues.looks.shape[1]
     completed = trust * cues.completed + (1 - trust) * cues.looks
     predicted = trust * cues.predicted + (1 - trust) * cues.unaided
@@ -272,15 +272,15 @@ def trusted_cues(cues: Cues) -> Cues:
 
 
 def is_view(cosine: Float32, count: Int64) -> Float32:
-    """How surely queries are views of one of their ``count`` (Q,) nearest, from the cosines (Q, n), falling.
+    """Returns the probability that queries are noisy copies of one of their ``count`` (Q,) nearest memories.
 
-    Among memories of which none is meant, the best is ahead of the second by about as much as these are spread:
-    the gaps of extreme values are exponential. A view is ahead by several times that, whatever the scale.
+    The cosines (Q, n) fall. If the query is a copy of none, the gaps between its largest cosines are about equal: gaps
+    of extreme values are exponential. A copy is ahead by several times such a gap, on any scale.
     """
     cosine = np.maximum(cosine, -1)  # -inf where there are fewer
     if cosine.shape[1] < 3:
         return np.ones(len(cosine), np.float32)
-    last = np.minimum(count, cosine.shape[1] - 2)[:, None]  # the first that is not meant
+    last = np.minimum(count, cosine.shape[1] - 2)[:, None]  # the first memory after the ``count`` nearest
     others = np.arange(cosine.shape[1] - 1) >= last
     spread = np.mean(cosine[:, :-1] - cosine[:, -1:], axis=1, where=others)
     ahead = np.take_along_axis(cosine, last - 1, axis=1) - np.take_along_axis(cosine, last, axis=1)
@@ -290,12 +290,12 @@ def is_view(cosine: Float32, count: Int64) -> Float32:
 
 
 def _unit_parts(predicted: Float32, dim: int) -> Float32:
-    """f and the code, (Q, d + code), each at unit length."""
+    """Normalises f and the code, (Q, d + code), to unit length each."""
     return np.concatenate([unit(predicted[:, :dim]), unit(predicted[:, dim:])], axis=1)
 
 
 def recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
-    """(Q,) how surely each cue is a memory that was experienced."""
+    """Returns the probability (Q,) that each cue is an experienced memory."""
     counts = [len(rows) for rows in cues.rows]
     flat = np.concatenate(cues.rows) if cues.rows else np.empty(0, np.int64)
     owner = np.repeat(np.arange(len(cues)), counts)
@@ -306,7 +306,7 @@ def recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
 
 
 def look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> tuple[Int64, Float32]:
-    """The allowed memories (n, m) that look most like the queries ``asking`` (n,), and how much each counts."""
+    """Returns the allowed memories (n, m) most similar to the queries ``asking`` (n,), and their weights."""
     alike, cosine = known.near[asking], known.nearness[asking]
     if not alike.shape[1] or among is not known.among:
         cosine, alike = view.similar.search(known.looks[asking], NEIGHBOURS, among)
@@ -315,7 +315,7 @@ def look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> t
 
 
 def gather_keys(index: AnnIndex, rows: Int64) -> Float32:
-    """The keys of rows of any shape, (..., width); zeros for -1."""
+    """Returns the keys of rows of any shape, (..., width); zeros for -1."""
     found = rows >= 0
     stored = index.keys(rows[found])
     keys = np.zeros((*rows.shape, stored.shape[1]), np.float32)

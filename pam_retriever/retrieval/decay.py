@@ -1,7 +1,7 @@
-"""Adaptive decay (Dury 3.9): what is recent counts more, and what is weakest is forgotten.
+"""Adaptive decay (Dury 3.9): recent memories count more, and the weakest are deleted.
 
-A memory is as strong as its experiences, each fading with its age and as salient as it was. The denser
-the associations, the faster they fade: a new one has more others to compete with.
+The strength of a memory is the sum over its experiences of salience, halved with age. In dense associations the
+half-life is shorter, because a new association competes with more others.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from pam_retriever.store.database import Database
 from pam_retriever.types import Time
 from pam_retriever.validation import read_timestamp
 
-FIRST_POOL = 4  # times k: how many hits the first look-up of a faded recall has
+FIRST_POOL = 4  # times k: number of hits in the first look-up of a recall with decay
 
 
 @dataclass(frozen=True)
 class Decay:
-    """Scores halve with every ``half_life`` before ``now``, in the unit of the timestamps."""
+    """Halves scores per ``half_life`` before ``now``, in the unit of the timestamps."""
 
     half_life: float
     now: float
 
 
 class DecayScorer:
-    """The best hits of another scorer after their scores have faded, exactly: it looks at all that could matter.
+    """Applies decay to the scores of another scorer, and returns the exact best hits.
 
     Args:
-        scorer: of plain scores; those below zero do not fade.
-        database: which know when a memory was last experienced.
-        decay: how fast scores fade.
-        min_score: leave out what fades below it.
+        scorer: gives the scores before decay; negative scores do not decay.
+        database: with the time of the last experience of each memory.
+        decay: the half-life.
+        min_score: drop hits whose score after decay is lower.
     """
 
     def __init__(self, scorer: Scorer, database: Database, decay: Decay, min_score: float | None) -> None:
         self._scorer, self._database, self._decay, self._min_score = scorer, database, decay, min_score
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``."""
+        """See ``Scorer``."""
         pool = None if k is None else FIRST_POOL * k
         while True:
             plain = self._scorer.score(cues, pool, allowed)
@@ -61,17 +61,17 @@ class DecayScorer:
 
 
 def _complete(answer: Candidates, plain: Candidates, k: int, pool: int) -> bool:
-    """Whether nothing beyond the pool can be among the ``k`` best: a score only ever falls."""
+    """Whether no memory outside the pool can be among the ``k`` best: decay only lowers scores."""
     if len(plain.rows) < pool:
         return True
     return len(answer.rows) == k and bool(answer.scores[-1] >= plain.scores[-1])
 
 
 def read_now(database: Database, now: Time | None) -> float:
-    """The time from which ages are counted: the newest in the index if none is given.
+    """Returns the time from which ages are counted; by default the newest in the index.
 
     Raises:
-        InvalidInput: the index has no timestamps, or it is no number.
+        InvalidInput: the index has no timestamps, or the time is no number.
     """
     newest = database.trajectories.newest_time()
     if newest is None:

@@ -1,9 +1,9 @@
-"""How much of an association lies in the direction that is asked for: after, or before.
+"""The part of an association in one direction: after, or before.
 
-The predictor is trained on pairs that met, in either order. Which part of its share came after follows from the links
-of what a cue is, or looks like: p(memory, after | cue) = p(memory | cue) p(after | cue, memory). The second factor is
-the part of their meetings that lies in the direction, smoothed; without a meeting nothing is known, and the share
-stays. Heads that learn the direction of any pair tell less: benchmarks/notes/direction.md.
+The predictor is trained on pairs in both orders. The part in one direction follows from links: p(memory, after | cue) =
+p(memory | cue) p(after | cue, memory). The second factor is the smoothed part of the meetings in this direction. The
+meetings are those of the cue, or of memories that look like it. Without a meeting the share does not change. Models
+that predict the direction of any pair were worse: benchmarks/notes/direction.md.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pam_retriever.retrieval.cues import Cues, look_alikes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-UNDECIDED = 0.001  # meetings that count as half of each direction, in units of one at the distance of one
+UNDECIDED = 0.001  # meetings that count half for each direction, in units of one at distance 1
 
 
 @dataclass(frozen=True)
 class Towards:
-    """For pairs of a query and a memory, how much of what links them lies in a direction.
+    """For pairs of a query and a memory, the part of their links that lies in a direction.
 
     Attributes:
-        keys: (E,) the pairs that meetings speak of, as rising numbers; None without a direction.
-        width: what a query counts in them.
-        factor: (E,) from 0, all the other way, to 1, as much this way as the other, or more.
-        met: (E,) how much they met this way.
+        keys: (E,) the pairs with meetings, as rising numbers; None without a direction.
+        width: the factor of the query in these numbers.
+        factor: (E,) from 0 (all meetings in the other direction) to 1 (at least half in this one).
+        met: (E,) the strength of the meetings in this direction.
     """
 
     keys: Int64 | None
@@ -40,12 +40,12 @@ class Towards:
 
     @classmethod
     def of(cls, view: View, cues: Cues, sure: Float32) -> Towards:
-        """Of the direction of a view.
+        """Reads the links in the direction of a view.
 
         Args:
             view: of the index.
             cues: Q queries.
-            sure: (Q,) how surely each is a memory that was experienced; else its look-alikes speak for it.
+            sure: (Q,) the probability that each is an experienced memory; otherwise the links of its look-alikes count.
         """
         if view.links.direction is None:
             nothing = np.empty(0, np.float32)
@@ -63,7 +63,7 @@ class Towards:
         return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this)
 
     def of_pairs(self, query: Int64, row: Int64, value: Float32) -> Float32:
-        """(n,) what is left of a value of each pair; all of it without a direction, or if it is negative."""
+        """Returns the directed part (n,) of a value of each pair; all of it without a direction or if negative."""
         if self.keys is None or not len(self.keys):
             return value
         key = query * self.width + row
@@ -73,18 +73,18 @@ class Towards:
         return left
 
     def of_query(self, query: int, row: Int64, value: Float32) -> Float32:
-        """The same for the memories ``row`` (n,) of one query."""
+        """Returns the same for the memories ``row`` (n,) of one query."""
         return self.of_pairs(np.full(len(row), query), row, value)
 
     def linked(self, query: int) -> Int64:
-        """The memories that one query is linked to in the direction, sorted."""
+        """Returns the memories that are linked to one query in the direction, sorted."""
         assert self.keys is not None
         start, end = np.searchsorted(self.keys, [query * self.width, (query + 1) * self.width])
         return self.keys[start:end][self.met[start:end] > 0] - query * self.width
 
 
 def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
-    """Query, row and mass of the memories whose links speak for each query: what it is, and what looks like it."""
+    """Returns query, row and mass of the memories whose links count for each query: the cue and its look-alikes."""
     query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
     seeds = [(query, np.concatenate(cues.rows), np.concatenate(cues.weights) * sure[query])]
     asking = np.flatnonzero(sure < 1)

@@ -1,4 +1,4 @@
-"""Query expansion: what happened with the hits of another retriever, by spreading activation along default recall."""
+"""Query expansion: finds associates of the hits of another retriever, by spreading activation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pam_retriever.validation import check_finite, check_id
 
 Scores = Mapping[str, float] | Sequence[Mapping[str, float]]
 
-FAN_OUT = 40  # memories that each hit brings up
+FAN_OUT = 40  # associates per hit
 
 
 def read_found(found: Scores) -> tuple[list[dict[str, float]], bool]:
-    """The hits of each query, and whether several queries were given.
+    """Reads the hits of each query; returns them, and whether several queries were given.
 
     Raises:
-        InvalidInput: anything but scores by id.
+        InvalidInput: the hits are not scores by id.
     """
     batch = not isinstance(found, Mapping)
     every: Any = found if batch else [found]
@@ -45,10 +45,10 @@ def expand(
     where: Mapping[str, Any] | None,
     cue_where: Mapping[str, Any] | None = None,
 ) -> list[dict[str, float]]:
-    """The associates of what was found, for each query; see ``PredictiveAssociativeIndex.expand``.
+    """Returns the associates of the hits of each query; see ``PredictiveAssociativeIndex.expand``.
 
     Raises:
-        InvalidInput, NotFitted, UnknownId: of the arguments.
+        InvalidInput, NotFitted, UnknownId: see ``expand``.
     """
     if view.associative is None or view.calibration is None:
         raise NotFitted("Nothing says how far associations can be trusted.", "a fitted index", "Call fit().")
@@ -82,9 +82,9 @@ def expand(
 
 
 def _weights(scores: Float64) -> Float64:
-    """(n,) how much each hit counts: the best most, the last not at all, together 1; squared, for a few stand out."""
+    """Returns the weight (n,) of each hit: the square of its score above the last one; the sum is 1."""
     above = scores - scores.min(initial=np.inf)
     best = above.max(initial=0)
-    shares = (above / best) ** 2 if best > 0 else np.ones_like(above)  # before the square, which 0 swallows
+    shares = (above / best) ** 2 if best > 0 else np.ones_like(above)  # before the square, which may underflow to 0
     weights: Float64 = shares / shares.sum()
     return weights

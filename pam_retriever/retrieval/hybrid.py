@@ -1,7 +1,7 @@
-"""Fused recall for a query in words: lexical, dense and association scores, and the neighbours' evidence.
+"""Fused recall for a query with a text: lexical, dense and association scores, smoothed among neighbours.
 
-The candidates are the best of each source and what was experienced next to those, so the work does not grow with
-the bank; every candidate then gets every score exactly.
+The candidates are the best memories of each source, and their neighbours in trajectories. So the work does not grow
+with the index. Every candidate then gets the exact score of every source.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from pam_retriever.retrieval.timeline import Heard, QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-# Weights, chosen on two conversations of LoCoMo (docs/results/real-data.md). The lexical score is scaled to 1 for the
-# best candidate; a label is a string in the metadata, such as the speaker's name, that the query names.
+# Weights, chosen on two conversations of LoCoMo (docs/results/real-data.md). The best lexical score is scaled to 1.
+# A label is a string in the metadata that the query contains, for example the name of the speaker.
 FUSED = Channels(similarity=1.0, forward=0.1, reverse=0.1, mutual=0.1)
 LEXICAL, LABEL = 0.5, 0.15
-MENTIONS = 1.6  # of what mentions add, chosen on half of the questions of three sets (benchmarks/real/documents.py)
-TIME = 0.4  # of what the times in a question say, beside all of that, which ends near 1 (benchmarks/real/times.py)
-SMOOTHING = 0.3  # how much the mean score of the memories around counts
-WINDOW = 2  # positions: how far "around" reaches, for scores and for words
+MENTIONS = 1.6  # weight of mentions, chosen on half of the questions of three sets (benchmarks/real/documents.py)
+TIME = 0.4  # weight of the times in a question, added to the other scores, which end near 1 (benchmarks/real/times.py)
+SMOOTHING = 0.3  # weight of the mean score of the neighbours
+WINDOW = 2  # positions: distance to a neighbour, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
-CANDIDATES = 100  # of each source, and at least as many as hits are asked for
+CANDIDATES = 100  # per source, and at least the number of hits
 
 
 class HybridScorer:
-    """The best memories for queries that are given as vectors and as words.
+    """The best memories for queries with a vector and a text.
 
-    Scores lie in [-1, 1]; the times in a question add up to 0.4.
+    Scores lie in [-1, 1]; the times in a question add at most 0.4.
 
     Args:
-        view: of an index; fitted where ``channels`` ask for association.
+        view: of an index, which is fitted if ``channels`` use association.
         lexicon: over the texts.
         channels: the weights of similarity and association.
-        min_score: leave out hits that score less.
-        times: reads the times in questions; None does not count them.
-        without: names of ``SOURCES`` that do not count.
+        min_score: drop hits with a lower score.
+        times: reads the times in questions; None to ignore them.
+        without: names of ``SOURCES`` to leave out.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class HybridScorer:
         self._mentioning = Mentioning.of(view, lexicon)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``, for cues with texts; each answer has its BM25, 1 for the best candidate."""
+        """See ``Scorer``. The cues have texts; each answer has its BM25, 1 for the best candidate."""
         assert cues.texts is not None
         assert k is not None, "words need a k"
         n = max(CANDIDATES, k + 1)
@@ -88,7 +88,7 @@ class HybridScorer:
         ]
 
     def _towards(self, cues: Cues) -> Sequence[Directed | None]:
-        """For each cue what is left of association in the direction that is asked for."""
+        """For each cue, returns the directed part of the association."""
         links = self._view.links
         if links.direction is None:
             return [None] * len(cues)
@@ -104,7 +104,7 @@ class HybridScorer:
         k: int,
         allowed: Rows | None,
     ) -> Candidates:
-        """The answer to one cue, given the rows ``near`` that look-ups found."""
+        """Returns the answer to one cue, given the rows ``near`` from look-ups."""
         assert cues.texts is not None
         association, towards = asked
         lexicon, links, looks = self._lexicon, self._view.links, cues.looks[at]
@@ -120,8 +120,8 @@ class HybridScorer:
         _, met, distance = _around(links, candidates, 2 * WINDOW, cues.visible)
         pool = np.union1d(candidates, met[distance <= WINDOW])
         if links.direction is None:
-            rows = np.union1d(candidates, met)  # what the scores of the pool lean on too
-        else:  # they lean the other way: what came after is found by what came before it
+            rows = np.union1d(candidates, met)  # neighbours also affect the scores of the pool
+        else:  # the neighbours are on the other side: a memory that came after is found by its predecessors
             rows = np.union1d(pool, _around(links.reversed(), pool, WINDOW, cues.visible)[1])
         question = Question(looks, terms, association, cues.visible, mentioned, self._without, towards)
         scored = score_rows(question, rows, self._index, links, lexicon, self._channels)
@@ -149,7 +149,7 @@ class HybridScorer:
         return found.best(k, self._min_score)
 
     def _then(self, heard: Heard, terms: list[str], looks: Float32, k: int, allowed: Rows | None) -> Int64:
-        """The best of the memories that the times in a question name."""
+        """Returns the best memories among those that the times in the question name."""
         n, then = max(CANDIDATES, k + 1), heard.best()
         if allowed is not None:
             then = then[holds(allowed, then)]
@@ -159,16 +159,16 @@ class HybridScorer:
 
 @dataclass(frozen=True)
 class Question:
-    """One question in words.
+    """One question with a text.
 
     Attributes:
         looks: (d,) its vector, of unit length.
-        terms: its words, as the lexicon has them.
+        terms: its words, stemmed.
         association: (2d + code,) the query vector of association; None for none.
         visible: sorted rows that may count as evidence; None for all.
-        mentioned: whom it and its best hits name; None where no memory has a name.
-        without: names of ``SOURCES`` that do not count.
-        towards: what is left of the association of rows (n,) in the direction that is asked for; None without one.
+        mentioned: the memories that the question and its best hits name; None if no memory has a name.
+        without: names of ``SOURCES`` to leave out.
+        towards: returns the directed part of the association of rows (n,); None without a direction.
     """
 
     looks: Float32
@@ -182,7 +182,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows as a question finds them: (n,) each; ``association`` is None without. ``sources`` add up to the scores."""
+    """Scores of rows for a question, (n,) each. ``association`` may be None. The ``sources`` sum to the scores."""
 
     scores: Float32
     similarity: Float32
@@ -199,9 +199,9 @@ def score_rows(
     lexicon: Lexicon,
     channels: Channels,
 ) -> Scored:
-    """The weighted mean of similarity, words, labels and association of sorted ``rows``, smoothed among neighbours.
+    """Returns the mean of similarity, words, labels and association of sorted ``rows``, smoothed among neighbours.
 
-    Neighbours that are not among ``rows`` do not count. BM25 is scaled to 1 for the best of them.
+    Only neighbours in ``rows`` count. BM25 is scaled to 1 for the best row.
     """
     near = _around(links.reversed(), rows, WINDOW, question.visible)
     if "neighbours" in question.without:
@@ -223,7 +223,7 @@ def score_rows(
     scores = sum(said.values(), np.zeros(len(rows), np.float32))
     total = np.float32(LEXICAL + LABEL + channels.total)
     if question.mentioned is not None:
-        # a mention may add more than the mean of the others has room for
+        # mentions may raise a score above the maximum of the weighted mean
         total *= np.float32(max(float(scores.max(initial=0)) / float(total), 1.0))
     own = scores / total
     scores = _smooth(own, rows, *near[:2])
@@ -234,7 +234,7 @@ def score_rows(
 def plain_scores(
     question: Question, rows: Int64, index: AnnIndex, links: CooccurrenceGraph, lexicon: Lexicon
 ) -> Float32:
-    """(n,) what recall without association and without feedback gives each of sorted ``rows``."""
+    """Returns the scores (n,) of sorted ``rows`` in a recall without association and without feedback."""
     _, met, _ = _around(links.reversed(), rows, WINDOW, question.visible)
     every = np.union1d(rows, met)
     scores = score_rows(question, every, index, links, lexicon, Channels(similarity=1)).scores
@@ -242,7 +242,7 @@ def plain_scores(
 
 
 def _around(links: CooccurrenceGraph, rows: Int64, window: int, visible: Rows | None) -> tuple[Int64, Int64, Int64]:
-    """As ``links.around``: only the memories that may count as evidence."""
+    """The same as ``links.around``, with only the memories that may count as evidence."""
     place, met, distance = links.around(rows, window)
     if visible is None:
         return place, met, distance
@@ -251,7 +251,7 @@ def _around(links: CooccurrenceGraph, rows: Int64, window: int, visible: Rows | 
 
 
 def _smooth(scores: Float32, rows: Int64, place: Int64, met: Int64) -> Float32:
-    """Each score mixed with the mean of those around it; alone for a memory outside all trajectories."""
+    """Mixes each score with the mean of its neighbours. A memory outside all trajectories keeps its score."""
     there = np.minimum(np.searchsorted(rows, met), len(rows) - 1)
     inside = rows[there] == met
     place, there = place[inside], there[inside]

@@ -1,4 +1,4 @@
-"""Imagination (Dury 1, 3): the predicted point itself, whether or not a memory lies there."""
+"""Imagination (Dury 1, 3): the predicted point, whether or not a memory is near it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pam_retriever.retrieval.results import to_hits
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Hit, Int64
 
-SAMPLE = 1_000  # experienced memories that the spread is calibrated on
+SAMPLE = 1_000  # experienced memories on which the spread is calibrated
 
 
 @dataclass(frozen=True)
 class Imagination(ShownImagination):
-    """Where the associates of a query should lie. Distances are between unit vectors, from 0 to 2.
+    """The region in which the associates of a query are expected. Distances between unit vectors are 0 to 2.
 
     Attributes:
         point: (dim,) float32 of unit length: the predicted point.
-        spread: root mean square distance from the point at which associates are to be expected.
+        spread: expected root mean square distance of associates from the point.
         distance: from the point to the nearest stored memory other than the query.
-        nearest: the memories nearest to the point; their score is its cosine with them.
+        nearest: the memories nearest to the point; their score is the cosine.
     """
 
     point: Float32 = field(repr=False)
@@ -39,13 +39,13 @@ class Imagination(ShownImagination):
     nearest: tuple[Hit, ...]
 
     def sample(self, count: int, seed: int = 0) -> Float32:
-        """(count, dim) unit vectors about the point, as query vectors for any vector store.
+        """Returns unit vectors (count, dim) around the point, as query vectors for any vector store.
 
-        They lie ``spread`` away from the point in the root mean square, as the associates do.
+        Their root mean square distance from the point is ``spread``, as for the associates.
         """
         random = np.random.default_rng(seed)
         away = random.standard_normal((count, len(self.point)))
-        away -= np.outer(away @ self.point, self.point)  # along the sphere
+        away -= np.outer(away @ self.point, self.point)  # moves along the sphere
         away /= np.linalg.norm(away, axis=1, keepdims=True)
         angle = 2 * np.arcsin(min(self.spread, 2.0) / 2)
         points: Float32 = (np.cos(angle) * self.point + np.sin(angle) * away).astype(np.float32)
@@ -54,10 +54,10 @@ class Imagination(ShownImagination):
 
 @dataclass(frozen=True)
 class SpreadCalibration:
-    """Squared spread, as a line over the mean squared distance to the nearest memories.
+    """The squared spread as a linear function of the mean squared distance to the nearest memories.
 
-    A point that lies among memories is well predicted, one that lies away from all is an average of
-    things far apart: that is all there is to go by for a query whose associates are not known.
+    A point among memories is a good prediction. A point far from all memories is an average of distant ones. For a
+    query with unknown associates there is no other information.
     """
 
     neighbours: int
@@ -65,13 +65,13 @@ class SpreadCalibration:
     slope: float
 
     def spread(self, squared: Float32) -> Float32:
-        """(n,) from the mean squared distances (n,) of points to their ``neighbours`` nearest memories."""
+        """Returns the spread (n,) from the mean squared distances (n,) of points to ``neighbours`` memories."""
         found: Float32 = np.sqrt(np.clip(self.intercept + self.slope * squared, 0, 4)).astype(np.float32)
         return found
 
 
 def check_imaginable(view: View) -> None:
-    """Refuses an index that has nothing to imagine from.
+    """Refuses an index that cannot imagine.
 
     Raises:
         NotFitted: before ``fit``.
@@ -91,7 +91,7 @@ def imagine(
     complete: bool,
     where: Mapping[str, Any] | None = None,
 ) -> list[Imagination]:
-    """See ``PredictiveAssociativeIndex.imagine``; of an index that passes ``check_imaginable``."""
+    """See ``PredictiveAssociativeIndex.imagine``. The index has passed ``check_imaginable``."""
     assert view.associative is not None
     allowed, _ = read_filters(view, where, None)
     if allowed is not None and len(allowed) < 2:
@@ -118,14 +118,14 @@ def imagine(
 
 
 def calibrate(view: View) -> SpreadCalibration:
-    """Fits the line on associations that were experienced."""
+    """Fits the line on experienced associations."""
     assert view.associative
     stored = view.database.memories.rows()
     rows, trajectories, positions, _ = view.database.trajectories.experienced()
     graph = associate(Experience(np.searchsorted(stored, rows), trajectories, positions), len(stored), view.window)
     degree = np.diff(graph.indptr)
     anchors = np.flatnonzero(degree)
-    if not len(anchors):  # all that was experienced together has been deleted
+    if not len(anchors):  # all experienced associates were deleted
         return SpreadCalibration(1, 0.0, 1.0)
     neighbours = max(1, round(float(degree[anchors].mean())))
     anchors = np.sort(np.random.default_rng(0).permutation(anchors)[:SAMPLE])
@@ -142,7 +142,7 @@ def calibrate(view: View) -> SpreadCalibration:
 
 
 def _others(view: View, points: Float32, own: Int64, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-    """The ``k`` memories nearest to each point, but not its own: cosines and rows, -inf and -1 at the end."""
+    """Returns cosines and rows of the ``k`` memories nearest to each point, without its own; -inf and -1 at the end."""
     cosines, rows = view.similar.search(points, k + 1, allowed)
     cosines = np.where((rows == own[:, None]) | (rows < 0), -np.inf, cosines)
     order = np.argsort(-cosines, axis=1, kind="stable")[:, : max(k, 1)]
@@ -152,7 +152,7 @@ def _others(view: View, points: Float32, own: Int64, k: int, allowed: Rows | Non
 
 
 def _mean_squared(cosines: Float32) -> Float32:
-    """(n,) mean squared distance of unit vectors with these cosines (n, m); places that are empty do not count."""
+    """Returns the mean squared distance (n,) of unit vectors with these cosines (n, m), ignoring empty places."""
     there = np.isfinite(cosines)
     squared = np.where(there, 2 - 2 * np.where(there, cosines, 0), 0).sum(axis=1)
     mean: Float32 = squared / np.maximum(there.sum(axis=1), 1)

@@ -1,7 +1,7 @@
-"""Lexical search: BM25 over each memory and, for less, over what was experienced next to it.
+"""Lexical search: BM25 over each memory and, with a lower weight, over its neighbours in trajectories.
 
-A turn of a conversation seldom says what it is about; its neighbours do. So a memory's term frequencies are its
-own plus a share of its neighbours' (docs/results/real-data.md measures what that brings).
+A turn of a conversation seldom names its topic; its neighbours do. So the term frequencies of a memory are its own plus
+a share of its neighbours' (measured in docs/results/real-data.md).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from pam_retriever.store.database import Database
 from pam_retriever.store.words import Tokenizer
 from pam_retriever.types import Float32, Int64
 
-K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza 2009), with Lucene's idf, which is never negative
-CONTEXT_SHARE = 0.5  # a neighbour's term counts as half of one
-MOST_CONTEXT = 4  # neighbours' terms weigh at most as those of so many
-MOST_OCCURRENCES = 100_000  # a term with more tells too little to be worth reading them all
+K1, B = 1.2, 0.75  # BM25 (Robertson and Zaragoza 2009) with Lucene's idf, which is never negative
+CONTEXT_SHARE = 0.5  # weight of a term in a neighbour
+MOST_CONTEXT = 4  # the terms of all neighbours weigh at most as those of so many
+MOST_OCCURRENCES = 100_000  # a more frequent term says too little to be worth reading
 
 
 @dataclass(frozen=True)
 class Postings:
-    """The rows that hold a term, sorted, and how often."""
+    """The sorted rows that hold a term, and the counts."""
 
     rows: Int64
     counts: Int64
 
     def at(self, rows: Int64) -> Float32:
-        """(n,) how often each of ``rows`` holds the term."""
+        """Returns the count (n,) of the term in each of ``rows``."""
         if not len(self.rows):
             return np.zeros(len(rows), np.float32)
         place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
@@ -39,22 +39,22 @@ class Postings:
 
 @dataclass(frozen=True)
 class Words:
-    """What is known of the words at one version: threads share it, so only ``postings`` grows, by whole entries."""
+    """Word statistics of one version. Threads share them, so only ``postings`` grows, by whole entries."""
 
     version: int
-    lengths: Float32  # by row; 0 without a text
+    lengths: Float32  # by row; 0 for a memory without a text
     count: int
     mean: float
     postings: dict[tuple[str, str], Postings] = field(default_factory=dict)
 
     def idf(self, posting: Postings) -> float:
-        """Of a term, as Lucene has it."""
+        """The idf of a term, as in Lucene."""
         df = len(posting.rows)
         return float(np.log1p((self.count - df + 0.5) / (df + 0.5)))
 
 
 class Lexicon:
-    """The words of an index, read when they are asked for and kept until something is written.
+    """The words of an index, read on demand and cached until the next write.
 
     Args:
         database: the database.
@@ -63,14 +63,14 @@ class Lexicon:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._tokenize = Tokenizer()
-        self._words: Words | None = None  # replaced as a whole: another thread may be reading it
+        self._words: Words | None = None  # replaced as a whole: another thread may read it
 
     def terms(self, text: str) -> list[str]:
-        """The terms of a query, stemmed, without stop words."""
+        """Returns the terms of a query, stemmed, without stop words."""
         return self._tokenize(text)
 
     def best(self, terms: list[str], n: int, allowed: Rows | None) -> Int64:
-        """The ``n`` rows with the highest BM25 of their own words; those without any of them are left out."""
+        """Returns the ``n`` rows with the highest BM25 of their own words, without rows that hold no term."""
         words = self._now()
         scores = np.zeros(len(words.lengths), np.float32)
         for term in terms:
@@ -89,7 +89,7 @@ class Lexicon:
         return found[scores[found] > 0]
 
     def posting(self, term: str) -> Postings:
-        """The rows whose text holds a term."""
+        """Returns the rows whose text holds a term."""
         return self._posting(self._now(), term, "text")
 
     @property
@@ -98,13 +98,13 @@ class Lexicon:
         return self._now().lengths
 
     def score(self, terms: list[str], rows: Int64, place: Int64, met: Int64) -> Float32:
-        """(n,) BM25 of ``rows``, their neighbours' terms counted in part; at least 0.
+        """Returns the BM25 (n,) of ``rows``, with part of their neighbours' terms; at least 0.
 
         Args:
             terms: of the query.
             rows: (n,).
-            place: the place in ``rows`` of each neighbour in ``met``.
-            met: memories that were experienced next to those.
+            place: the position in ``rows`` of the memory of each neighbour in ``met``.
+            met: neighbours of ``rows`` in trajectories.
         """
         words = self._now()
         many = np.bincount(place, minlength=len(rows))[place]
@@ -122,7 +122,7 @@ class Lexicon:
         return total
 
     def own(self, terms: list[str], rows: Int64) -> Float32:
-        """(n,) BM25 of the words of ``rows`` alone, on a scale that is the same for all memories; at least 0."""
+        """Returns the BM25 (n,) of the own words of ``rows``, on the same scale for all memories; at least 0."""
         words = self._now()
         total = np.zeros(len(rows), np.float32)
         for term in terms:
@@ -132,17 +132,17 @@ class Lexicon:
         return total
 
     def idf(self, term: str) -> float:
-        """How rare a term is; 0 for one that no text holds."""
+        """The idf of a term; 0 for a term that no text holds."""
         posting = self.posting(term)
         return self._now().idf(posting) if len(posting.rows) else 0.0
 
     @property
     def texts(self) -> int:
-        """How many memories have a text."""
+        """The number of memories with a text."""
         return self._now().count
 
     def label(self, terms: list[str], rows: Int64) -> Float32:
-        """(n,) how much of what the query shares with any metadata each of ``rows`` has, from 0 to 1."""
+        """Returns for each of ``rows`` (n,) the part of the query's label terms in its labels, from 0 to 1."""
         words = self._now()
         total, most = np.zeros(len(rows), np.float32), 0.0
         for term in terms:
@@ -163,7 +163,7 @@ class Lexicon:
         return posting
 
     def _now(self) -> Words:
-        """The words as they are now; nobody writes while a thread asks."""
+        """Returns the current words. Nobody writes while a thread queries."""
         memories, words = self._database.memories, self._words
         version = memories.words_version
         if words is None or words.version != version:
@@ -176,6 +176,6 @@ class Lexicon:
 
 
 def _saturate(count: Float32, length: Float32) -> Float32:
-    """BM25's term weight for a count, in a text of ``length`` times the mean."""
+    """Returns BM25's term weight for a count, in a text of ``length`` times the mean."""
     weight = count * (K1 + 1) / (count + K1 * (1 - B + B * length))
     return weight.astype(np.float32, copy=False)

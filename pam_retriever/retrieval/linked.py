@@ -1,4 +1,4 @@
-"""Association before ``fit``: along the links of what was experienced, which need no training."""
+"""Association before ``fit``: by the links of experience, which need no training."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SOURCES = ("experience", "similarity")
 
 
 class LinkScorer:
-    """Scores memories by their share of the links of what a cue is, or, without ``fill``, of what looks like it.
+    """Scores memories by their share of the links of a cue. If the cue is unknown, counts the links of its look-alikes.
 
     Args:
         view: of an index.
-        fill: answer by looks, too. Of a cue that is an experienced memory, a linked one scores (1 + share) / 2 and
-            another half its cosine, so that experience decides where there is some; of any other cue, all score their
-            cosine.
-        min_score: leave out hits that score less.
-        without: names of ``SOURCES`` that do not count.
+        fill: also answer by similarity. For a cue that is an experienced memory, a linked memory scores (1 + share) /
+            2, and another one half its cosine, so that linked memories come first. For other cues all memories score
+            their cosine.
+        min_score: drop hits with a lower score.
+        without: names of ``SOURCES`` to leave out.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class LinkScorer:
         self._without = check_without(without, SOURCES if fill else SOURCES[:1])
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``."""
+        """See ``Scorer``."""
         view = self._view
         cosine, near = view.similar.search(cues.looks, min(NEIGHBOURS, len(view.similar)), cues.among)
         own = np.where((cues.own < 0) & (cosine[:, 0] >= SAME), near[:, 0], cues.own) if near.shape[1] else cues.own
@@ -56,7 +56,7 @@ class LinkScorer:
     def _filled(
         self, looks: Float32, k: int | None, allowed: Rows | None, rows: Int64, share: Float32
     ) -> tuple[Int64, Float32]:
-        """The linked rows, and those that look like the cue, with share 0."""
+        """Returns the linked rows, and rows similar to the cue, with share 0."""
         near = self._view.similar.search(looks[None], (k or len(self._view.similar)) + 1, allowed)[1][0]
         every = np.union1d(rows, near[near >= 0])
         shares = np.zeros(len(every), np.float32)
@@ -78,7 +78,7 @@ class LinkScorer:
         return Candidates(rows, scores, similarity, association, hops, sources=Contributions.of(sources))
 
     def _linked(self, own: Int64, cosine: Float32, near: Int64) -> Links:
-        """Query, row and mass of each memory that experience leads to."""
+        """Returns query, row and mass of each linked memory."""
         view = self._view
         if "experience" in self._without:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
@@ -97,19 +97,19 @@ class LinkScorer:
 
 
 class InTurnScorer:
-    """The answers of one scorer, and after them those of another, scaled to the least score of the first.
+    """Returns the answers of one scorer, then those of another, scaled to the lowest score of the first.
 
     Args:
-        first: whose answers have mentions.
-        then: of all memories.
-        min_score: leave out hits that score less.
+        first: the first scorer; its answers have mentions.
+        then: the second scorer, of all memories.
+        min_score: drop hits with a lower score.
     """
 
     def __init__(self, first: Scorer, then: Scorer, min_score: float | None = None) -> None:
         self._first, self._then, self._min_score = first, then, min_score
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``."""
+        """See ``Scorer``."""
         answers = zip(self._first.score(cues, k, allowed), self._then.score(cues, k, allowed), strict=True)
         return [_in_turn(one, other).best(k, self._min_score) for one, other in answers]
 

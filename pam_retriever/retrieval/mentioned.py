@@ -1,4 +1,4 @@
-"""Mentions for a question: what the texts of its best hits name, asked of the index that holds them."""
+"""Mentions as a source of recall: the memories that a question and its best hits name."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pam_retriever.store.database import KeptMentions
 from pam_retriever.store.view import View
 from pam_retriever.types import Bools, Float32, Int64, Mention
 
-BEST = 50  # by looks and words, whose mentions are followed
+BEST = 50  # best memories by looks and words whose mentions are followed
 
 
 class Asked:
-    """One question, as ``MentionSource`` sees it.
+    """One question, in the form that ``MentionSource`` needs.
 
     Args:
         view: of the index.
-        lexicon: its words.
+        lexicon: the words of the index.
         looks: (d,) the question, at unit length.
-        text: it in words.
+        text: its text.
         allowed: sorted rows to choose from; None for all.
-        found: rows that have the best BM25 among them.
+        found: rows, which include the row with the best BM25.
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class Asked:
         self._best = max(float(lexicon.own(self._terms, found).max(initial=0)), 1e-9)
 
     def scores(self, rows: Int64) -> Float32:
-        """(n,) cosine + LEXICAL * BM25 scaled to 1 for the best hit."""
+        """Returns (n,) cosine + LEXICAL * BM25, scaled to 1 for the best hit."""
         similarity = self._view.similar.keys(rows) @ self._looks
         scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._lexicon.own(self._terms, rows)
         return scores
 
     def holds(self, rows: Int64) -> Bools:
-        """(T, n) whether each of the texts has each of the question's terms."""
+        """Returns whether each of the texts holds each of the question's terms, (T, n)."""
         held = [self._lexicon.posting(term).at(rows) > 0 for term in self._terms]
         return np.array(held, bool).reshape(len(self._terms), len(rows))
 
     def allowed(self, rows: Int64) -> Bools:
-        """(n,) which rows may be found, and may lead further."""
+        """Returns which rows (n,) may be found, and may lead to others."""
         return np.ones(len(rows), bool) if self._rows is None else holds(self._rows, rows)
 
 
@@ -62,7 +62,7 @@ class Mentioning:
 
     Args:
         view: of an index in which memories have names.
-        lexicon: its words.
+        lexicon: the words of the index.
     """
 
     def __init__(self, view: View, lexicon: Lexicon) -> None:
@@ -72,22 +72,22 @@ class Mentioning:
 
     @classmethod
     def of(cls, view: View, lexicon: Lexicon) -> Mentioning | None:
-        """None where no memory has a name."""
+        """Creates it; None if no memory has a name."""
         mentions = view.database.mentions
         return cls(view, lexicon) if mentions is not None and mentions.known else None
 
     def from_memory(self, looks: Float32, row: int, allowed: Rows | None) -> Mentioned:
-        """Whom a memory names, and who names it; as ``from_question``."""
+        """Returns the memories that a memory names, and those that name it; see ``from_question``."""
         asked = Asked(self._view, self._lexicon, looks, None, allowed, np.empty(0, np.int64))
         return self._source.score(asked, np.array([row]), np.ones(1, np.float32))
 
     def from_question(self, looks: Float32, text: str, found: Int64, allowed: Rows | None) -> Mentioned:
-        """Whom a question names, and whom what it finds names.
+        """Returns the memories that a question names, and those that its best hits name.
 
         Args:
             looks: (d,) the question, at unit length.
-            text: it in words.
-            found: rows, the best by looks and the best by words among them.
+            text: its text.
+            found: rows, which include the best by looks and the best by words.
             allowed: sorted rows to choose from; None for all.
         """
         asked = Asked(self._view, self._lexicon, looks, text, allowed, found)
@@ -98,19 +98,19 @@ class Mentioning:
 
 
 class MentionScorer:
-    """The memories that a stored one names, and that name it: what an index without experience knows of it.
+    """Finds the memories that a stored memory names or that name it, in an index without experience.
 
     Args:
         view: of an index in which memories have names.
-        lexicon: its words.
-        min_score: leave out hits that score less.
+        lexicon: the words of the index.
+        min_score: drop hits with a lower score.
     """
 
     def __init__(self, view: View, lexicon: Lexicon, min_score: float | None = None) -> None:
         self._view, self._mentioning, self._min_score = view, Mentioning(view, lexicon), min_score
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``, for cues that are stored memories; scores lie in [0, 1]."""
+        """See ``Scorer``. The cues are stored memories; scores lie in [0, 1]."""
         found = []
         for looks, row in zip(cues.looks, cues.own.tolist(), strict=True):
             mentioned = self._mentioning.from_memory(looks, row, allowed)
@@ -124,7 +124,7 @@ class MentionScorer:
 
 
 def added_by(mentioned: Mentioned, rows: Int64) -> tuple[Float32, Int64]:
-    """For each of ``rows`` (n,) what its mentions add to the score, and the mentions (n, ways, 2)."""
+    """For each of ``rows`` (n,), returns the score from its mentions, and the mentions (n, ways, 2)."""
     place = np.minimum(np.searchsorted(mentioned.rows, rows), max(len(mentioned.rows) - 1, 0))
     added = np.zeros(len(rows), np.float32)
     ways = np.zeros((len(rows), mentioned.features.shape[1], 2), np.int64)
@@ -136,12 +136,12 @@ def added_by(mentioned: Mentioned, rows: Int64) -> tuple[Float32, Int64]:
 
 
 def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[Mention, ...]]:
-    """For each candidate the places in texts that led to it.
+    """For each candidate, returns the positions in texts that led to it.
 
     Args:
         view: of the index.
         found: candidates that have ``mentions``.
-        text: the question in words.
+        text: of the question.
     """
     kept = view.database.mentions
     assert kept is not None
@@ -153,7 +153,7 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
     asked = {one.name: (one.start, one.end - one.start) for one in find([text or ""], kept.store)[0][::-1]}
     contents = view.database.memories.contents(np.union1d(holders, sources))
     mentions: list[list[Mention]] = [[] for _ in found.rows]
-    seen: set[tuple[int, int, int]] = set()  # a place may lead there in several ways: the first says it
+    seen: set[tuple[int, int, int]] = set()  # a position may lead there in several ways; the first is reported
     columns = (hits.tolist(), ways.tolist(), sources.tolist(), numbers.tolist(), holders.tolist())
     for hit, way, source, number, holder in zip(*columns, strict=True):
         start, length = asked[number] if holder < 0 else places[holder, number]
@@ -171,14 +171,14 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
 
 
 def _places(kept: KeptMentions, rows: Int64) -> dict[tuple[int, int], tuple[int, int]]:
-    """(row, number) -> start and length, of what the texts of ``rows`` name."""
+    """Returns (row, number) -> start and length of the names in the texts of ``rows``."""
     stored = kept.store.mentions_of(rows)
     keys = zip(stored.rows.tolist(), stored.numbers.tolist(), strict=True)
     return dict(zip(keys, zip(stored.starts.tolist(), stored.lengths.tolist(), strict=True), strict=True))
 
 
 def _called(kept: KeptMentions, id: str, metadata: str) -> str:
-    """The first name of a memory, or its id."""
+    """Returns the first name of a memory, or its id."""
     known = from_json(metadata, f"The metadata of {id!r}")
     given = (known.get(key) for key in kept.keys)
     return next((name for name in given if isinstance(name, str)), id)

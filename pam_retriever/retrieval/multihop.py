@@ -1,4 +1,4 @@
-"""Multi-hop recall (Dury 3.7), as a beam over paths of memories."""
+"""Multi-hop recall (Dury 3.7) by a beam search over paths of memories."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pam_retriever.types import Float32, Int64
 
 FAN_OUT, BEAM = 20, 20
 NEARLY = 0.8
-SURELY = 0.99  # from here on a cue is a view of some memory
+SURELY = 0.99  # from this probability on, a cue is a noisy copy of some memory
 
 
 @dataclass(frozen=True)
 class Hops:
-    """How far to go, and how much of it to keep.
+    """The settings of a multi-hop recall.
 
     Attributes:
         count: how many hops, at least 1.
-        fan_out: hits that each memory on a path leads to.
-        beam: paths of a query that are followed further; a hop costs at most so many look-ups.
-        snap: a hop ends at stored memories, and the next starts there. Without, the next starts at the
-            predicted point itself: one path a query, in the continuum.
+        fan_out: hits per memory on a path.
+        beam: paths of a query that are continued, which bounds the look-ups per hop.
+        snap: whether a hop ends at stored memories, where the next one starts. Otherwise the next hop starts at the
+            predicted point: one path per query, in the continuum.
     """
 
     count: int = 1
@@ -45,11 +45,11 @@ class Paths:
     """Paths of one length, in any order.
 
     Attributes:
-        query: (P,) which query each begins at.
-        rows: (P, 1 + length) the memory that the query was recognised as, and those that it goes through; the
-            last is where it ends. -1 for what is no memory.
-        scores: (P,) product over its hops of score and unfamiliarity, negative scores counted as zero; at
-            the end, its geometric mean.
+        query: (P,) the query of each.
+        rows: (P, 1 + length) the memory that the query was recognised as, then the memories of the path up to its end.
+            -1 for no memory.
+        scores: (P,) product over its hops of score and unfamiliarity, with 0 for negative scores; in the end its
+            geometric mean.
     """
 
     query: Int64
@@ -58,29 +58,29 @@ class Paths:
 
     @property
     def ends(self) -> Int64:
-        """(P,) the last memory of each."""
+        """The last memory (P,) of each path."""
         return self.rows[:, -1]
 
     def at(self, places: Int64) -> Paths:
-        """Some of them."""
+        """Returns the paths at these positions."""
         return Paths(self.query[places], self.rows[places], self.scores[places])
 
 
 class MultihopScorer:
-    """Multi-hop recall: the best memories at the end of any path.
+    """Multi-hop recall: the best memories at the ends of paths.
 
-    A path scores the geometric mean of its hops' scores, negative ones counted as zero: a product, normalised
-    for its length as in beam search, so that two sure steps are not worth less than one unlikely one. A hop
-    also counts by how unfamiliar the memory is that it leaves from (3.8): what is met everywhere links anything
-    with anything. A memory scores by its best path, and is reported with the shortest that is nearly as good. No
-    path comes to the same memory twice, or back to the cue.
+    The score of a path is the geometric mean of the scores of its hops, with 0 for negative scores. The mean normalises
+    for length, as in beam search: two certain steps are not worth less than one unlikely step. The score of a hop is
+    multiplied by the unfamiliarity of its start (3.8), because a memory that occurs everywhere links unrelated
+    memories. A memory gets the score of its best path, and is reported with the shortest path that is nearly as good.
+    No path visits a memory twice, or returns to the cue.
 
     Args:
-        step: what scores one hop.
+        step: the scorer of one hop.
         view: of a fitted index.
-        channels: their weights.
-        hops: how far, how wide.
-        recognise: a cue that may be one of several memories begins a path at each, by how alike they are.
+        channels: the weights of the channels.
+        hops: the settings.
+        recognise: whether a cue that resembles several memories starts a path at each, weighted by similarity.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class MultihopScorer:
         self._hops, self._recognise = hops, recognise
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``; each answer with its path."""
+        """See ``Scorer``. Each answer has its path."""
         assert k is not None, "several hops need a k"
         hops = self._hops
         start, begun = _begin(cues, self._index, self._recognise and hops.snap)
@@ -107,7 +107,7 @@ class MultihopScorer:
                 reached.append(self._extend(onward, cues, allowed))
         else:
             reached += self._through_the_continuum(cues, reached[0], k, allowed)
-        # from here on without the beginning, and padded on the left so that the end stays the last
+        # from here on without the start, padded on the left so that the end stays last
         padded = [
             np.pad(paths.rows[:, 1:], ((0, 0), (hops.count - hop, 0)), constant_values=-1)
             for hop, paths in enumerate(reached, start=1)
@@ -122,12 +122,12 @@ class MultihopScorer:
         return _describe(cues, self._channels, self._index, best, lengths[shortest[places]])
 
     def _extend(self, paths: Paths, cues: Cues, allowed: Rows | None) -> Paths:
-        """Each path by one hop; one look-up for all memories where a path ends."""
+        """Extends each path by one hop, with one look-up for all ends."""
         if not len(paths.scores):
             return Paths(paths.query, np.pad(paths.rows, ((0, 0), (0, 1))), paths.scores)
         starts, which = np.unique(paths.ends, return_inverse=True)
         stored = stored_cues(self._index.keys(starts), starts, cues.looks.shape[1])
-        stored = replace(stored, among=cues.visible, visible=cues.visible)  # a path goes on from what may be seen
+        stored = replace(stored, among=cues.visible, visible=cues.visible)  # paths continue only from visible memories
         onward = _one_hop(_at(starts), self._step.score(stored, self._hops.fan_out, allowed))
         count = np.bincount(onward.query, minlength=len(starts))
         first = np.cumsum(count) - count
@@ -140,9 +140,9 @@ class MultihopScorer:
         return Paths(query[fresh], np.column_stack([before, ends])[fresh], scores[fresh])
 
     def _through_the_continuum(self, cues: Cues, first: Paths, k: int, allowed: Rows | None) -> list[Paths]:
-        """The later hops, each from the point that the one before predicted.
+        """Computes the later hops, each from the point that the one before predicted.
 
-        A point is no memory and has no score of its own: it counts by the best memory near it.
+        A point is not a memory and has no score: it gets the score of the best memory near it.
         """
         hops, predict = self._hops, self._view.predict
         reached, before, support = [], first.scores, np.ones(len(cues), np.float32)
@@ -163,31 +163,31 @@ class MultihopScorer:
 
 
 def unfamiliar(view: View, rows: Int64) -> Float32:
-    """(n,) how rarely each memory was experienced, from 1 (at most once) to 0 (Dury 3.8)."""
+    """Returns the unfamiliarity (n,) of each memory, from 1 (experienced at most once) to 0 (Dury 3.8)."""
     counts, steps = view.database.trajectories.experienced_often(rows)
     return rarity(counts, steps, view.window)
 
 
 def best_ends(paths: Paths, limit: int) -> Paths:
-    """The best path to each memory, and at most ``limit`` of those for a query."""
+    """Returns the best path to each memory, at most ``limit`` per query."""
     return paths.at(_rank(paths, limit, np.zeros(len(paths.scores), np.int64)))
 
 
 def _rank(paths: Paths, limit: int, lengths: Int64) -> Int64:
-    """Places of the best path to each memory, by query and falling score, at most ``limit`` a query.
+    """Returns positions of the best path to each memory, by query and falling score, at most ``limit`` per query.
 
-    Of equal scores the shorter path comes first: two steps can be as sure as one.
+    Among equal scores the shorter path comes first.
     """
     order = np.lexsort((lengths, -paths.scores, paths.ends, paths.query))
     kept = order[_first_of_each(paths, order)]
     kept = kept[np.lexsort((lengths[kept], -paths.scores[kept], paths.query[kept]))]
     query = paths.query[kept]
-    place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # within its query
+    place: Int64 = np.arange(len(kept)) - np.searchsorted(query, query)  # rank within its query
     return kept[place < limit]
 
 
 def _first_of_each(paths: Paths, order: Int64) -> npt.NDArray[np.bool_]:
-    """(P,) where in ``order``, sorted by query and end, the paths to another memory begin."""
+    """Returns the positions (P,) in ``order``, sorted by query and end, at which the paths to another memory begin."""
     query, ends = paths.query[order], paths.ends[order]
     first = np.ones(len(order), bool)
     first[1:] = (query[1:] != query[:-1]) | (ends[1:] != ends[:-1])
@@ -195,7 +195,7 @@ def _first_of_each(paths: Paths, order: Int64) -> npt.NDArray[np.bool_]:
 
 
 def _shortest(paths: Paths, lengths: Int64) -> Int64:
-    """(P,) for each path, the place of the shortest to the same memory that is nearly as good as the best."""
+    """Returns for each path (P,) the position of the shortest path to the same memory that is nearly as good."""
     order = np.lexsort((-paths.scores, paths.ends, paths.query))
     group = np.empty(len(order), np.int64)
     group[order] = np.cumsum(_first_of_each(paths, order)) - 1
@@ -207,9 +207,9 @@ def _shortest(paths: Paths, lengths: Int64) -> Int64:
 
 
 def _begin(cues: Cues, index: AnnIndex, recognise: bool) -> tuple[Cues, Paths]:
-    """A path of no hops for each memory that a cue may be, and one for a cue that may be none; and these as cues.
+    """Returns an empty path for each memory that a cue may be, one for an unrecognised cue, and these as cues.
 
-    A path is worth how likely its beginning is, against the likeliest memory: at it, what was experienced is sure.
+    The score of a path is the probability of its start relative to the most likely start.
     """
     if not recognise:
         return cues, _at(cues.own)
@@ -232,12 +232,12 @@ def _begin(cues: Cues, index: AnnIndex, recognise: bool) -> tuple[Cues, Paths]:
 
 
 def _at(rows: Int64) -> Paths:
-    """A path of no hops at each of ``rows``."""
+    """Returns an empty path at each of ``rows``."""
     return Paths(np.arange(len(rows)), rows[:, None], np.ones(len(rows), np.float32))
 
 
 def _one_hop(begun: Paths, found: list[Candidates]) -> Paths:
-    """Each path of ``begun`` on to what was found from it."""
+    """Extends each path of ``begun`` to the memories found from it."""
     parent = np.repeat(np.arange(len(found)), [len(answer.rows) for answer in found])
     ends = np.concatenate([answer.rows for answer in found])
     scores = np.maximum(np.concatenate([answer.scores for answer in found]), 0)
@@ -245,7 +245,7 @@ def _one_hop(begun: Paths, found: list[Candidates]) -> Paths:
 
 
 def _describe(cues: Cues, channels: Channels, index: AnnIndex, paths: Paths, lengths: Int64) -> list[Candidates]:
-    """Ranked paths as answers, with the scores of their ends from the cue itself."""
+    """Returns ranked paths as answers, with the scores of their ends from the cue itself."""
     dim = cues.looks.shape[1]
     keys = index.keys(paths.ends)  # (P, 2d + code)
     queries = query_vectors(channels, cues.looks, cues.completed, cues.predicted)

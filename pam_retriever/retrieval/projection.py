@@ -1,4 +1,4 @@
-"""The memories in two dimensions: what lies near what, at a glance."""
+"""A projection of the memories to two dimensions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-FITTED_ON = 5_000  # memories that the two axes are found from
-AT_ONCE = 20_000  # memories whose vectors are in memory at once
-UMAP_MOST = 20_000  # memories that UMAP lays out in about a minute
+FITTED_ON = 5_000  # memories that determine the two axes
+AT_ONCE = 20_000  # memories whose vectors are in memory at the same time
+UMAP_MOST = 20_000  # memories that UMAP can place in about a minute
 
 Method = Literal["pca", "umap"]
 
@@ -26,11 +26,10 @@ class Projection:
     Attributes:
         ids: n of them, in the order of adding.
         points: (n, 2) float32.
-        sessions: (n,) the first trajectory that holds each, numbered from 0 in the order in which they came; -1 for
-            none.
-        values: what each has at a metadata key, None for nothing; empty where none was asked for.
-        explained: the shares of the variance that the two axes have; (0, 0) where that means nothing.
-        total: how many memories there are, of which these are drawn evenly.
+        sessions: (n,) the first trajectory of each, numbered from 0 in the order of arrival; -1 for none.
+        values: the value of a metadata key in each, None without one; empty if no key was given.
+        explained: the shares of the variance along the two axes; (0, 0) if undefined.
+        total: number of memories in the index; the points are an even sample.
     """
 
     ids: tuple[str, ...]
@@ -58,7 +57,7 @@ def project(view: View, limit: int, method: Method, by: str | None) -> Projectio
 
 
 def _contents(view: View, rows: Int64, by: str | None) -> tuple[dict[int, str], tuple[object, ...]]:
-    """row -> id, of those that are stored, sorted; and what their metadata have at a key."""
+    """Returns row -> id of stored memories, sorted, and their values of a metadata key."""
     ids: dict[int, str] = {}
     values: list[object] = []
     for start in range(0, len(rows), AT_ONCE):
@@ -72,7 +71,7 @@ def _contents(view: View, rows: Int64, by: str | None) -> tuple[dict[int, str], 
 
 
 def _pca(view: View, rows: Int64) -> tuple[Float32, tuple[float, float]]:
-    """The two directions of most variance (Pearson 1901): points (n, 2), and the shares of both."""
+    """Returns points (n, 2) along the first two principal components (Pearson 1901), and the shares of both."""
     if not len(rows):
         return np.empty((0, 2), np.float32), (0.0, 0.0)
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), FITTED_ON)).astype(np.int64)]
@@ -93,7 +92,7 @@ def _pca(view: View, rows: Int64) -> tuple[Float32, tuple[float, float]]:
 
 
 def _umap(vectors: Float32) -> Float32:
-    """UMAP (McInnes, Healy and Melville 2018), where the package is installed."""
+    """Returns points by UMAP (McInnes, Healy and Melville 2018), if the package is installed."""
     try:
         from umap import UMAP
     except ImportError as error:
@@ -106,7 +105,7 @@ def _umap(vectors: Float32) -> Float32:
 
 
 def _sessions(view: View, rows: Int64) -> Int64:
-    """(n,) the place of the first trajectory that holds each memory; -1 for none."""
+    """Returns the number (n,) of the first trajectory of each memory; -1 for none."""
     held, numbers, _, _ = view.links.steps()
     found = np.full(len(rows), -1, np.int64)
     if not len(held):

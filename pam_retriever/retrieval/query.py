@@ -1,4 +1,4 @@
-"""The arguments of a ``recall``, read and checked."""
+"""The arguments of ``recall``, parsed and checked."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from pam_retriever.validation import check_count, check_direction, check_finite,
 
 @dataclass(frozen=True)
 class RecallSettings:
-    """How to answer; see ``PredictiveAssociativeIndex.recall`` for what each setting means.
+    """The settings of a recall; see ``PredictiveAssociativeIndex.recall`` for each.
 
     Attributes:
-        k: None for all that score at least ``min_score``.
-        mode: one of ``MODES``; None follows from whether there is a text.
-        channels: weights of the caller's; None for those of the mode.
-        hops: how many, and how.
+        k: number of hits; None for all that reach ``min_score``.
+        mode: one of ``MODES``; None to choose it by whether there is a text.
+        channels: weights from the caller; None for those of the mode.
+        hops: number of hops, and their settings.
         min_score: smallest score.
         where: metadata filter.
-        decay: half-life of scores; None for no fading.
-        now: the time from which ages are counted, None for the newest timestamp in the index; and what words of time
-            count from, None for the clock.
-        faithful: only what was experienced with the cue.
+        decay: half-life of scores; None for no decay.
+        now: the time from which ages are counted, None for the newest timestamp in the index. Also the time to which
+            words such as "yesterday" refer, None for the clock.
+        faithful: return only memories that were experienced with the cue.
         explain: fill ``Hit.evidence``.
-        feedback_where: metadata filter of the feedback that counts.
-        cue_where: filter of the memories that a query may be, or be taken for; None for ``where``, {} for all.
-        default: no mode was asked for: all evidence that there is counts.
-        when: only memories of that time.
-        without: names of the sources of evidence that do not count.
-        direction: count only links to what came after, or before; None for both.
+        feedback_where: metadata filter of the feedback to use.
+        cue_where: filter of the memories that a query may be or be completed to; None for ``where``, {} for all.
+        default: whether no mode was given: all evidence counts.
+        when: return only memories of this time.
+        without: names of the sources of evidence to leave out.
+        direction: count only links to memories after, or before, the cue; None for both.
     """
 
     k: int | None = 10
@@ -60,10 +60,10 @@ class RecallSettings:
     direction: Direction | None = None
 
     def checked(self, words: bool) -> RecallSettings:
-        """The same, checked, and with a mode: for a question with ``words`` or without.
+        """Returns checked settings with a mode, for a question with or without ``words``.
 
         Raises:
-            InvalidInput: of the settings.
+            InvalidInput: a setting is invalid.
         """
         mode = self.mode or ("hybrid" if words else "association")
         if mode not in MODES:
@@ -92,10 +92,10 @@ class RecallSettings:
         )
 
     def of_time_alone(self) -> RecallSettings:
-        """The same, checked, for ``when`` without a query.
+        """Returns checked settings for ``when`` without a query.
 
         Raises:
-            InvalidInput: of a setting that means nothing without a query.
+            InvalidInput: a setting needs a query.
         """
         k = None if self.k is None else check_count("k", self.k)
         if self.now is not None:
@@ -110,7 +110,7 @@ class RecallSettings:
         return replace(plain, mode="similarity")
 
     def _check_now(self, words: bool) -> None:
-        """Refuses a ``now`` that is no time, or that nothing would ask for."""
+        """Refuses a ``now`` that is no time, or that no setting uses."""
         if self.now is None:
             return
         read_timestamp(self.now)
@@ -122,7 +122,7 @@ class RecallSettings:
             )
 
     def _check_direction(self, mode: Mode) -> None:
-        """Refuses a direction where nothing has one."""
+        """Refuses a direction for a mode without one."""
         if check_direction(self.direction) is None:
             return
         if mode == "similarity" or (self.channels is not None and not self.channels.association):
@@ -139,7 +139,7 @@ class RecallSettings:
             )
 
     def _check_feedback(self, words: bool) -> None:
-        """Refuses a filter of feedback where none is asked."""
+        """Refuses a filter of feedback for a mode that uses none."""
         asked = self.mode in (None, "association") and self.channels is None and self.hops.count == 1
         if self.feedback_where is not None and self.direction is not None and not words:
             raise InvalidInput(
@@ -156,11 +156,11 @@ class RecallSettings:
             )
 
     def weights(self, words: bool, fitted: bool) -> Channels:
-        """The weights of the channels, for a question with ``words`` that count for themselves or without.
+        """Returns the weights of the channels, for a question with or without ``words``.
 
         Raises:
-            NotFitted: association is asked of an index that has no predictor.
-            InvalidInput: what cannot be done in several hops, or with words.
+            NotFitted: the mode needs association, and the index has no predictor.
+            InvalidInput: the setting does not work with several hops, or with words.
         """
         if words and self.channels is None:
             weights = FUSED if fitted else Channels(similarity=1)
@@ -196,12 +196,12 @@ class RecallSettings:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked.
+    """The queries of a recall.
 
     Attributes:
         asked: the queries, each an id or a row of (Q, d).
-        texts: the queries in words, where the words count for themselves.
-        batch: whether several were asked.
+        texts: the texts of the queries, if their words are searched.
+        batch: whether the caller gave a list.
     """
 
     asked: list[str] | Float32

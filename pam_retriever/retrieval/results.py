@@ -1,4 +1,4 @@
-"""From candidates to hits: contents, paths and evidence."""
+"""Converts candidates to hits: contents, paths and evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Proofs = Sequence[tuple[Evidence, ...] | None]
 
 
 def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> list[Hits]:
-    """The candidates of each cue with their contents and, to explain them, their evidence."""
+    """Returns the candidates of each cue as hits, with their contents and, if requested, their evidence."""
     rows = [one.rows for one in found] + [one.paths[one.paths >= 0] for one in found if one.paths is not None]
     contents = view.database.memories.contents(np.concatenate(rows))
     texts: Sequence[str | None] = cues.texts or [None] * len(cues)
@@ -36,12 +36,12 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
             _column(one.confidence, count),
             _column(one.lexical, count),
             (tuple(contents[row][0] for row in path) for path in paths),
-            [None] * count,  # times: see ``with_times``
+            [None] * count,  # times are set by ``with_times``
             _mentions(view, one, texts[at]) if explain else [None] * count,
             one.sources.of_each() if explain and one.sources is not None else [None] * count,
             strict=True,
         )
-        # metadata are parsed for each hit, so that a caller who changes one changes no other
+        # parsed for each hit, so that a change of one result does not change another
         hits.append(
             Hits(
                 Hit(id, score, text, from_json(metadata, f"The metadata of {id!r}"), *rest)
@@ -52,7 +52,7 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
 
 
 def _mentions(view: View, found: Candidates, text: str | None) -> Sequence[tuple[Mention, ...] | None]:
-    """The texts that name each candidate, or that it names; None where memories have no names."""
+    """Returns the mentions that led to each candidate; None if no memory has a name."""
     if found.mentions is None:
         return [None] * len(found.rows)
     from pam_retriever.retrieval.mentioned import mentions_of
@@ -61,14 +61,14 @@ def _mentions(view: View, found: Candidates, text: str | None) -> Sequence[tuple
 
 
 def listed(view: View, rows: Int64) -> Hits:
-    """Memories as hits without a query: each scores 1."""
+    """Returns memories as hits without a query; each scores 1."""
     contents = view.database.memories.contents(rows)
     found = (contents[row] for row in rows.tolist())
     return Hits(Hit(id, 1.0, text, from_json(meta, f"The metadata of {id!r}"), 0.0) for id, text, meta in found)
 
 
 def with_times(hits: Hits, times: Sequence[tuple[NamedTime, ...]]) -> Hits:
-    """The hits, each with the times that speak for it."""
+    """Returns the hits with the times that support each."""
     return Hits(replace(hit, times=named) for hit, named in zip(hits, times, strict=True))
 
 
@@ -81,10 +81,10 @@ def _lists(paths: Int64 | None, count: int) -> list[list[int]]:
 
 
 def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> Proofs:
-    """For each hit, where the two ends of each step of its path were experienced together."""
+    """For each hit, returns where the two ends of each step of its path were experienced together."""
     trajectories, window, direction = view.database.trajectories, view.window, view.links.direction
     direct = trajectories.meetings(cue, window)
-    # one look-up for each memory that some path goes through
+    # one look-up per memory on any path
     onward = {
         row: trajectories.meetings(np.array([row]), window) for row in sorted({r for path in paths for r in path})
     }

@@ -1,6 +1,6 @@
-"""From a query to hits: which scorer answers, from which memories, and what its hits hold.
+"""Chooses the scorer for a query, applies filters, and returns hits.
 
-A scorer is imported where it is chosen: the first search of a new process waits for none that it does not ask.
+Scorers are imported on demand, so that the first search of a process loads only its own.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Retriever:
     """Answers queries on one view of an index.
 
     Args:
-        view: what is asked.
-        lexicon: its words.
-        settings: how, checked.
-        words: whether the queries have words that count for themselves.
-        knowledge: what use says; None without feedback.
-        timeline: the dates of the memories; None does not count them.
+        view: of the index.
+        lexicon: the words of the index.
+        settings: checked.
+        words: whether the words of the queries are searched.
+        knowledge: past use; None without feedback.
+        timeline: the dates of the memories; None to ignore them.
         stored: whether the queries are stored memories.
     """
 
@@ -61,7 +61,7 @@ class Retriever:
         if knowledge is not None and _asks_use(settings, words, view.predictor is not None):
             from pam_retriever.retrieval.mixture.scorer import MixtureScorer
 
-            self._channels = Channels(similarity=1)  # what use says needs no more of the keys
+            self._channels = Channels(similarity=1)  # past use needs only the similarity channel
             self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score, without))
             return
         if stored and _asks_mentions(settings, view):
@@ -77,7 +77,7 @@ class Retriever:
             from pam_retriever.retrieval.linked import LinkScorer
 
             self._channels = Channels(similarity=1)
-            fill = settings.default and settings.direction is None  # what looks like it came neither after nor before
+            fill = settings.default and settings.direction is None  # similarity has no direction
             self._scorer = self._around(LinkScorer(view, fill, settings.min_score, without))
             return
         self._channels = settings.weights(words, view.predictor is not None)
@@ -86,13 +86,13 @@ class Retriever:
         if settings.hops.count > 1:
             from pam_retriever.retrieval.multihop import MultihopScorer
 
-            # a calibrated step has the probabilities of recall, and the path that of plain channels
+            # a calibrated step has the probabilities of recall, and the path has those of the plain channels
             channels = MODES["association"] if calibrated else self._channels
             step = MultihopScorer(step, view, channels, settings.hops, settings.mode != "hybrid")
         self._scorer = step
 
     def _around(self, scorer: Scorer) -> Scorer:
-        """The scorer, within what ``decay`` and ``faithful`` ask for."""
+        """Wraps the scorer as ``decay`` and ``faithful`` require."""
         view, settings = self._view, self._settings
         if settings.decay is not None:
             decay = Decay(settings.decay, read_now(view.database, settings.now))
@@ -119,10 +119,10 @@ class Retriever:
         return ChannelScorer(index, self._channels, settings.min_score, intersect)
 
     def hits(self, query: Query) -> list[Hits]:
-        """The hits of each query.
+        """Returns the hits of each query.
 
         Raises:
-            InvalidInput, UnknownId: of what is asked of this view.
+            InvalidInput, UnknownId: a query does not fit this view.
         """
         view, settings = self._view, self._settings
         if not len(view.similar):
@@ -140,7 +140,7 @@ class Retriever:
         return [with_times(some, times) for some, times in zip(hits, named, strict=True)]
 
     def recent(self) -> Hits:
-        """The memories of ``when``, the newest first, without a query."""
+        """Returns the memories of ``when``, the newest first, without a query."""
         view, settings = self._view, self._settings
         rows, _ = self._rows_when()
         if settings.where is not None:
@@ -150,7 +150,7 @@ class Retriever:
         return with_times(hits, self._times.named_times(rows, None, None)) if settings.explain and self._times else hits
 
     def _within_when(self, allowed: Rows | None) -> Rows | None:
-        """Those of the allowed memories that were at the time of ``when``."""
+        """Returns those of the allowed memories whose time is in ``when``."""
         if self._settings.when is None:
             return allowed
         rows = np.sort(self._rows_when()[0])
@@ -163,35 +163,35 @@ class Retriever:
 
 
 def _asks_use(settings: RecallSettings, words: bool, fitted: bool) -> bool:
-    """Whether past requests answer: by default if there are words, or if nothing else was learnt."""
+    """Whether past requests are used: by default for queries with words, or if nothing else was learnt."""
     if settings.hops.count > 1 or settings.channels is not None:
         return False
-    if settings.direction is not None and not words:  # what a request used came neither after nor before
+    if settings.direction is not None and not words:  # a use has no direction
         return False
     return (settings.default and (words or not fitted)) or (settings.mode == "association" and not fitted)
 
 
 def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:
-    """Whether a question without words can be answered before ``fit``: by default, and where there are links."""
+    """Whether links answer before ``fit``: by default for queries without words, if there are links."""
     if words or settings.mode != "association" or settings.hops.count > 1 or settings.channels is not None:
         return False
     return settings.default or view.links.memories > 0
 
 
 def _asks_mentions(settings: RecallSettings, view: View) -> bool:
-    """Whether mentions stand for association: before ``fit``, if memories have names."""
+    """Whether mentions replace association: before ``fit``, if memories have names."""
     mentions = view.database.mentions
     plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
-    plain = plain and settings.direction is None  # a name has none
+    plain = plain and settings.direction is None  # a mention has no direction
     return plain and view.predictor is None and mentions is not None and mentions.known
 
 
 class FaithfulScorer:
-    """Answers each cue from its own associates only.
+    """Keeps only the hits that were experienced with the cue.
 
     Args:
         scorer: of all memories.
-        links: who was experienced with whom.
+        links: which memories were experienced together.
         window: tau.
     """
 
@@ -199,7 +199,7 @@ class FaithfulScorer:
         self._scorer, self._links, self._window = scorer, links, window
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``."""
+        """See ``Scorer``."""
         found: list[Candidates] = []
         for at in range(len(cues)):
             _, known, _ = self._links.of(cues.rows[at], self._window)

@@ -1,4 +1,4 @@
-"""The part of each source of evidence in a score, and the sources that a caller leaves out."""
+"""The part of each source in a score, and the sources that a caller leaves out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pam_retriever.types import Float32, Int64
 
 @dataclass(frozen=True)
 class Contributions:
-    """What each source adds to the scores of n memories.
+    """The part of each source in the scores of n memories.
 
     Attributes:
-        names: S of them.
+        names: of S sources.
         values: (n, S).
     """
 
@@ -24,11 +24,11 @@ class Contributions:
     values: Float32
 
     def __getitem__(self, places: Int64) -> Contributions:
-        """Those of some memories."""
+        """Returns those of some memories."""
         return Contributions(self.names, self.values[places])
 
     def of_each(self) -> list[dict[str, float]]:
-        """For each memory the sources that say something, by name."""
+        """For each memory, returns the nonzero parts by name of the source."""
         return [
             {name: value for name, value in zip(self.names, row, strict=True) if value}
             for row in self.values.astype(float).tolist()
@@ -36,15 +36,15 @@ class Contributions:
 
     @classmethod
     def of(cls, columns: Mapping[str, Float32]) -> Contributions:
-        """From a column (n,) a source."""
+        """Builds it from one column (n,) per source."""
         return cls(tuple(columns), np.stack(list(columns.values()), axis=1).astype(np.float32))
 
 
 def read_without(without: Collection[str]) -> frozenset[str]:
-    """The names of the sources that do not count.
+    """Reads the names of the sources to leave out.
 
     Raises:
-        InvalidInput: they are no collection of names.
+        InvalidInput: this is no collection of names.
     """
     if isinstance(without, str) or not all(isinstance(name, str) for name in without):
         raise InvalidInput(f"Got without={without!r}.", "a list of names of sources", "Wrap it in [ ].")
@@ -52,7 +52,7 @@ def read_without(without: Collection[str]) -> frozenset[str]:
 
 
 def check_without(without: frozenset[str], names: Sequence[str]) -> frozenset[str]:
-    """The same, if an answer has these sources and one is left.
+    """Checks that an answer has these sources, and that at least one is left; returns them.
 
     Raises:
         InvalidInput: one is unknown, or none is left.

@@ -1,4 +1,4 @@
-"""Prediction error as salience (Dury 3.4): what was not expected counts."""
+"""Surprise: prediction error as salience (Dury 3.4)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pam_retriever.model.keys import Channels, make_keys, query_vectors
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32
 
-PREDICTED = Channels(forward=0.25, reverse=0.25, mutual=0.5)  # what f says: whatever is new has no code
-SAMPLE = 1_000  # steps from which the usual score of an experienced pair is measured
+PREDICTED = Channels(forward=0.25, reverse=0.25, mutual=0.5)  # the channels of f; a new memory has no code
+SAMPLE = 1_000  # steps in the sample for the usual score of an experienced pair
 
 
 def surprise(view: View, episode: Episode) -> list[float]:
-    """See ``PredictiveAssociativeIndex.surprise``; the ids of ``episode`` are known."""
+    """See ``PredictiveAssociativeIndex.surprise``. The ids of ``episode`` are stored."""
     if view.associative is None:
         raise NotFitted("Surprise was asked of an index that was never fitted.", "a fitted one", "Call fit first.")
     if episode.vectors is not None:
@@ -27,7 +27,7 @@ def surprise(view: View, episode: Episode) -> list[float]:
 
 
 def usual_score(view: View) -> float:
-    """The mean score of two memories that were experienced one after the other; 0 if there are none."""
+    """Returns the mean score of two consecutive memories of experience; 0 if there are none."""
     assert view.associative
     rows, trajectories, _, _ = view.database.trajectories.experienced()
     pairs = np.flatnonzero((trajectories[1:] == trajectories[:-1]) & (rows[1:] != rows[:-1]))
@@ -39,7 +39,7 @@ def usual_score(view: View) -> float:
 
 
 def association_scores(left: Float32, right: Float32, dim: int) -> Float32:
-    """(n,) the mean of what f says of each pair of keys [p ; f(p) ; e(p)], (n, 2d + code) each."""
+    """Returns the mean association score (n,) of each pair of keys [p ; f(p) ; e(p)], (n, 2d + code) each."""
     p = left[:, :dim]
     queries = query_vectors(PREDICTED, p, p, left[:, dim:])
     scores: Float32 = np.einsum("nk,nk->n", queries, right)
@@ -47,7 +47,7 @@ def association_scores(left: Float32, right: Float32, dim: int) -> Float32:
 
 
 def prediction_error(keys: Float32, dim: int, window: int, usual: float) -> Float32:
-    """How far each state of a trajectory was from being expected among its neighbours.
+    """Returns how unexpected each state of a trajectory was among its neighbours.
 
     Args:
         keys: (T, 2d + code) [p ; f(p) ; e(p)] of the states in order.
@@ -56,8 +56,8 @@ def prediction_error(keys: Float32, dim: int, window: int, usual: float) -> Floa
         usual: the mean score of pairs that the predictor was trained on.
 
     Returns:
-        (T,) in [0, 1]: 0 where the states within the window were as much expected as what was learnt, 1
-        where nothing of it was.
+        (T,) in [0, 1]: 0 if the states within the window were as expected as learnt pairs, 1 if they were not expected
+        at all.
     """
     total, count = np.zeros(len(keys)), np.zeros(len(keys))
     for offset in range(1, min(window, len(keys) - 1) + 1):

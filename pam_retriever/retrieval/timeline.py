@@ -1,4 +1,4 @@
-"""When memories were, when what they tell of was, and what a question's words of time say about them."""
+"""Times of memories, times in their texts, and the evidence from times in a question."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ from pam_retriever.validation import check_finite
 log = logging.getLogger(__name__)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Interval = When | tuple[float | None, float | None]  # of dates, or of numbers
-NOTICED = 0.01  # a smaller score of a memory is no evidence
+NOTICED = 0.01  # a smaller score is not reported as evidence
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What the times in a question say.
+    """The evidence of the times in a question.
 
     Attributes:
-        rows: (n,) the memories that have dates, sorted.
-        scores: (n,) of each, at least 0; see ``time_scores``.
+        rows: (n,) the memories with dates, sorted.
+        scores: (n,) at least 0; see ``time_scores``.
     """
 
     rows: Int64
     scores: Times
 
     def at(self, rows: Int64) -> Float32:
-        """(m,) the scores of some memories; 0 for one without a date."""
+        """Returns the scores (m,) of some memories; 0 for a memory without a date."""
         place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         found: Float32 = np.where(self.rows[place] == rows, self.scores[place], 0).astype(np.float32)
         return found
 
     def best(self) -> Int64:
-        """The memories that score at least half of the most."""
+        """Returns the memories that score at least half of the maximum."""
         found: Int64 = self.rows[self.scores >= self.scores.max() / 2]
         return found
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known at one version of the index.
+    """The times at one version of the index.
 
     Attributes:
         version: of memories and times.
-        stored: the memories that have dates.
-        read: those whose texts were read.
-        named: the periods that these texts name, by row.
+        stored: the memories with dates.
+        read: the memories whose texts were parsed.
+        named: the periods that these texts contain, by row.
     """
 
     version: tuple[int, int]
@@ -69,7 +69,7 @@ class Known:
 
 
 class Timeline:
-    """The dates of an index. Texts are read when a question first names a time, and after that as they change.
+    """The dates of an index. Texts are parsed when a question first contains a time, and when they change.
 
     Args:
         database: the database.
@@ -78,20 +78,20 @@ class Timeline:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._building = threading.Lock()
-        self._known: Known | None = None  # replaced as a whole: another thread may be reading it
+        self._known: Known | None = None  # replaced as a whole: another thread may read it
         self._missed = False
 
     def periods(self, text: str, now: datetime | None) -> list[Period]:
-        """The periods that a question names; none where no memory has a date."""
+        """Returns the periods in a question; none if no memory has a date."""
         known = self._now()
         if known is None or not len(known.stored.rows):
             return []
-        from pam_retriever.timewords.reader import read_question  # where no memory has a date, nothing reads
+        from pam_retriever.timewords.reader import read_question  # not imported if no memory has a date
 
         return self._read(lambda: read_question(text, now))
 
     def hear(self, periods: Sequence[Period], visible: Rows | None = None) -> Heard | None:
-        """What periods say about the memories; None for nothing.
+        """Returns the evidence of periods for the memories; None for no evidence.
 
         Args:
             periods: of a question.
@@ -115,11 +115,11 @@ class Timeline:
         return Heard(rows, scores) if scores.any() else None
 
     def rows_when(self, when: Interval, now: datetime | None) -> tuple[Int64, Times]:
-        """The memories of an interval, the newest first, and when they were.
+        """Returns the memories in an interval, the newest first, and their times.
 
         Raises:
-            InvalidInput: of ``when``, or no memory has a time.
-            MissingExtra: the words need the extra ``times``.
+            InvalidInput: ``when`` is invalid, or no memory has a time.
+            MissingExtra: parsing the words needs the extra ``times``.
         """
         table = self._database.times
         kind = None if table is None else table.kind()
@@ -137,7 +137,7 @@ class Timeline:
         return table.between(start.timestamp(), end.timestamp())
 
     def named_times(self, rows: Int64, periods: Sequence[Period], visible: Rows | None) -> list[tuple[NamedTime, ...]]:
-        """For each of ``rows``: the question's periods that speak for it, and those that its text names."""
+        """For each of ``rows``, returns the supporting periods of the question, and those in its text."""
         table = self._database.times
         if table is None or table.kind() != "dates":
             return [()] * len(rows)
@@ -155,7 +155,7 @@ class Timeline:
         return found
 
     def _now(self) -> Known | None:
-        """The stored times; nobody writes while a thread asks. None if no times are stored."""
+        """Returns the stored times; None if there are none. Nobody writes while a thread queries."""
         table = self._database.times
         if table is None:
             return None
@@ -171,7 +171,7 @@ class Timeline:
         return known
 
     def _with_texts(self, known: Known) -> Known:
-        """The same, with the texts read that are new or have changed."""
+        """Returns the same, with new and changed texts parsed."""
         stored = known.stored
         same = _same(known.read, stored)
         kept = np.isin(known.named.row, stored.rows[same])
@@ -183,7 +183,7 @@ class Timeline:
         return replace(known, read=stored, named=named)
 
     def _named_in(self, stored: StoredTimes, places: Int64) -> TextPeriods:
-        """The periods in the texts of some memories, by row."""
+        """Returns the periods in the texts of some memories, by row."""
         rows = stored.rows[places]
         texts = self._database.memories.contents(rows)
         named: list[list[Period]] = []
@@ -199,7 +199,7 @@ class Timeline:
         return self._read(lambda: read_text(text, when))
 
     def _read(self, read: Callable[[], list[Period]]) -> list[Period]:
-        """The times that were read; none if reading needs an extra that is not installed."""
+        """Returns the parsed periods; none if parsing needs an extra that is not installed."""
         try:
             return read()
         except MissingExtra as error:
@@ -211,35 +211,35 @@ class Timeline:
 
 @dataclass(frozen=True)
 class QuestionTimes:
-    """Reads the times in questions, and says what they tell.
+    """Parses the times in questions, and returns their evidence.
 
     Attributes:
         timeline: of the index.
-        now: what "yesterday" counts from; None for the clock.
+        now: the time to which "yesterday" refers; None for the clock.
     """
 
     timeline: Timeline
     now: datetime | None
 
     def hear(self, text: str, visible: Rows | None) -> Heard | None:
-        """The evidence of the times in a question, among the visible memories; None without any."""
+        """Returns the evidence of the times in a question among the visible memories; None without times."""
         return self.timeline.hear(self.timeline.periods(text, self.now), visible)
 
     def named_times(self, rows: Int64, text: str | None, visible: Rows | None) -> list[tuple[NamedTime, ...]]:
-        """As ``Timeline.named_times``, for a question in words or without."""
+        """See ``Timeline.named_times``; the question may be None."""
         periods = [] if text is None else self.timeline.periods(text, self.now)
         return self.timeline.named_times(rows, periods, visible)
 
 
 def read_clock(now: Time | None) -> datetime | None:
-    """The moment from which words of time count: of a date its midnight; None for the clock and for plain numbers."""
+    """Returns the time to which words refer: midnight of a date; None for the clock, and for plain numbers."""
     if isinstance(now, datetime):
         return now
     return datetime(now.year, now.month, now.day, tzinfo=timezone.utc) if isinstance(now, date) else None
 
 
 def _numbers(when: object) -> tuple[float, float]:
-    """An interval in a unit of the caller's."""
+    """Parses an interval in the caller's unit."""
     if not isinstance(when, tuple) or len(when) != 2 or when == (None, None):
         raise InvalidInput(
             f"Got when={when!r} for an index whose timestamps are numbers.",
@@ -255,7 +255,7 @@ def _numbers(when: object) -> tuple[float, float]:
 
 
 def _local(time: float, zone: int) -> datetime | None:
-    """A stored date; None outside the years 1 to 9999."""
+    """Returns a stored date as local time; None outside the years 1 to 9999."""
     try:
         return (EPOCH + timedelta(seconds=time)).astimezone(timezone(timedelta(seconds=zone)))
     except (OverflowError, ValueError):
@@ -278,7 +278,7 @@ def _nothing() -> StoredTimes:
 
 
 def _same(old: StoredTimes, new: StoredTimes) -> Bools:
-    """(n,) which of the new are there with the same contents and time."""
+    """Returns which of the new memories (n,) are known with the same contents and time."""
     if not len(old.rows):
         return np.zeros(len(new.rows), bool)
     at = np.minimum(np.searchsorted(old.rows, new.rows), len(old.rows) - 1)

@@ -1,1 +1,1 @@
-"""Times in words: the periods that questions and texts name, and what they say about memories."""
+"""Times in words: the periods in questions and texts, and their evidence for memories."""

@@ -1,4 +1,4 @@
-"""Rules for what counts from now: last week, three days ago, on Monday, yesterday evening."""
+"""Rules for times relative to now: last week, three days ago, on Monday, yesterday evening."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def relative_unit(match: Match) -> Atom | None:
 
 
 def plain_weekend(match: Match) -> Atom | None:
-    """Reads "at the weekend": this one from Saturday on, else the last; the next one in what is to come."""
+    """Reads "at the weekend": this one from Saturday on, else the last one; the next one if the text looks ahead."""
     following = match.next()
     if match.word("U") != "weekend" or (following is not None and following.code in "Bao"):
         return None
@@ -58,14 +58,14 @@ def rolling_units(match: Match) -> Atom | None:
 
 
 def ago(match: Match) -> Atom | None:
-    """Reads "three weeks ago": the calendar week that was; "a few weeks ago": two to five weeks ago."""
+    """Reads "three weeks ago" as that calendar week, and "a few weeks ago" as two to five weeks ago."""
     if match.has("B") and match.context.language != "de":
         return None  # German "vor" is both "before" and "ago"
     return _distant(match, -1)
 
 
 def ahead(match: Match) -> Atom | None:
-    """Reads "in three days", where the text looks ahead; "three days from now"."""
+    """Reads "in three days" if the text looks ahead, and "three days from now"."""
     if not match.has("F") and not match.context.future:
         return None
     return _distant(match, 1)
@@ -103,7 +103,7 @@ def weekday(match: Match) -> Atom | None:
     number, today = match.number("W"), midnight(match.context.now)
     behind = [token.code for token in match.tokens[match.last + 1 : match.last + 3]]
     if behind[:1] == ["o"] and behind[1:] in (["M"], ["D"]):
-        return None  # "the last Friday of May" is another rule's
+        return None  # another rule reads "the last Friday of May"
     governed = any(match.has(code) for code in "LXTn")
     if match.token("W").weak:
         return None
@@ -137,7 +137,7 @@ def weekday(match: Match) -> Atom | None:
 
 
 def _stands_alone(match: Match, short: bool) -> bool:
-    """A weekday without a preposition is one at the end of a clause, behind a word that is no name."""
+    """Whether a weekday without a preposition is a time: at the end of a clause, after a word that is no name."""
     previous = match.tokens[match.first - 1] if match.first else None
     following = match.next()
     if match.context.language == "zh":

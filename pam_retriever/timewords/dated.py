@@ -1,4 +1,4 @@
-"""Rules for what the calendar names: dates, months, seasons, quarters, holidays, years, decades."""
+"""Rules for calendar times: dates, months, seasons, quarters, holidays, years, decades."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def month(match: Match) -> Atom | None:
     year = year_of(match)
     previous = match.tokens[match.first - 1] if match.first else None
     if match.tokens[match.first].code in "LXT" and year is None:
-        return None  # "last week in June" are two times
+        return None  # "last week in June" has two times
     if previous is not None and previous.code == "N":
-        return None  # "31 February": the day is part of it
+        return None  # "31 February": an invalid day
     if year is None:
         if previous is not None and previous.code == "r" and named.text.lower() in NAMES and not match.context.future:
-            return None  # "for June" is for a person
+            return None  # "for June" may mean a person
         if named.weak and not (match.has("i") or (previous is not None and previous.code in "ivsBq")):
             return None
     elif named.weak and not named.text[0].isupper() and match.has("U") and match.first == 0:
@@ -106,7 +106,7 @@ _MEASURES = frozenset(
 
 
 def year(match: Match) -> Atom | None:
-    """A year: "2022" behind a preposition, or "the 2022 budget"."""
+    """Reads a year: "2022" after a preposition, or "the 2022 budget"."""
     number = match.number("Y")
     following = match.next()
     if following is not None and following.code == "x":
@@ -146,13 +146,13 @@ def numbered_century(match: Match) -> Atom | None:
 
 
 def figures(match: Match) -> Atom | None:
-    """Reads a date in figures, with a clock or without."""
+    """Reads a date in figures, with or without a time of day."""
     read = dates.figures(match.token("D").text, match.context.language)
     if read is None:
         return None
     at, unit = read
     if at.tzinfo is not None:
-        # an aware time keeps its zone: the span is found there, and handed on as it is
+        # an aware time keeps its zone: the span is computed in that zone
         start = at.replace(second=0, microsecond=0)
         return match.fixed((start, start + (timedelta(minutes=1) if unit == "minute" else timedelta(hours=1))), unit)
     if unit in ("minute", "hour"):

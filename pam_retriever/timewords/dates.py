@@ -1,4 +1,4 @@
-"""Dates and clocks in figures, read by ``dateparser``, and Easter by ``dateutil``: the optional extra ``times``."""
+"""Dates and times in figures, parsed by ``dateparser``, and Easter by ``dateutil``: the optional extra ``times``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dateparser.date import DateDataParser
 
 _LEAP_SECOND = re.compile(r"(:\d\d):60")
-_ZONE = re.compile(r" [A-Za-z]{3,4}$")  # one that does not exist is left out
+_ZONE = re.compile(r" [A-Za-z]{3,4}$")  # an unknown zone is ignored
 _CLOCK = re.compile(r"\d{1,2}\s*(?::|h|uhr|[ap]\.?m)", re.IGNORECASE)
 
 
@@ -35,13 +35,13 @@ def _parser(language: str, order: str) -> DateDataParser:
 
 @lru_cache(maxsize=4096)
 def figures(text: str, language: str) -> tuple[datetime, str] | None:
-    """A date that is written in figures ("2023-10-13 15:30", "10/13/2023", "05/2023").
+    """Parses a date in figures ("2023-10-13 15:30", "10/13/2023", "05/2023").
 
-    The order is the language's (English: month first), unless only another one makes it a date.
+    The order is that of the language (English: month first), unless only another order gives a valid date.
 
     Returns:
-        The instant, aware where the text names a zone, and its unit ("minute", "hour", "day", "month"); None where
-        it is no date ("31.02.2023").
+        The instant, aware if the text names a zone, and its unit ("minute", "hour", "day", "month"); None for an
+        invalid date ("31.02.2023").
     """
     text = _LEAP_SECOND.sub(r"\1:59", text)
     return _figures(text, language) or (
@@ -55,7 +55,7 @@ def _figures(text: str, language: str) -> tuple[datetime, str] | None:
     for order in orders:
         try:
             found = _parser(language, order).get_date_data(text)
-        except (ValueError, OverflowError):  # dateparser lets some impossible dates and zones through to datetime
+        except (ValueError, OverflowError):  # dateparser passes some impossible dates and zones to datetime
             continue
         if found.date_obj is not None:
             if re.search(r"\d:\d\d", text):
@@ -66,7 +66,7 @@ def _figures(text: str, language: str) -> tuple[datetime, str] | None:
 
 @lru_cache(maxsize=512)
 def clock(text: str) -> tuple[int, int, str] | None:
-    """A time of day ("3 pm", "15:30", "15 Uhr"): hour, minute and unit; None where there is no such time."""
+    """Parses a time of day ("3 pm", "15:30", "15 Uhr"): returns hour, minute and unit; None if invalid."""
     matched = re.fullmatch(r"(\d{1,2})(?:\s*[:h]\s*(\d\d))?(?::\d\d)?\s*(?:([ap])\.?m\.?|uhr|h)?", text.lower().strip())
     if matched is None:
         return None
@@ -82,7 +82,7 @@ def clock(text: str) -> tuple[int, int, str] | None:
 
 @lru_cache(maxsize=512)
 def easter_sunday(year: int) -> datetime:
-    """Easter Sunday of the western churches."""
+    """Returns Easter Sunday of the western churches."""
     try:
         from dateutil.easter import easter
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""Which runs of tokens are times: rules over the codes of ``lexicon``, each with what it means on the calendar.
+"""Finds times in tokens: rules over the codes of ``lexicon``, each with its meaning in the calendar.
 
-A rule is a regular expression over the string of codes, one letter a token. The longest match from the left wins;
-what a rule declines (30 February, "May" without a date) is left to the next.
+A rule is a regular expression over the string of codes, one letter per token. The longest match from the left wins. If
+a rule rejects a match (30 February, "May" without a date), the next rule is tried.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ RULES: tuple[tuple[re.Pattern[str], Callable[[Match], Atom | None]], ...] = tupl
 
 
 def atoms(tokens: list[Token], context: Context) -> list[Atom]:
-    """The times that stand in the tokens, in order, none over another."""
+    """Returns the times in the tokens, in order, without overlaps."""
     codes = "".join(token.code for token in tokens)
     found = [
         (match.start(), -match.end(), order)
@@ -73,7 +73,7 @@ def atoms(tokens: list[Token], context: Context) -> list[Atom]:
             continue
         try:
             atom = RULES[order][1](Match(tokens, start, -end - 1, context))
-        except (ValueError, OverflowError):  # before the year 1 or after 9999
+        except (ValueError, OverflowError):  # before the year 1, or after 9999
             continue
         if atom is not None:
             chosen.append(atom)

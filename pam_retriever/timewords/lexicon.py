@@ -1,14 +1,14 @@
-"""The words of time of five languages, each with a code that the grammar reads.
+"""The words for times in five languages, each with a code for the grammar.
 
-One letter a class of words, so that a text becomes a short string over which the rules of ``grammar`` are regular
-expressions, the same for every language:
+Each class of words has a letter. So a text becomes a short string, and the rules of ``grammar`` are regular expressions
+over it, the same for every language:
 
     M month  W weekday  U unit  N number  O ordinal  Y year  D date in figures  C clock  S season  H holiday
     R day counted from today  P part of the day  Q quarter  K decade  G half of the year
     L last  V past (up to now)  X next  T this  A ago  F from now  w few  v early, mid, late  e earlier, later
     t article  o of  i in  n on  h at  r for  b between  & and  f from  u to  s since  B before  a after  g around
-    q until  j onwards  E every  z, y, p before, since, after (behind the time, Chinese)
-    x word  Z word with a capital  , comma  . end of a clause  # what is glued to figures or to other marks
+    q until  j onwards  E every  z, y, p before, since, after (after the time, Chinese)
+    x word  Z word with a capital  , comma  . end of a clause  # text attached to figures or to other marks
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ A1: 前 之前 以前|y1: 以来|p1: 之后 以后|F1: 后|u1: 到 至 - – —
 """
 _SOURCES = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH, "zh": _CHINESE}
 LANGUAGES = tuple(_SOURCES)
-# words that tell one language from the others
+# words that distinguish the languages
 _TELLING = {
     "en": "the what who did were is in on and of to i we you she he it they where which when how for with my",
     "de": "der die das wer ist war haben wir und im am ich nicht wann wo wie den dem ein eine mit hat sie",
@@ -130,7 +130,7 @@ _TELLING = {
     "es": "el la los qué quién que y en del por para con no una un fue pasó hace está cuándo es su yo lo",
 }
 TELLING = {language: frozenset(words.split()) for language, words in _TELLING.items()}
-# what says that a sentence speaks of the future
+# words that show that a sentence is about the future
 FUTURE = {
     "en": r"\b(will|won't|shall|gonna|going to|plan(?:s|ned|ning)?|upcoming|looking forward|can't wait|due|about to)\b"
     r"|'ll\b",
@@ -139,7 +139,7 @@ FUTURE = {
     "es": r"\b(vamos a|voy a|va a|van a|planeamos|planeado|será|haremos)\b",
     "zh": r"将|会|要|打算|计划",
 }
-# words that are common words, too: a month or a weekday only with a capital, or where nothing has one
+# words that are also common words: a month or weekday only with a capital, or in a text without capitals
 HOMONYMS = frozenset(
     [
         "may",
@@ -163,11 +163,11 @@ HOMONYMS = frozenset(
         "tue",
     ]
 )
-# given names that are months: "for June" and "after May" say nothing without a year or a day
+# given names that are also months: "for June" and "after May" are times only with a year or a day
 NAMES = frozenset(["may", "april", "june", "august", "jan"])
 
 
-# words that are another one where they stand behind (True) or do not stand behind (False) tokens of some codes
+# words with another meaning after (True), or not after (False), tokens of some codes
 DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
     "morgen": ("R", True, (("P", "morning"),)),  # "heute Morgen"
     "mañana": ("T", True, (("P", "morning"),)),  # "esta mañana"
@@ -177,7 +177,7 @@ DEPENDING: dict[str, tuple[str, bool, Entry | None]] = {
 
 @lru_cache(maxsize=8)
 def words(language: str) -> tuple[dict[str, Entry], dict[str, list[tuple[tuple[str, ...], Entry]]]]:
-    """The words of a language, and its phrases by their first word, the longest first."""
+    """Returns the words of a language, and its phrases by their first word, the longest first."""
     single: dict[str, Entry] = {}
     phrases: dict[str, list[tuple[tuple[str, ...], Entry]]] = {}
     for line in _SOURCES[language].replace("\n", "|").split("|"):

@@ -1,4 +1,4 @@
-"""What a rule of the grammar matched, and the times that rules make of it."""
+"""A match of a rule of the grammar, and the times that rules derive from it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pam_retriever.timewords import dates
 from pam_retriever.timewords.periods import DAY, Span, midnight, occurrence
 from pam_retriever.timewords.tokens import Token
 
-Resolve = Callable[[datetime, bool], Span | None]  # (the instant to count from, whether the text looks ahead)
+Resolve = Callable[[datetime, bool], Span | None]  # (the reference instant, whether the text looks ahead)
 
 
 @dataclass(frozen=True)
 class Context:
-    """Whose time it is: the local now, the language, and whether the text speaks of what will be."""
+    """The context of a text: the local now, the language, and whether it looks ahead."""
 
     now: datetime
     language: str
@@ -24,13 +24,13 @@ class Context:
 
 @dataclass(frozen=True)
 class Atom:
-    """A time that stands in tokens ``first`` to ``last``.
+    """A time in the tokens ``first`` to ``last``.
 
     Attributes:
-        resolve: gives the span; the anchor counts only where the words leave the year open.
+        resolve: returns the span. The reference instant matters only if the words do not give the year.
         kind: the finest unit that the words name.
-        fixed: whether the words themselves say which (a year, "last").
-        weak: whether it is a time only behind a preposition, or in a range.
+        fixed: whether the words fix the occurrence (a year, "last").
+        weak: whether it is a time only after a preposition, or in a range.
     """
 
     first: int
@@ -77,7 +77,7 @@ class Match:
 
 
 def day_in(year: int, month: int, day: int) -> Span | None:
-    """A day, None where the month does not have it."""
+    """Returns a day; None if the month does not have it."""
     try:
         start = datetime(year, month, day)
     except ValueError:
@@ -86,7 +86,7 @@ def day_in(year: int, month: int, day: int) -> Span | None:
 
 
 def year_of(match: Match) -> int | None:
-    """The year that stands in the match, as a figure or as "last year"."""
+    """Returns the year in the match, as a number or as "last year"."""
     if match.has("Y"):
         return match.number("Y")
     if match.has("U") and match.word("U") == "year":
@@ -97,13 +97,13 @@ def year_of(match: Match) -> int | None:
 
 
 def in_year(match: Match, of: Callable[[int], Span | None], kind: str, weak: bool = False) -> Atom | None:
-    """What a year has: of the year in the match, else of the one that the anchor leads to."""
+    """Returns the occurrence in a year: that of the match, else the one chosen by the reference instant."""
     year = year_of(match)
     return match.yearly(of, kind, weak) if year is None else match.fixed(of(year), kind)
 
 
 def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]:
-    """A day narrowed to the clock or the part of the day that stands beside it."""
+    """Narrows a day to the time of day, or the part of the day, that stands beside it."""
     if span is None:
         return None, kind
     if match.has("C"):
@@ -123,7 +123,7 @@ def timed(match: Match, span: Span | None, kind: str) -> tuple[Span | None, str]
 
 
 def daily(match: Match, of: Callable[[int], Span | None]) -> Atom | None:
-    """A day of a month, with its year or without, with a clock or without."""
+    """Reads a day of a month, with or without a year and a time of day."""
     year = year_of(match)
     kind = timed(match, (datetime(2000, 1, 1), datetime(2000, 1, 2)), "day")[1]
     if year is not None:
@@ -132,7 +132,7 @@ def daily(match: Match, of: Callable[[int], Span | None]) -> Atom | None:
 
 
 def counted(match: Match, of: Callable[[int], Span | None], kind: str) -> Atom | None:
-    """What a year has: the last that is over, the next to come, or this year's."""
+    """Returns an annual occurrence: the last that is over, the next to come, or this year's."""
     now = match.context.now
     if match.has("L") or match.has("V"):
         return match.fixed(occurrence(of, midnight(now), False, over=True), kind)

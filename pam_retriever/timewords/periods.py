@@ -1,6 +1,6 @@
-"""Periods of time, and the calendar arithmetic that names them: days, weeks, seasons, quarters, holidays.
+"""Periods of time, and calendar arithmetic: days, weeks, seasons, quarters, holidays.
 
-Everything here works on naive datetimes, the local time of whoever speaks; ``reader`` makes them UTC.
+All datetimes here are naive, in the local time of the speaker; ``reader`` converts them to UTC.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 
-Moment = str | date  # words, a date or a datetime
-When = Moment | tuple[Moment | None, Moment | None]  # of a memory or an answer; None is open
+Moment = str | date  # words, a date, or a datetime
+When = Moment | tuple[Moment | None, Moment | None]  # a query or a filter; None is an open end
 Span = tuple[datetime, datetime]  # local and naive, half-open
 
 OPEN_START = datetime.min.replace(tzinfo=timezone.utc)
@@ -22,13 +22,13 @@ WEEKDAY_UNITS = {"week": (0, 7), "weekend": (5, 2)}  # first day after Monday, l
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of time that a text names.
+    """A period that a text names.
 
     Attributes:
-        start: the first instant, UTC. ``OPEN_START`` where there is none ("before June").
-        end: the first instant after it, UTC. ``OPEN_END`` where there is none ("after June").
-        expression: the words that name it, as they stand in the text.
-        span: where they stand: ``text[span[0]:span[1]] == expression``.
+        start: the first instant, UTC. ``OPEN_START`` if there is none ("before June").
+        end: the first instant after it, UTC. ``OPEN_END`` if there is none ("after June").
+        expression: the words in the text.
+        span: their position: ``text[span[0]:span[1]] == expression``.
         kind: the finest unit named ("day", "week", "month", ...), or "range", "since", "before", "after", "until".
     """
 
@@ -40,12 +40,12 @@ class Period:
 
     @property
     def open(self) -> bool:
-        """Whether it has no start or no end."""
+        """Whether it has no start, or no end."""
         return self.start <= OPEN_START or self.end >= OPEN_END
 
     @property
     def meaning(self) -> str:
-        """Its days or minutes, such as ``2023-07-01 to 2023-07-31``, in UTC, the last one included."""
+        """Its days or minutes in UTC, for example ``2023-07-01 to 2023-07-31``, with the last one included."""
         days = all(at == midnight(at) for at in (self.start, self.end) if at not in (OPEN_START, OPEN_END))
         form = "%Y-%m-%d" if days else "%Y-%m-%d %H:%M"
         first = None if self.start <= OPEN_START else format(self.start, form)
@@ -55,17 +55,17 @@ class Period:
         return first if first == last else f"{first} to {last}"
 
     def __str__(self) -> str:
-        """As evidence shows it: ``"July 2023" -> 2023-07-01 to 2023-07-31``."""
+        """The form in evidence: ``"July 2023" -> 2023-07-01 to 2023-07-31``."""
         return f'"{self.expression}" -> {self.meaning}'
 
 
 def midnight(at: datetime) -> datetime:
-    """The start of the day."""
+    """Returns the start of the day."""
     return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def months_later(at: datetime, count: int) -> datetime:
-    """The same day so many months later, or the last one of that month; raises ValueError outside years 1 to 9999."""
+    """Returns the day so many months later, or the last of that month; raises ValueError outside years 1 to 9999."""
     total = at.year * 12 + at.month - 1 + count
     year, month = divmod(total, 12)
     first = datetime(year, month + 1, 1, at.hour, at.minute, at.second)
@@ -74,7 +74,7 @@ def months_later(at: datetime, count: int) -> datetime:
 
 
 def unit_at(unit: str, at: datetime) -> Span:
-    """The calendar unit that holds an instant. Weeks begin on Monday, a century in the year 1."""
+    """Returns the calendar unit of an instant. Weeks begin on Monday, centuries in the year 1."""
     if unit == "hour":
         start = at.replace(minute=0, second=0, microsecond=0)
         return start, start + timedelta(hours=1)
@@ -101,7 +101,7 @@ def unit_at(unit: str, at: datetime) -> Span:
 
 
 def moved(at: datetime, unit: str, count: float) -> datetime:
-    """An instant so many units later (earlier for a negative count)."""
+    """Returns an instant so many units later (earlier for a negative count)."""
     if unit in MONTHS_IN:
         return months_later(at, round(MONTHS_IN[unit] * count))
     length = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": DAY}.get(unit, 7 * DAY)
@@ -109,13 +109,13 @@ def moved(at: datetime, unit: str, count: float) -> datetime:
 
 
 def weekend(now: datetime, which: int) -> Span:
-    """The weekend of this week (0), of the last week (-1), or of the next (1)."""
+    """Returns the weekend of this week (0), the last week (-1), or the next week (1)."""
     start, end = unit_at("weekend", now)
     return start + which * 7 * DAY, end + which * 7 * DAY
 
 
 def third(span: Span, phase: str) -> Span:
-    """The part of a month, a quarter or a year that "early", "mid", "late", "beginning" or "end" names.
+    """Returns the part of a month, a quarter or a year for "early", "mid", "late", "beginning" or "end".
 
     Early, middle and late are thirds (of a month: days 1 to 10, 11 to 20, the rest); the beginning and the end of
     a month are its first and last seven days, of a year its first and last two months.
@@ -139,7 +139,7 @@ def third(span: Span, phase: str) -> Span:
 
 
 def nth_weekday(year: int, month: int, weekday: int, nth: int) -> Span | None:
-    """The nth Monday (0) to Sunday (6) of a month; -1 is the last one."""
+    """Returns the nth Monday (0) to Sunday (6) of a month; -1 is the last one."""
     start, end = unit_at("month", datetime(year, month, 1))
     if nth > 0:
         day = start + timedelta(days=(weekday - start.weekday()) % 7 + 7 * (nth - 1))
@@ -149,7 +149,7 @@ def nth_weekday(year: int, month: int, weekday: int, nth: int) -> Span | None:
 
 
 def season_of(year: int, season: int) -> Span:
-    """The meteorological season of the northern half: 0 is spring (March to May), 3 winter (December to February)."""
+    """Returns the meteorological season of the northern hemisphere: 0 is spring (March to May), 3 winter."""
     start = datetime(year, 3 * season + 3, 1)
     return start, months_later(start, 3)
 
@@ -171,7 +171,7 @@ def _fixed(month: int, day: int, length: int = 1) -> Callable[[int], Span]:
 def _nth(month: int, weekday: int, nth: int) -> Callable[[int], Span]:
     def of(year: int) -> Span:
         found = nth_weekday(year, month, weekday, nth)
-        assert found is not None  # the holidays below are first to fourth, or last: every month has them
+        assert found is not None  # every month has a first to fourth, and a last, of each weekday
         return found
 
     return of
@@ -197,13 +197,13 @@ HOLIDAYS: dict[str, Callable[[int], Span]] = {
 
 
 def occurrence(of: Callable[[int], Span | None], anchor: datetime, future: bool, over: bool = False) -> Span | None:
-    """Which year's: the latest that begins by ``anchor``, or the first that ends after it.
+    """Chooses an annual occurrence: the latest that begins by ``anchor``, or the first that ends after it.
 
     Args:
-        of: the span in a year, None where the year has none (29 February).
-        anchor: the instant to count from.
-        future: the first that ends after the anchor.
-        over: the latest that has ended by the anchor ("last summer").
+        of: returns the span in a year; None if the year has none (29 February).
+        anchor: the reference instant.
+        future: choose the first that ends after the anchor.
+        over: choose the latest that has ended by the anchor ("last summer").
     """
     years = range(anchor.year - 1, anchor.year + 9) if future else range(anchor.year + 1, anchor.year - 9, -1)
     for year in years:

@@ -1,4 +1,4 @@
-"""Times in questions and in texts: what ``grammar`` finds, joined into ranges and made UTC."""
+"""Times in questions and texts: the matches of ``grammar``, joined to ranges and converted to UTC."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from pam_retriever.timewords.match import Atom, Context
 from pam_retriever.timewords.periods import DAY, OPEN_END, OPEN_START, Period, Span, midnight, moved, unit_at
 from pam_retriever.timewords.tokens import Token, language_of, names_a_time, tokenize
 
-MAX_CHARACTERS = 20_000  # of a text; what stands behind is not read
-MAX_PERIODS = 64  # of a text
-_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # of now: outside of them, words that count from it mean nothing
+MAX_CHARACTERS = 20_000  # of a text; the rest is not read
+MAX_PERIODS = 64  # per text
+_FIRST_YEAR, _LAST_YEAR = 1000, 9000  # of now: for other years, relative words have no meaning
 _END = re.compile(r"(?<![\d.])(?<!\b[A-Z][a-z]{2})(?<!\bSept)[.?!;]+[\"')\]]*\s+|[。？！\n]+")
 _GOVERNORS = frozenset("inrhsBabfguqvo")
 _FAR_PAST, _FAR_FUTURE = datetime.min, datetime.max
 
 
 def read_question(text: str, now: datetime | None = None, *, language: str | None = None) -> list[Period]:
-    """The periods that a question names ("last week", "in July", "between March and May 2022").
+    """Returns the periods in a question ("last week", "in July", "between March and May 2022").
 
-    A month, a weekday or a holiday without a year is the latest that has begun, unless the question looks ahead
+    A month, a weekday or a holiday without a year is the latest one that has begun, unless the question looks ahead
     ("What will we do in June?").
 
     Args:
-        text: the question; of a longer text, its first ``MAX_CHARACTERS``.
-        now: what "yesterday" counts from; the clock by default. A naive one is UTC, an aware one keeps its zone:
-            its days are the days meant.
+        text: the question; only its first ``MAX_CHARACTERS`` are read.
+        now: the time to which "yesterday" refers; the clock by default. A naive time is UTC; an aware one determines
+            the zone of the days.
         language: "en", "de", "fr", "es" or "zh"; detected by default.
 
     Returns:
         At most ``MAX_PERIODS`` periods in the order of the text; none for a text without a time.
 
     Raises:
-        MissingExtra: if the text names a time that needs the extra ``times``, which is not installed.
+        MissingExtra: a time in the text needs the extra ``times``, which is not installed.
     """
     return _read(text, now, language, whole=True)
 
 
 def read_text(text: str, said_at: datetime | None = None, *, language: str | None = None) -> list[Period]:
-    """The periods that a text names, counted from when it was said.
+    """Returns the periods in a text, relative to the time at which it was said.
 
-    As ``read_question``, but each sentence tells for itself whether it looks ahead.
+    Like ``read_question``, but each sentence may look ahead or not.
     """
     return _read(text, said_at, language, whole=False)
 
@@ -80,7 +80,7 @@ def _read(text: str, now: datetime | None, language: str | None, whole: bool) ->
 
 
 def _parts(text: str) -> list[tuple[int, int]]:
-    """Stretches of a text that end with a sentence; a stop behind a figure or three letters may be none."""
+    """Yields parts of a text that end with a sentence. A stop after a figure or three letters may be no end."""
     ends = [match.end() for match in _END.finditer(text)]
     return list(zip([0, *ends], [*ends, len(text)], strict=True))
 
@@ -91,7 +91,7 @@ def _future(language: str) -> re.Pattern[str]:
 
 
 def local_time(now: datetime | None) -> tuple[datetime, tzinfo]:
-    """A naive local time and its zone; UTC for a naive one, the clock for none."""
+    """Returns a naive local time and its zone: UTC for a naive time, the clock for None."""
     if now is None:
         now = datetime.now(timezone.utc)
     zone = now.tzinfo or timezone.utc
@@ -99,7 +99,7 @@ def local_time(now: datetime | None) -> tuple[datetime, tzinfo]:
 
 
 def to_utc(at: datetime, zone: tzinfo) -> datetime:
-    """A local time as UTC; where clocks go back, the first of the two; clipped to the years 1 to 9999."""
+    """Converts a local time to UTC: the first of two when clocks go back; cut to the years 1 to 9999."""
     if at in (_FAR_PAST, _FAR_FUTURE):
         return OPEN_START if at == _FAR_PAST else OPEN_END
     try:
@@ -118,7 +118,7 @@ def _sentences(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 class _Joiner:
-    """Joins atoms into ranges, and gives open ends to what "since", "before" and "after" stand in front of."""
+    """Joins times to ranges, and applies "since", "before" and "after"."""
 
     def __init__(self, tokens: list[Token], context: Context) -> None:
         self.codes = "".join(token.code for token in tokens)
@@ -128,7 +128,7 @@ class _Joiner:
         return self.codes[left.last + 1 : right.first]
 
     def before(self, atom: Atom) -> str:
-        """The codes of up to three tokens in front, articles left out."""
+        """Returns the codes of up to three preceding tokens, without articles."""
         return self.codes[max(0, atom.first - 3) : atom.first].replace("t", "")
 
     def resolve(self, atom: Atom, anchor: datetime | None = None, future: bool | None = None) -> Span | None:
@@ -144,7 +144,7 @@ class _Joiner:
         return bool(re.fullmatch(r"&[fi]?t?", link)) and front.endswith("b")
 
     def range(self, left: Atom, right: Atom) -> Span | None:
-        """From the start of one to the end of another; a start without a year is the last before the end."""
+        """Joins two times to a range. A start without a year is the last one before the end."""
         end = self.resolve(right)
         if end is None:
             return None
@@ -154,14 +154,14 @@ class _Joiner:
         return start[0], end[1]
 
     def list_item(self, left: Atom, right: Atom) -> Span | None:
-        """The left of "March and May 2023" takes its year from the right."""
+        """Gives the left part of "March and May 2023" the year of the right part."""
         end = self.resolve(right)
         if not left.fixed and right.fixed and left.kind == right.kind and end is not None:
             return self.resolve(left, end[0], False)
         return self.resolve(left)
 
     def governed(self, atom: Atom) -> bool:
-        """Whether a preposition stands in front, or nothing but the time is there."""
+        """Whether a preposition precedes the time, or nothing else is in the text."""
         if atom.first == 0:
             return atom.fixed and atom.kind != "year"
         front = self.codes[: atom.first].rstrip("t")
@@ -204,12 +204,12 @@ def _joined(tokens: list[Token], found: list[Atom], context: Context, text: str,
 
 
 def _named_with_year(atom: Atom) -> bool:
-    """A month, a season or a holiday with its year is a time without a preposition, too."""
+    """Whether it is a month, a season or a holiday with its year, which is a time without a preposition."""
     return atom.fixed and atom.kind != "year"
 
 
 def _bounded(joiner: _Joiner, atom: Atom, span: Span) -> tuple[int, int, Span, str]:
-    """What "since", "before", "after", "until" or "around" makes of a span."""
+    """Applies "since", "before", "after", "until" or "around" to a span."""
     front, behind = joiner.before(atom)[-1:], joiner.codes[atom.last + 1 : atom.last + 2]
     first = atom.first - 1 if front else atom.first
     while front and joiner.codes[first] == "t":
@@ -263,14 +263,14 @@ def _shifted(tokens: list[Token], joiner: _Joiner, atom: Atom) -> tuple[int, Spa
 
 
 def _weekday_beside(span: Span, number: int, side: str) -> Span:
-    """The last Monday (0) to Sunday (6) before a span, or the first after its first day."""
+    """Returns the last Monday (0) to Sunday (6) before a span, or the first after its first day."""
     ahead = (number - span[0].weekday()) % 7
     day = midnight(span[0]) + (((-ahead % 7) or 7) * -1 if side == "B" else (ahead or 7)) * DAY
     return day, day + DAY
 
 
 def _units_beside(span: Span, unit: str, side: str, counted: Token | None) -> Span:
-    """The weekend, the day, the seven days or the month before or after a span, or so many units away from it."""
+    """Returns the weekend, day, seven days or month before or after a span, or a span so many units away."""
     start, end = span
     before = side == "B"
     if unit == "weekend":

@@ -1,4 +1,4 @@
-"""What the periods of a question say about memories: a source of recall that raises, and never excludes."""
+"""Scores of memories for the periods in a question: a source of recall that raises scores and never excludes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_SECONDS = 86400.0
 
 @dataclass(frozen=True)
 class TextPeriods:
-    """The periods that texts of memories name, as flat arrays.
+    """The periods in the texts of memories, as flat arrays.
 
     Attributes:
         row: (m,) the memory of each, 0 to n - 1.
@@ -32,7 +32,7 @@ class TextPeriods:
 
     @classmethod
     def of(cls, periods: Sequence[Sequence[Period]]) -> TextPeriods:
-        """The arrays of the periods of each of n memories."""
+        """Builds the arrays from the periods of each of n memories."""
         flat = [
             (row, period.start.timestamp(), period.end.timestamp()) for row, own in enumerate(periods) for period in own
         ]
@@ -42,13 +42,14 @@ class TextPeriods:
 
 @dataclass(frozen=True)
 class TimePrior:
-    """How a period tells of memories. Defaults are for dialogues, where people tell what happened.
+    """How a period scores memories. Defaults are for dialogues, in which people talk about past events.
 
     Attributes:
-        told_after: score of a memory from right after the period; one from inside has 1.
-        days_after: that score is e times smaller so many days later.
-        in_text: score of a memory whose text names a period inside the question's.
-        both: how much the smaller of a memory's two scores, its own time's and its text's, adds to the larger.
+        told_after: score of a memory from directly after the period; one inside the period has 1.
+        days_after: number of days after which that score is e times smaller.
+        in_text: score of a memory whose text contains a period inside the question's.
+        both: factor of the smaller of the two scores of a memory, by its time and by its text, when it is added to the
+            larger.
     """
 
     told_after: float = 0.5
@@ -66,19 +67,19 @@ class TimePrior:
 def time_scores(
     question: Sequence[Period], times: Float64, texts: TextPeriods | None = None, prior: TimePrior | None = None
 ) -> Float64:
-    """How far each memory lies in the periods of a question, counting less the more memories lie there.
+    """Returns how well each memory fits the periods of a question, with less weight if many memories fit.
 
-    The overlap with a period, from 0 to 1, is weighed by the log-odds of lying outside of it, as BM25 weighs a term
-    by those of not holding it (Robertson and Zaragoza 2009), relative to those of a single memory.
+    The overlap with a period, from 0 to 1, is multiplied by the log odds that a memory is outside of it, relative to a
+    period with a single memory. This is BM25's idf (Robertson and Zaragoza 2009) for periods.
 
     Args:
         question: the periods of the question; none gives zeros.
-        times: (n,) POSIX seconds of each memory, NaN where it has none.
-        texts: the periods that the memories' texts name.
-        prior: the softening.
+        times: (n,) POSIX seconds of each memory, NaN for a memory without a time.
+        texts: the periods in the texts of the memories.
+        prior: the parameters.
 
     Returns:
-        (n,) scores from 0 to 1 (more if ``in_text`` or ``both`` say so); for several periods the largest.
+        (n,) scores from 0 to 1 (more with a large ``in_text`` or ``both``); for several periods the largest.
     """
     prior = prior or TimePrior()
     scores = np.zeros(len(times))
@@ -89,7 +90,7 @@ def time_scores(
 
 
 def rarity(inside: float, n: int) -> float:
-    """The log-odds of lying outside a period, 1 for a single one of ``n`` memories and 0 from half of them on."""
+    """Returns the log odds of lying outside a period: 1 for a single one of ``n`` memories, 0 from half of them on."""
     if n < 2:
         return 1.0
     inside, most = min(inside, n), np.log((n - 0.5) / 1.5)

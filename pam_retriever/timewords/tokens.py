@@ -1,4 +1,4 @@
-"""A text as tokens of time: words with the codes of ``lexicon``, dates and clocks in figures, and the rest."""
+"""Tokens of a text: words with the codes of ``lexicon``, dates and times of day in figures, and other text."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _DECADES = ["twenties", "thirties", "forties", "fifties", "sixties", "seventies"
 
 
 class Token(NamedTuple):
-    """A word or a figure with its code (see ``lexicon``), its value, and where it stands."""
+    """A word or a figure with its code (see ``lexicon``), its value, and its position."""
 
     code: str
     value: Value
     start: int
     end: int
     text: str
-    weak: bool = False  # a common word as it is written here ("may", "march", "sun")
+    weak: bool = False  # in this spelling it may be a common word ("may", "march", "sun")
 
 
 class _Needed(NamedTuple):
-    """The words without which, and without a figure, there is no time."""
+    """The words of which a time without figures has at least one."""
 
     alone: frozenset[str]
-    units: frozenset[str]  # they need one of ``beside``: "week" says nothing, "last week" does
+    units: frozenset[str]  # these need one of ``beside``: "week" is no time, "last week" is
     beside: frozenset[str]
 
 
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
-    return re.compile(_ONE, re.IGNORECASE)  # takes as long as importing ten modules
+    return re.compile(_ONE, re.IGNORECASE)  # compiled on demand: it takes as long as importing ten modules
 
 
 @lru_cache(maxsize=1)
@@ -83,7 +83,7 @@ def _needed() -> _Needed:
 
 
 def names_a_time(text: str, start: int, end: int) -> bool:
-    """Whether a stretch has a word or a figure without which there is no time: a quick no for most sentences."""
+    """Whether a text has a word or a figure that a time needs: a fast test that excludes most sentences."""
     if _FIGURE.search(text, start, end) is not None:
         return True
     found = _WORD.findall(text[start:end].lower())
@@ -94,7 +94,7 @@ def names_a_time(text: str, start: int, end: int) -> bool:
 
 
 def language_of(text: str) -> str:
-    """The language of a text among the five, English where nothing tells."""
+    """Detects the language of a text among the five; English by default."""
     if _CHINESE_CHARACTER.search(text):
         return "zh"
     found = set(_WORD.findall(text[:400].lower()))
@@ -109,14 +109,14 @@ def language_of(text: str) -> str:
 
 
 def tokenize(text: str, language: str, start: int = 0, end: int = MAX_TEXT) -> list[Token]:
-    """The tokens of a text from ``start`` to ``end``, in order."""
+    """Returns the tokens of a text from ``start`` to ``end``, in order."""
     return _chinese(text, start, end) if language == "zh" else _spaced(text, language, start, end)
 
 
 def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
     single, phrases = words(language)
     matches = list(_pattern().finditer(text, begin, finish))
-    plain = text in (text.lower(), text.upper())  # where nothing has a capital, none is missed
+    plain = text in (text.lower(), text.upper())  # a text without capitals cannot distinguish names
     tokens: list[Token] = []
     at = 0
     while at < len(matches):
@@ -129,7 +129,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
         lowered = _bare(match[0])
         count, entry = _phrase(matches, at, phrases.get(match[0].lower().replace("’", "'"), []))
         if entry == (("L", 2),) and not (tokens and tokens[-1].code in "US"):
-            count, entry = 1, None  # "before last Christmas", other than "the week before last"
+            count, entry = 1, None  # "before last Christmas", unlike "the week before last"
         if entry is None:
             entry = _depending(lowered, tokens, single.get(lowered))
             if entry is None and "-" in lowered:
@@ -155,7 +155,7 @@ def _spaced(text: str, language: str, begin: int, finish: int) -> list[Token]:
 
 
 def _depending(word: str, tokens: list[Token], entry: Entry | None) -> Entry | None:
-    """What a word is behind the tokens so far: "morgen" is tomorrow, and the morning behind "heute"."""
+    """Returns the meaning of a word after the tokens so far: "morgen" is tomorrow, but the morning after "heute"."""
     if word not in DEPENDING or entry is None:
         return entry
     codes, behind, other = DEPENDING[word]
@@ -163,14 +163,14 @@ def _depending(word: str, tokens: list[Token], entry: Entry | None) -> Entry | N
 
 
 def _ends_abbreviation(tokens: list[Token], matches: list[re.Match[str]], at: int) -> bool:
-    """Whether a mark is the stop of "Sept. 2021" or "Mon. 5 March"."""
+    """Whether a mark is the full stop of an abbreviation: "Sept. 2021", "Mon. 5 March"."""
     short = bool(tokens) and tokens[-1].code in "MW" and len(tokens[-1].text) <= 4 and tokens[-1].text.lower() != "may"
     follows = at + 1 < len(matches) and matches[at + 1].lastgroup in ("number", "ordinal")
     return short and follows and matches[at][0] == "." and tokens[-1].end == matches[at].start()
 
 
 def _bare(word: str) -> str:
-    """Lower case, without a genitive ("yesterday's")."""
+    """Returns a word in lower case, without a genitive ("yesterday's")."""
     lowered = word.lower().replace("’", "'")
     return lowered[:-2] if lowered.endswith("'s") else lowered
 
@@ -191,7 +191,7 @@ def _phrase(
 
 
 def _hyphenated(match: re.Match[str], single: dict[str, Entry], plain: bool) -> list[Token]:
-    """Reads "mid-May", "mi-mai", "June-August": the words of time in it; one word where a part is none."""
+    """Reads "mid-May", "mi-mai", "June-August" as their parts; as one word if a part is no word of time."""
     tokens: list[Token] = []
     start = match.start()
     for part in match[0].split("-"):

@@ -1,4 +1,4 @@
-"""What ``when=`` of a recall may be: words, a datetime, a date, or a pair of them."""
+"""Parses ``when=`` of a recall: words, a datetime, a date, or a pair of them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ _FRONTS = {"en": ("in ", "on "), "de": ("im ", "am "), "fr": ("en ", "à "), "es
 
 
 def read_when(value: When, now: datetime | None = None, *, language: str | None = None) -> tuple[datetime, datetime]:
-    """The interval that ``when=`` means, half-open, in UTC.
+    """Returns the half-open interval in UTC that ``when=`` means.
 
     Args:
         value: words that name one period; a date for its day; a datetime for its second; or a pair of start and end,
-            where None is open. A date or words as an end are included whole, a datetime is not.
-        now: what the words count from; the clock by default. Naive datetimes and dates are in its zone: UTC if it
-            is naive, too.
+            None for an open end. If the end is a date or words, the whole day or period is included; a datetime is not
+            included.
+        now: the time to which the words refer; the clock by default. Naive datetimes and dates are in its zone: UTC if
+            it is naive, too.
         language: of the words; detected by default.
 
     Returns:
-        Start and end, UTC; ``OPEN_START`` and ``OPEN_END`` where there is none.
+        Start and end, UTC; ``OPEN_START`` and ``OPEN_END`` for open ends.
 
     Raises:
-        InvalidInput: for words that name no period or several, an end before the start, and other types.
+        InvalidInput: the words name no period or several, the end is before the start, or the type is another one.
     """
     if isinstance(value, tuple):
         return _pair(value, now, language)
@@ -94,7 +95,7 @@ def _words(value: str, now: datetime | None, language: str | None) -> tuple[date
 
 
 def _bare(value: str, now: datetime | None, language: str | None) -> list[Period]:
-    """Words that need a preposition in a question ("2022", "July", "Christmas") stand alone here."""
+    """Reads words alone that would need a preposition in a question ("2022", "July", "Christmas")."""
     for chosen in (language,) if language else tuple(_FRONTS):
         for front in _FRONTS[chosen]:
             found = read_question(front + value, now, language=chosen)

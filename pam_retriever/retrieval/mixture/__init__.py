@@ -1,7 +1,7 @@
-"""From evidence to one ranking: sources score candidates, and a mixture fitted on held-out experience weighs them.
+"""From evidence to one ranking: sources score candidates, and a mixture weights them.
 
-``sources`` says what is evidence, ``mixture`` adds it up, ``fitting`` learns the weights from ``holdout``, and
-``report`` says what they are worth.
+``sources`` computes the features, ``mixture`` sums them, ``fitting`` learns the weights on ``holdout``, and ``report``
+computes means with intervals.
 """
 
 from pam_retriever.evaluation import Validation, Worth

@@ -1,4 +1,4 @@
-"""Evidence of a request that was made before."""
+"""A source: requests that were made before."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pam_retriever.types import Float32, Int64
 
 
 class AskedAgain:
-    """What served the same request before, or one that hardly differs.
+    """The memories that served the same request before, or one that hardly differs.
 
-    The shares of use among neighbours are wide, for they say what is usual among requests like this one. This one is
-    narrow: a request counts in full if it has the same vector, a fifth at cosine .95 and nothing to speak of at .8.
+    ``PastUse`` averages over many similar requests. This source is narrow: a request has weight 1 with the same vector,
+    a fifth at cosine .95, and almost 0 at .8.
 
     Args:
         log: past requests.
@@ -24,7 +24,7 @@ class AskedAgain:
 
     name, features = "asked again", ("asked_again",)
     WIDTH = 30.0  # of the kernel exp(WIDTH * (cosine - 1))
-    LEAST = 0.01  # what counts less is left out
+    LEAST = 0.01  # smaller weights are dropped
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -43,10 +43,10 @@ class AskedAgain:
         return [np.unique(self._log.uses.expand(place[cue == at])[1])[:n] for at in range(len(cues))]
 
     def _same(self, cues: Cues) -> tuple[Int64, Int64, Float32]:
-        """Pairs of a question and a past request that hardly differ, and how much each counts."""
+        """Returns pairs of a question and a past request that hardly differ, with weights."""
         if not len(self._log):
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         weight = np.exp(np.float32(self.WIDTH) * (self._log.likeness(cues)[0] - 1))
-        weight[cues.rows >= 0] = 0  # a stored memory is no request
+        weight[cues.rows >= 0] = 0  # a stored memory is not a request
         cue, place = np.nonzero(weight > self.LEAST)
         return cue, place, np.minimum(weight[cue, place], 1)

@@ -1,4 +1,4 @@
-"""The memories that evidence is about, by position: what sources read of an index."""
+"""The memories by position, as the sources read them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
 from pam_retriever.types import Direction, Float32, Int64
 
-NAMES = ("title", "name", "path")  # metadata that say what a memory is called
-LONGEST_NAME = 200  # characters; a first line that is longer is no name
-CHARACTERS_A_WORD = 6.0  # the length of a text, which is stored in characters, in words
+NAMES = ("title", "name", "path")  # metadata keys that hold the name of a memory
+LONGEST_NAME = 200  # characters; a longer first line is not a name
+CHARACTERS_A_WORD = 6.0  # converts the length of a text from characters, as stored, to words
 AT_ONCE = 5_000  # memories whose names are read at once
 
 
@@ -28,11 +28,11 @@ class Bank:
 
     Args:
         view: of the index.
-        lexicon: its words.
+        lexicon: the words of the index.
 
     Attributes:
         rows: (n,) the row of each, sorted.
-        lexicon: their words.
+        lexicon: the words of the index.
     """
 
     def __init__(self, view: View, lexicon: Lexicon) -> None:
@@ -44,14 +44,14 @@ class Bank:
         self._see(view)
 
     def _see(self, view: View) -> None:
-        self.version: object = view.database.memories.words_version  # of the words of the texts
+        self.version: object = view.database.memories.words_version  # of the words
         self._near: tuple[Float32, int, Rows | None, list[Int64]] | None = None
         self._view = view
         self._similar: AnnIndex = view.similar
         self._links: CooccurrenceGraph = view.links
 
     def follow(self, view: View, written: Int64) -> bool:
-        """Sees a later view; whether it could: only where memories were added or changed, and none went.
+        """Updates to a later view; returns whether it could. It cannot if memories were removed.
 
         Args:
             view: of the same index.
@@ -78,18 +78,18 @@ class Bank:
         return len(self.rows)
 
     def positions(self, rows: Int64) -> Int64:
-        """The positions of stored rows of any shape; -1 stays."""
+        """Returns the positions of stored rows of any shape; -1 stays."""
         found: Int64 = np.where(rows < 0, -1, np.searchsorted(self.rows, rows))
         return found
 
     def __getitem__(self, at: Int64) -> Float32:
-        """(m, dim) the vectors at positions (m,), of unit length."""
+        """Returns the vectors (m, dim) at positions (m,), of unit length."""
         return self._similar.keys(self.rows[at])
 
     def nearest(self, vectors: Float32, n: int, allowed: Rows | None = None) -> list[Int64]:
-        """For each vector (Q, dim) the positions of the ``n`` memories that look most like it, best first.
+        """For each vector (Q, dim), returns the positions of the ``n`` most similar memories, best first.
 
-        Several sources ask this of the same questions: the last answer is cached.
+        Several sources need this for the same questions, so the last answer is cached.
         """
         last = self._near
         if last is None or last[0] is not vectors or last[1] != n or last[2] is not allowed:
@@ -98,25 +98,25 @@ class Bank:
         return last[3]
 
     def plain(self, vector: Float32, words: WordList, at: Int64, direction: Direction | None = None) -> Float32:
-        """(m,) what recall without feedback gives the memories at sorted positions, for one question."""
+        """Returns the scores (m,) of the memories at sorted positions, in a recall of one question without feedback."""
         question, links = Question(vector, list(words)), self._links.towards(direction)
         return plain_scores(question, self.rows[at], self._similar, links, self.lexicon)
 
     # ---- words
 
     def cues(self, vectors: Float32, texts: Sequence[str] | None, rows: Int64) -> Cues:
-        """Questions as sources read them: vectors (Q, dim) of unit length, words, and the rows of stored ones."""
+        """Returns questions as cues: vectors (Q, dim) of unit length, words, and the rows of stored memories."""
         words: list[WordList] = [[]] * len(vectors) if texts is None else [self.lexicon.terms(t) for t in texts]
         return Cues(vectors, words, self.positions(rows))
 
     def take(self, at: Int64) -> Cues:
-        """Stored memories at positions (m,) as questions."""
+        """Returns stored memories at positions (m,) as cues."""
         rows = self.rows[at]
         contents = self._view.database.memories.contents(rows)
         return self.cues(self[at], [contents[row][1] or "" for row in rows.tolist()], rows)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
-        """The positions of the memories whose text holds a word, and how often."""
+        """Returns the positions of the memories whose text holds a word, and the counts."""
         found = self._counts.get(word)
         if found is None:
             posting = self.lexicon.posting(word)
@@ -125,7 +125,7 @@ class Bank:
 
     @property
     def lengths(self) -> Float32:
-        """(n,) the length of each text, in words."""
+        """The length (n,) of each text, in words."""
         if self._lengths is None:
             lengths = self.lexicon.lengths
             known = self.rows < len(lengths)
@@ -135,7 +135,7 @@ class Bank:
 
     @property
     def names(self) -> WordIndex:
-        """The words of the memories' names: metadata, or the first line of a text that has several."""
+        """The words of the names of memories: from metadata, or the first line of a text with several lines."""
         if self._names is None:
             names = WordIndex(len(self))
             for start in range(0, len(self), AT_ONCE):

@@ -1,4 +1,4 @@
-"""From a share among the candidates to the probability that a hit is used."""
+"""Calibration: from a share among the candidates to the probability that a hit is used."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Calibration:
     """A logistic regression on the log odds of the share and the logarithm of the rank.
 
     Attributes:
-        weights: constant, log odds, log rank. The default takes the share as it is.
+        weights: constant, log odds, log rank. With the default, the probability is the share.
     """
 
     weights: tuple[float, float, float] = (0.0, 1.0, 0.0)
 
     def __call__(self, share: Float32, rank: Int64) -> Float32:
-        """(P,) probabilities, from 0 to 1."""
+        """Returns probabilities (P,) from 0 to 1."""
         odds = columns(share, rank) @ np.array(self.weights)
         probability: Float32 = (1 / (1 + np.exp(-np.clip(odds, -30, 30)))).astype(np.float32)
         return probability
 
     @classmethod
     def fit(cls, share: Float32, rank: Int64, used: Bools) -> Calibration:
-        """The weights of the least log loss, drawn to the default by a small ridge.
+        """Fits weights with the least log loss, and a small ridge towards the default.
 
-        A hit that ranks lower may not be surer: where the rank would count the wrong way, it does not count.
+        A lower rank must not raise the probability: if the fit gives it that sign, the rank gets weight 0.
         """
         if not len(share):
             return cls()
@@ -46,7 +46,7 @@ class Calibration:
 
 
 def _newton(x: Float64, used: Bools, prior: Float64) -> Float64:
-    """Weights of a logistic regression with a ridge towards ``prior``."""
+    """Returns the weights of a logistic regression with a ridge towards ``prior``."""
     weights = prior.copy()
     for _ in range(STEPS):
         p = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
@@ -61,25 +61,25 @@ def _newton(x: Float64, used: Bools, prior: Float64) -> Float64:
 
 
 def columns(share: Float32, rank: Int64) -> Float64:
-    """(P, 3) what the regression sees."""
+    """Returns the columns (P, 3) of the regression."""
     inside = np.clip(share.astype(float), SMALLEST, 1 - SMALLEST)
     return np.stack([np.ones(len(inside)), np.log(inside / (1 - inside)), np.log(rank)], axis=1)
 
 
 def expected_calibration_error(probability: Float32, used: Bools, bins: int = 15) -> float:
-    """Mean distance of probability and frequency over bins of equal size (Guo et al. 2017, adaptive bins)."""
+    """Mean distance between probability and frequency over bins of equal size (Guo et al. 2017, adaptive bins)."""
     gaps = [one.count * abs(one.confidence - one.frequency) for one in reliability(probability, used, bins)]
     return sum(gaps) / max(len(probability), 1)
 
 
 def reliability(probability: Float32, used: Bools, bins: int = 15) -> tuple[ReliabilityBin, ...]:
-    """Mean probability and frequency in bins of equal size, by rising probability; fewer bins for fewer hits."""
+    """Mean probability and frequency in bins of equal size, by rising probability. Few hits give fewer bins."""
     order = np.argsort(probability, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
     return tuple(ReliabilityBin(float(probability[p].mean()), float(used[p].mean()), len(p)) for p in parts)
 
 
 def log_loss(probability: Float32, used: Bools) -> float:
-    """Mean of minus the log probability of what happened."""
+    """Mean of minus the log probability of the outcomes."""
     inside = np.clip(probability.astype(float), SMALLEST, 1 - SMALLEST)
     return float(-np.where(used, np.log(inside), np.log(1 - inside)).mean())

@@ -1,4 +1,4 @@
-"""Fit the mixture on held-out experience, near to priors from other data, and say what it is worth there."""
+"""Fits the mixture on held-out experience with priors from other data, and measures its gain there."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.types import Bools, Float32, Int64
 
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)  # times the variance of a feature
-HARDEST, OTHERS = 32, 32  # candidates of a question that the fit sees besides those used
-FEWEST = 20  # questions of a kind; with fewer the priors stay
-CALIBRATED = 20  # hits of a question
-KEPT = (0.75, 1.0)  # of the way from the start to the fit: the last quarter may follow one stretch of time alone
-STACKED = 1e-2  # ridge of the two numbers that stack the prior and recall without feedback
+HARDEST, OTHERS = 32, 32  # candidates of a question in the fit, besides the used memories
+FEWEST = 20  # questions of a kind; with fewer the priors are used
+CALIBRATED = 20  # hits of a question that the calibration sees
+KEPT = (0.75, 1.0)  # steps from the start towards the fit that are tried: the fit may overfit one period of time
+STACKED = 1e-2  # ridge of the two numbers that stack the prior with recall without feedback
 Float64 = np.ndarray
 
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """Weights, and what they were worth where they were not fitted."""
+    """The fitted weights, and their results on questions on which they were not fitted."""
 
     mixture: Mixture
     validation: Validation
 
 
 def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed: int = 0) -> MixtureFit:
-    """Fits the weights for each kind of question that held-out experience asks.
+    """Fits the weights for each kind of held-out question.
 
     Args:
         history: all past requests.
-        evidence_of: makes the evidence that a bank with only the given requests would have.
-        priors: weights from other data, which stay where there is little to learn from.
-        seed: of what is held out, and of intervals.
+        evidence_of: makes the evidence of an index that has only the given requests.
+        priors: weights from other data, used if there are few requests.
+        seed: of the held-out part and of the intervals.
     """
     evidence = evidence_of(history.log())
     start = priors.at(evidence.features, len(history))
@@ -56,7 +56,7 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
             plain = evidence.features.index(PLAIN) if PLAIN in evidence.features else None
             fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=never, plain=plain)
             fitted = fitted.with_room(evidence.features, asked)
-        else:  # no used memory was hidden from these questions: nothing tells what a new one is worth
+        else:  # no used memory was hidden from these questions, so nothing shows the worth of a new one
             fitted = fit_kind(asked, prior.astype(float), timed=history.timed)
         weights.append(fitted.weights)
         calibrations.append(fitted.calibration)
@@ -68,16 +68,16 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
 
 @dataclass(frozen=True)
 class FittedKind:
-    """Weights for one kind of question, and what they were judged by."""
+    """Weights for one kind of question, with the data on which they were judged."""
 
     weights: Float64
     calibration: Calibration
-    scores: Float32  # (P,) by weights that were fitted on the other parts
+    scores: Float32  # (P,) by weights fitted on the other parts
     choices: Choices  # the hardest candidates of every question
     part: Int64
 
     def with_room(self, names: Sequence[str], asked: Asked) -> FittedKind:
-        """The same, judged as it is served: with room for memories that were never used."""
+        """Returns the same with room for memories that were never used, as recall serves it."""
         choices = asked.choices
         scores = self.scores + room_for_unused(names, choices.features, self.scores, choices.starts)
         return replace(self, scores=scores, calibration=calibration_of(asked, scores))
@@ -85,30 +85,30 @@ class FittedKind:
 
 @dataclass(frozen=True)
 class _Way:
-    """How to fit: from which weights, and how near to them."""
+    """One configuration of the fit: the start, the ridge, and the step."""
 
     stacked: bool
     ridge: float
     kept: float
 
     def between(self, start: Float64, fitted: Float64) -> Float64:
-        """(F,) the weights, as far from the start as is kept of the way to the fitted ones."""
+        """Returns the weights (F,) after the step from the start towards the fitted ones."""
         weights: Float64 = start + self.kept * (fitted - start)
         return weights
 
 
 @dataclass(frozen=True)
 class _View:
-    """The candidates that some of the weights are fitted on.
+    """The candidates on which some of the weights are fitted.
 
     Attributes:
         choices: of every question.
         part: (Q,) of experience.
-        mine: (F,) the weights.
+        mine: (F,) mask of the fitted weights.
         prior: (F,) weights from other data.
         scale: (F,) of the ridge.
-        timed: whether parts follow each other in time.
-        plain: the column of recall without feedback; None where nothing is stacked.
+        timed: whether the parts are in the order of time.
+        plain: the column of recall without feedback; None without stacking.
     """
 
     choices: Choices
@@ -126,15 +126,15 @@ class _View:
         return cls(choices, asked.part, mine, prior, scale, timed, plain)
 
     def fit(self, questions: Int64, way: _Way) -> Float64:
-        """(F,) all weights, of some questions."""
+        """Returns all weights (F,), fitted on some questions."""
         within = self.choices.take(questions)
         start = self._start(within, way.stacked)
         return way.between(start, logit.fit(within, start, way.ridge * self.scale))
 
     def _start(self, choices: Choices, stacked: bool) -> Float64:
-        """The prior; stacked with recall without feedback, as far as the questions say (Breiman 1996).
+        """Returns the prior, stacked with recall without feedback if the questions support it (Breiman 1996).
 
-        A few dozen questions determine two numbers: what other data say of past requests need not hold here.
+        A few dozen questions determine two numbers: the weights from other data may not fit this data.
         """
         if not stacked or self.plain is None:
             return self.prior
@@ -147,15 +147,14 @@ class _View:
         return start
 
     def best_way(self, questions: Int64, stacked: bool | None = None) -> _Way:
-        """The way nearest to the prior that is no worse than the best, as far as parts tell that nothing was fitted on.
+        """Returns the configuration nearest to the prior that is no worse than the best, by cross-validation.
 
-        "No worse" allows one standard error of the difference (Breiman et al. 1984): where there is little to learn
-        from, the prior stays. By time, each part is judged by those before it alone: what was right once need not be
-        later.
+        "No worse" allows one standard error of the difference (Breiman et al. 1984), so with little data the prior
+        stays. With times, each part is judged by weights from earlier parts only, because usage changes.
 
         Args:
-            questions: that may be seen.
-            stacked: from which weights; None chooses, too.
+            questions: the questions to use.
+            stacked: the start; None to choose it, too.
         """
         choices, part = self.choices.take(questions), self.part[questions]
         starts = ([False] if self.plain is None else [False, True]) if stacked is None else [stacked]
@@ -166,7 +165,7 @@ class _View:
             known, others = choices.take(within), choices.take(held)
             for start in starts:
                 prior = weights = self._start(known, start)
-                for at, way in enumerate(ways):  # from near the prior outwards: each begins where the last ended
+                for at, way in enumerate(ways):  # from strong to weak ridges: each starts where the last one ended
                     if way.stacked == start:
                         if way.kept == KEPT[0]:
                             weights = logit.fit(known, prior, way.ridge * self.scale, weights)
@@ -182,7 +181,7 @@ class _View:
 
 
 def _judged(part: Int64, timed: bool) -> Iterator[tuple[Int64, Int64]]:
-    """For each part that is judged the questions that its weights are fitted on, and its own."""
+    """For each judged part, returns the questions on which its weights are fitted, and its own questions."""
     ids = np.unique(part)
     if len(ids) < 2:
         ids, part = np.arange(2), np.arange(len(part)) * 2 // len(part)
@@ -198,20 +197,19 @@ def fit_kind(
     never: Bools | None = None,
     plain: int | None = None,
 ) -> FittedKind:
-    """Fits the weights for one kind of question, as near to the prior as what was held out asks for.
+    """Fits the weights for one kind of question. The held-out parts choose the distance from the prior.
 
-    All memories compete, as they do when somebody asks. The weights of memories that were never used are those of a
-    fit without doubtful candidates: these say that what nobody ever used is never wanted.
+    All memories are candidates, as in recall. The weights of never-used memories come from a fit without doubtful
+    candidates: with them, the fit would learn that a never-used memory is never wanted.
 
     Args:
         asked: the questions.
         prior: (F,) weights from other data.
-        nested: how near, each part is judged by what the others say alone; else by what all parts say, in half the
-            time: one number, of thousands of questions.
-        timed: whether parts follow each other in time.
+        nested: whether to choose the distance for each part from the other parts only. Otherwise all parts choose it,
+            in half the time: it is one number, from thousands of questions.
+        timed: whether the parts are in the order of time.
         never: (F,) the weights of memories that were never used; None for none.
-        plain: the column of recall without feedback, to which the weights may be nearer than to the prior; None for
-            none.
+        plain: the column of recall without feedback, which stacking adds to the prior; None without stacking.
     """
     views = [_View.of(asked, prior, np.ones(len(prior), bool) if never is None else ~never, timed, plain)]
     if never is not None:
@@ -239,15 +237,15 @@ def fit_kind(
 
 
 def calibration_of(asked: Asked, scores: Float32) -> Calibration:
-    """The calibration of scores (P,) that were not fitted on these questions."""
+    """Returns the calibration of scores (P,) by weights that were not fitted on these questions."""
     return Calibration.fit(*_events(asked, scores, np.flatnonzero(asked.natural)))
 
 
 def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
-    """Each question with what was used, the candidates that score best, and some of the others.
+    """Returns each question with the used memories, the best candidates, and a random sample of the others.
 
-    The others are drawn at random, and each stands for as many as there are: without them, what was used and scores
-    badly would have no rivals that score badly too.
+    Each sampled candidate has a weight, so that the sample stands for all others. Without it, a used memory with a low
+    score would have no competitors with low scores.
     """
     question = choices.question
     scores = choices.scores(weights)
@@ -265,7 +263,7 @@ def sample(choices: Choices, weights: Float64, seed: int = 0) -> Choices:
 
 
 def _rank(scores: Float32, question: Int64, starts: Int64) -> Int64:
-    """(P,) rank of each pair in its question, from 1."""
+    """Returns the rank (P,) of each pair in its question, from 1."""
     order = np.lexsort((-scores, question))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order)) - starts[question[order]] + 1
@@ -273,7 +271,7 @@ def _rank(scores: Float32, question: Int64, starts: Int64) -> Int64:
 
 
 def _events(asked: Asked, scores: Float32, questions: Int64) -> tuple[Float32, Int64, np.ndarray]:
-    """Share, rank and whether it was used, of the best hits of some questions."""
+    """Returns share, rank and use of the best hits of some questions."""
     mine = asked.take(questions)
     at = np.flatnonzero(np.isin(asked.choices.question, questions))
     share = logit.softmax(scores[at], mine.choices.starts)
@@ -283,7 +281,7 @@ def _events(asked: Asked, scores: Float32, questions: Int64) -> tuple[Float32, I
 
 
 def recall_at(scores: Float32, asked: Asked, k: int) -> Float64:
-    """(Q,) share of the used memories that are among the first ``k``, of as many as can be there."""
+    """Returns the share (Q,) of the used memories among the first ``k``, relative to the most that can be there."""
     found = (_rank(scores, asked.choices.question, asked.choices.starts) <= k) & asked.reached
     share = np.bincount(asked.choices.question, asked.choices.target * found, len(asked))
     recall: Float64 = np.minimum(share * asked.uses / np.minimum(k, asked.uses), 1.0)
@@ -298,16 +296,16 @@ def worths_of(
     timed: bool,
     seed: int,
 ) -> list[Worth]:
-    """What each source alone and the mixture find, where their weights were not fitted.
+    """Measures each source alone and the mixture, with weights that were not fitted on the same questions.
 
-    All parts count. The last one alone knows most of what is known now, but it is one stretch of time, and what is
-    asked differs more from one to another than it gains by that.
+    All parts count. The last part has the most past requests, but it is only one period of time, and questions differ
+    more between periods than this advantage is worth.
 
     Args:
-        kind: of the questions.
-        asked: them.
+        kind: kind of the questions.
+        asked: the questions.
         fitted: the weights.
-        sources: the name of each, and of its features, in the order of the columns.
+        sources: name of each source and names of its features, in the order of the columns.
         timed: whether questions are in the order of time.
         seed: of intervals.
     """
@@ -337,7 +335,7 @@ def worths_of(
 
 
 def _alone(asked: Asked, fitted: FittedKind, columns: Int64) -> Float32:
-    """(P,) scores by these features alone, with weights fitted on the other parts."""
+    """Returns the scores (P,) by these features alone, with weights fitted on the other parts."""
     features = asked.choices.features[:, columns]
     if len(columns) == 1:
         return features[:, 0]

@@ -1,4 +1,4 @@
-"""Held-out experience as questions: what is asked, of which evidence, and what would have been right."""
+"""Held-out experience as questions: cues, candidates with features, and the used memories."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.types import Bools, Float32, Int64
 
-PARTS, SHARE = 3, 0.2  # parts that are held out in turn, and how much of experience each is
-QUESTIONS, STORED_CUES = 600, 200  # of a part, at most
-HIDDEN = 0.2  # of the used memories, hidden from a copy of every second question
-FULL_BELOW = 512  # memories; above, candidates are what the sources propose
-PROPOSALS = 50  # of each source
+PARTS, SHARE = 3, 0.2  # held-out parts, and the share of experience in each
+QUESTIONS, STORED_CUES = 600, 200  # per part, at most
+HIDDEN = 0.2  # of the used memories, hidden in a copy of every second question
+FULL_BELOW = 512  # memories; for more, the sources propose candidates
+PROPOSALS = 50  # per source
 BATCH = 64  # questions whose features are in memory at once
 
 
 class StoredCues(Protocol):
-    """The memories as questions, by position."""
+    """The memories as cues, by position."""
 
     def __len__(self) -> int: ...
 
     def take(self, at: Int64) -> Cues:
-        """Those at positions (m,)."""
+        """Returns the memories at positions (m,)."""
         ...
 
 
@@ -40,11 +40,11 @@ class History:
     Attributes:
         vectors: (n, dim) float32, unit length.
         words: n lists of words.
-        uses: what each request used.
-        stored: every memory as a cue; its length is the size of the bank.
-        timed: whether the order of the requests is that of time.
-        writers: n, who made each; see ``RequestLog``.
-        most: how much popularity one of them may add.
+        uses: the memories that each request used.
+        stored: every memory as a cue; its length is the number of memories.
+        timed: whether the requests are in the order of time.
+        writers: n, the author of each; see ``RequestLog``.
+        most: the most popularity that one author may add.
     """
 
     vectors: Float32
@@ -59,14 +59,14 @@ class History:
         return len(self.vectors)
 
     def log(self, at: Int64 | None = None) -> RequestLog:
-        """The requests at these positions, or all, as a source reads them."""
+        """Returns the log of the requests at these positions, or of all."""
         at = np.arange(len(self)) if at is None else at
         writers = None if self.writers is None else [self.writers[n] for n in at.tolist()]
         words = [self.words[n] for n in at.tolist()]
         return RequestLog(self.vectors[at], words, self.uses.take(at), len(self.stored), writers, self.most)
 
     def cues(self, at: Int64) -> Cues:
-        """Requests as questions."""
+        """Returns requests as cues."""
         return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], np.full(len(at), -1))
 
 
@@ -79,13 +79,13 @@ class Asked:
     """Held-out questions of one kind, with the features of their candidates.
 
     Attributes:
-        choices: what was chosen from; the pairs of a question are together.
+        choices: the candidates; the pairs of a question are adjacent.
         row: (P,) the memory of each pair.
         reached: (P,) False for a used memory that no source proposed.
-        uses: (Q,) how many memories each question used, newcomers counted as ``Newcomers`` says.
-        part: (Q,) the part of experience that it was held out with.
+        uses: (Q,) number of used memories, with newcomers weighted as in ``Newcomers``.
+        part: (Q,) the held-out part of each question.
         natural: (Q,) False for a copy in which memories are hidden.
-        doubtful: (P,) memories of which nobody can say that they were not wanted; see ``Newcomers``. None for none.
+        doubtful: (P,) mask of memories that may have been wanted although unused; see ``Newcomers``. None for none.
     """
 
     choices: Choices
@@ -100,7 +100,7 @@ class Asked:
         return len(self.part)
 
     def settled(self) -> Asked:
-        """The same questions without doubtful candidates."""
+        """Returns the same questions without doubtful candidates."""
         if self.doubtful is None:
             return self
         kept, choices = ~self.doubtful, self.choices
@@ -109,7 +109,7 @@ class Asked:
         return Asked(few, self.row[kept], self.reached[kept], self.uses, self.part, self.natural)
 
     def take(self, questions: Int64) -> Asked:
-        """The chosen questions."""
+        """Returns the questions at these positions."""
         lengths = np.diff(np.append(self.choices.starts, len(self.row)))[questions]
         ends = np.cumsum(lengths)
         pairs = np.repeat(self.choices.starts[questions] - (ends - lengths), lengths) + np.arange(lengths.sum())
@@ -126,20 +126,20 @@ class Asked:
 
 @dataclass(frozen=True)
 class Newcomers:
-    """Memories that were first used in the held-out part.
+    """Memories whose first use is in the held-out part.
 
-    Many of them were not there before, while the memories that are unused today are there. So they are no candidates
-    but where they were used, and count less there: as often as a use of a memory never used before is to be
-    expected, by the share of memories that were used once (Good 1953).
+    Many of them did not exist before, but memories that are unused today do exist. So newcomers are candidates only for
+    questions that used them, and with a lower weight: the expected rate of first uses, estimated by the share of
+    memories that were used once (Good 1953).
 
-    Memories that nothing ever used compete with all others. But that they were not used says little where they came
-    last, as new tools and new files do: how much is expected of a memory that was never used is told by those of them
-    alone that are as many as such uses are to be expected; the others are doubtful.
+    Memories that were never used are candidates for all questions. But for the latest of them, for example new tools or
+    files, missing use says little. So only as many never-used memories count as first uses are expected; the others are
+    doubtful.
 
     Attributes:
-        rows: (N,) which memories they are.
-        factor: what a use of one counts.
-        absent: (N,) memories that nothing used, and that are doubtful.
+        rows: (N,) mask of the newcomers.
+        factor: weight of a use of a newcomer.
+        absent: (N,) mask of never-used memories that are doubtful.
     """
 
     rows: Bools
@@ -148,7 +148,7 @@ class Newcomers:
 
     @classmethod
     def of(cls, history: History, known: Bools, held: Int64, random: np.random.Generator) -> Newcomers:
-        """Of the part ``held``, where ``known`` memories (N,) were used before."""
+        """Finds the newcomers of the part ``held``, if the ``known`` memories (N,) were used before."""
         times = np.bincount(history.uses.rows, minlength=len(history.stored))
         rows = (times > 0) & ~known
         expected = float((times == 1).sum() / max(times.sum(), 1))
@@ -160,9 +160,9 @@ class Newcomers:
 
 
 def parts(n: int, timed: bool, seed: int) -> Iterator[tuple[Int64, Int64]]:
-    """What is known and what is held out, for each part; the last one is the end of experience.
+    """Returns the known and the held-out requests for each part; the last part is the newest.
 
-    With times, each part is known what came before it. Without, parts are drawn at random, and the rest is known.
+    With times, the requests before a part are known. Without times, parts are drawn at random, and the rest is known.
     """
     if timed:
         for part in range(PARTS):
@@ -177,7 +177,7 @@ def parts(n: int, timed: bool, seed: int) -> Iterator[tuple[Int64, Int64]]:
 
 
 def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[Asked | None]:
-    """For each kind of question what the held-out parts ask; None where they ask nothing."""
+    """Returns the held-out questions of each kind; None if there are none."""
     random = np.random.default_rng(seed)
     asked: list[list[Asked]] = [[] for _ in KINDS]
     for part, (known, held) in enumerate(parts(len(history), history.timed, seed)):
@@ -193,7 +193,7 @@ def ask_held_out(history: History, evidence_of: EvidenceOf, seed: int) -> list[A
 def ask_of(
     history: History, evidence: Evidence, held: Int64, newcomers: Newcomers, random: np.random.Generator, part: int = 0
 ) -> Iterator[tuple[int, Asked]]:
-    """The kinds of question that the requests ``held`` ask of some evidence, and what they ask."""
+    """Returns kinds and questions from the requests ``held``, with features by some evidence."""
     for kind, cues, wanted, hidden in _questions(history, evidence, held, random):
         yield kind, _ask(evidence, cues, wanted, hidden, part, newcomers)
 
@@ -201,7 +201,7 @@ def ask_of(
 def _questions(
     history: History, evidence: Evidence, held: Int64, random: np.random.Generator
 ) -> Iterator[tuple[int, Cues, Uses, Bools | None]]:
-    """Kind, cues, what they used, and (N,) memories to hide."""
+    """Returns kind, cues, used memories, and memories (N,) to hide."""
     some = np.sort(random.permutation(held)[:QUESTIONS])
     some = some[np.diff(history.uses.starts)[some] > 0]
     used = evidence.used
@@ -221,7 +221,7 @@ def _questions(
 
 
 def _stored_cues(history: History, held: Int64, random: np.random.Generator) -> tuple[Int64, Uses]:
-    """One memory of each of some held-out requests that used several, and the others."""
+    """Returns one memory of each of some held-out requests that used several, and the other memories."""
     several = held[np.diff(history.uses.starts)[held] > 1]
     cues, company = [], []
     for at in np.sort(random.permutation(several)[:STORED_CUES]).tolist():
@@ -275,7 +275,7 @@ def _ask_batch(
 
 
 def join(found: Sequence[Asked]) -> Asked:
-    """The questions of several, one after another."""
+    """Joins the questions of several parts."""
     sizes = np.cumsum([0, *(len(one.row) for one in found[:-1])])
     choices = Choices(
         np.concatenate([one.choices.features for one in found]),
@@ -297,6 +297,6 @@ def _none(asked: Asked) -> Bools:
 
 
 def _starts(question: Int64, n: int) -> Int64:
-    """(n,) the first pair of each question, of the questions (P,) of all pairs."""
+    """Returns the first pair (n,) of each question, from the question (P,) of each pair."""
     ends = np.cumsum(np.bincount(question, minlength=n))
     return np.concatenate([[0], ends[:-1]]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Evidence of use for default recall: it stays between questions, and follows writes."""
+"""Past use as evidence for default recall. It is cached between queries, and follows writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pam_retriever.store.view import View
 
 
 def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
-    """All sources over the memories of a bank."""
+    """Returns all sources over the memories of a bank."""
     sources = (
         Similarity(bank),
         Words("words", bank),
@@ -41,11 +41,11 @@ def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
 
 @dataclass(frozen=True)
 class PopularityCap:
-    """How much one writer may add to the popularity of a memory.
+    """A bound on the popularity that one writer may add to a memory.
 
     Attributes:
-        by: key of the metadata of feedback; what has the same value is one writer.
-        most: uses.
+        by: metadata key of feedback; requests with the same value have the same writer.
+        most: number of uses.
     """
 
     by: str = WRITER
@@ -53,13 +53,13 @@ class PopularityCap:
 
     @classmethod
     def read(cls, settings: Settings) -> PopularityCap:
-        """As it is stored."""
+        """Reads the stored form."""
         stored = settings.get(POPULARITY)
         return cls(str(stored["by"]), float(stored["most"])) if isinstance(stored, dict) else cls()
 
 
 def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests, most: float = MOST_OF_ONE) -> History:
-    """Past requests as the fit of a mixture reads them; ``most`` is how much popularity one writer may add."""
+    """Returns past requests for the fit of a mixture; ``most`` is the most popularity that one writer may add."""
     place = bank.positions(past.rows)
     order = np.argsort(past.request, kind="stable")
     starts = np.searchsorted(past.request[order], np.arange(len(past) + 1)).astype(np.int64)
@@ -72,19 +72,19 @@ def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests, most: float = M
 
 
 class Knowledge:
-    """Evidence of use for default recall. It stays between questions, and takes in what was written since.
+    """Past use as evidence for default recall. It is cached between queries, and follows writes.
 
     Args:
         view: of the index.
-        lexicon: its words.
-        where: metadata filter: whose requests count.
+        lexicon: the words of the index.
+        where: metadata filter of the requests that count.
 
     Attributes:
         bank: the memories.
         log: the requests.
-        evidence: of both.
-        mixture: how to weigh it.
-        turn: who asks: sources remember what they derived from the log.
+        evidence: the sources over both.
+        mixture: the weights of the evidence.
+        turn: a lock for queries: sources cache what they derive from the log.
     """
 
     def __init__(self, view: View, lexicon: Lexicon, where: Mapping[str, object]) -> None:
@@ -105,22 +105,21 @@ class Knowledge:
         self.mixture = self._weigh()
 
     def is_current(self, view: View) -> bool:
-        """Whether nothing was written since."""
+        """Whether nothing was written since the last update."""
         table = view.database.feedback
         return view.database is self._database and table is not None and table.version == self._at
 
     def follow(self, view: View) -> bool:
-        """Takes in what was written since; whether it could. Else it is to be made anew. Nobody may write meanwhile.
+        """Updates to the latest writes; returns whether it could. If not, create it again. Nobody may write meanwhile.
 
-        It can where requests came that are not older than those that are there, and where memories were added or
-        changed.
+        It can if new requests are not older than the known ones, and if memories were only added or changed.
         """
         with self.turn:
             database = view.database
             if database is not self._database or database.feedback is None:
                 return False
             if database.settings.get(MIXTURE) != self._stored or PopularityCap.read(database.settings) != self._cap:
-                return False  # another process fitted
+                return False  # another process ran ``fit``
             written = database.memories.written_since(self._version)
             if written is None or not self.bank.follow(view, written):
                 return False
@@ -132,7 +131,7 @@ class Knowledge:
         count, last = table.state()
         if (count, last) == (self._count, self._last):
             return True
-        if count - self._count != table.arrived(self._last):  # some went, or were replaced
+        if count - self._count != table.arrived(self._last):  # requests were removed or replaced
             return False
         past = table.requests(dim, self._where, self._cap.by, self._last)
         self._count, self._last = count, last
@@ -147,14 +146,14 @@ class Knowledge:
         return True
 
     def _weigh(self) -> Mixture:
-        """The weights that ``fit`` stored, or the priors."""
+        """Returns the weights that ``fit`` stored, or the priors."""
         if self._fitted is not None and self._fitted.features == self.evidence.features:  # else of an earlier version
             return self._fitted
         return Mixture(self.evidence.features, Priors.read().at(self.evidence.features, len(self.log)))
 
 
 def _time(past: PastRequests, at: int) -> tuple[bool, float]:
-    """Where a request stands in the order of time: those without a time come first."""
+    """Returns the sort key of a request: requests without a time come first."""
     if not len(past):
         return False, 0.0
     time = float(past.times[at])

@@ -1,4 +1,4 @@
-"""Conditional logit: which candidate of a pool was used, by a weighted sum of features (McFadden 1974)."""
+"""Conditional logit (McFadden 1974): the probability that a candidate was used, from a weighted sum of features."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SMALL_GAIN = 1e-6
 
 @dataclass(frozen=True)
 class Choices:
-    """Questions with their candidates and what was used.
+    """Questions with their candidates and the used ones.
 
     Attributes:
-        features: (P, F) float32, one row a pair of question and candidate.
+        features: (P, F) float32, one row per pair of question and candidate.
         starts: (Q,) the first pair of each question.
-        target: (P,) share of the question's uses; each question's add up to 1.
-        weight: (Q,) how much each question counts.
-        offset: (P,) added to each pair's score: the logarithm of how many candidates it stands for.
+        target: (P,) share of the question's uses; the sum per question is 1.
+        weight: (Q,) of the questions.
+        offset: (P,) added to each pair's score: the logarithm of the number of candidates that it represents.
     """
 
     features: Float32
@@ -33,16 +33,16 @@ class Choices:
 
     @property
     def question(self) -> Int64:
-        """(P,) the question of each pair."""
+        """The question (P,) of each pair."""
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.features))))
 
     def scores(self, weights: Float64) -> Float32:
-        """(P,) the weighted sum of the features, and the offset."""
+        """Returns the weighted sum (P,) of the features, plus the offset."""
         scores: Float32 = self.features @ weights.astype(np.float32) + self.offset
         return scores
 
     def take(self, questions: Int64) -> Choices:
-        """The chosen questions."""
+        """Returns the questions at these positions."""
         lengths = np.diff(np.append(self.starts, len(self.features)))[questions]
         starts = (np.cumsum(lengths) - lengths).astype(np.int64)
         pairs = np.repeat(self.starts[questions] - starts, lengths) + np.arange(lengths.sum())
@@ -50,7 +50,7 @@ class Choices:
 
 
 def softmax(scores: Float32, starts: Int64) -> Float32:
-    """(P,) probability of each pair among its question's."""
+    """Returns the probability (P,) of each pair among those of its question."""
     lengths = np.diff(np.append(starts, len(scores)))
     odds = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
     share: Float32 = odds / np.repeat(np.add.reduceat(odds, starts), lengths)
@@ -58,20 +58,20 @@ def softmax(scores: Float32, starts: Int64) -> Float32:
 
 
 def log_loss(weights: Float64, choices: Choices) -> Float64:
-    """(Q,) minus the mean log probability of what each question used."""
+    """Returns minus the mean log probability (Q,) of the used candidates."""
     probability = softmax(choices.scores(weights), choices.starts)
     loss: Float64 = -np.add.reduceat(choices.target * np.log(np.maximum(probability, 1e-30)), choices.starts)
     return loss
 
 
 def fit(choices: Choices, prior: Float64, ridge: Float64, start: Float64 | None = None) -> Float64:
-    """(F,) weights of the least ``mean loss + sum(ridge * (weights - prior) ** 2) / 2``, by damped Newton steps.
+    """Returns weights (F,) that minimise ``mean loss + sum(ridge * (weights - prior) ** 2) / 2``, by damped Newton.
 
     Args:
-        choices: what was chosen from.
-        prior: (F,) weights to stay near.
-        ridge: (F,) how near, above 0.
-        start: (F,) where the search begins; the prior for None.
+        choices: the data.
+        prior: (F,) centre of the ridge.
+        ridge: (F,) strength of the ridge, above 0.
+        start: (F,) start of the search; None for the prior.
     """
     share = choices.weight / choices.weight.sum()
     pair_share = share[choices.question]
@@ -99,7 +99,7 @@ def fit(choices: Choices, prior: Float64, ridge: Float64, start: Float64 | None 
 
 
 def _derivatives(weights: Float64, choices: Choices, share: Float32, pair_share: Float32) -> tuple[Float64, Float64]:
-    """Mean features under the model, and their covariance within a question."""
+    """Returns the mean features under the model, and their covariance within a question."""
     features = choices.features
     probability = softmax(choices.scores(weights), choices.starts)
     means = np.add.reduceat(features * probability[:, None], choices.starts, axis=0)

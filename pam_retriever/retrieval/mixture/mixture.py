@@ -1,4 +1,4 @@
-"""One score from all evidence: a weighted sum of features, with weights for each kind of question."""
+"""One score from all evidence: a weighted sum of features, with separate weights for each kind of question."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from pam_retriever.types import Bools, Float32, Int64
 
 KINDS = ("question", "seen cue", "unseen cue")
 NEVER_USED, PLAIN = "never_used", "plain"
-APPEARANCE = ("similarity", "words", "names", "expanded_words")  # what can be known of a memory that was never used
+APPEARANCE = ("similarity", "words", "names", "expanded_words")  # the features that a never-used memory has
 PRIORS = Path(__file__).with_name("priors.json")
 
 
 def kinds(cues: Cues, used: Bools) -> Int64:
-    """(Q,) the kind of each question: one of its own, a stored memory that was used, or one that never was."""
+    """Returns the kind (Q,) of each cue: a new question, a used memory, or a never-used memory."""
     return np.where(cues.rows < 0, 0, np.where(used[np.maximum(cues.rows, 0)], 1, 2))
 
 
 class Evidence:
-    """All sources over one bank, and the features that the mixture weighs.
+    """All sources over the same memories, and the features for the mixture.
 
     Args:
         sources: in any order; names of features are distinct.
@@ -48,25 +48,25 @@ class Evidence:
 
     @property
     def used(self) -> Bools:
-        """(N,) memories that a past request used."""
+        """Returns the memories (N,) that a past request used."""
         now = len(self._log), self._log.size
         if self._used is None or self._used[0] != now:
             self._used = now, np.bincount(self._log.uses.rows, minlength=self._log.size) > 0
         return self._used[1]
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        """(P, F) every feature; of appearance once more for memories that were never used, and that alone."""
+        """Returns every feature (P, F). Appearance features occur twice: for all memories, and for never-used ones."""
         plain = np.concatenate([source.score(cues, pools) for source in self.sources], axis=1)
         never = 1 - pools.spread(self.used.astype(np.float32)) * pools.visible
         return np.concatenate([plain, plain[:, self._appearance] * never[:, None], never[:, None]], axis=1)
 
     def propose(self, cues: Cues, n: int) -> list[Int64]:
-        """Candidates for each cue: what any source would put first."""
+        """Returns candidates for each cue: the first ones of every source."""
         proposals = [source.propose(cues, n) for source in self.sources]
         return [np.unique(np.concatenate([proposal[at] for proposal in proposals])) for at in range(len(cues))]
 
     def pools(self, cues: Cues, full_below: int, n: int) -> Pools:
-        """All memories of a small bank; what the sources propose of a large one."""
+        """Returns all memories of a small index as candidates; for a large one the proposals of the sources."""
         if self._log.size <= full_below:
             return Pools.full(len(cues), self._log.size)
         return Pools.of(self.propose(cues, n), self._log.size)
@@ -74,11 +74,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Weights of the features, for each kind of question, and the calibration of what they add up to.
+    """Weights of the features for each kind of question, and the calibration of the scores.
 
     Attributes:
-        features: their names.
-        weights: (3, F) one row a kind.
+        features: the names.
+        weights: (3, F) one row per kind.
         calibration: for each kind, of probabilities among the candidates.
         room: whether questions in words leave room for memories that were never used; see ``make_room``.
     """
@@ -89,7 +89,7 @@ class Mixture:
     room: bool = True
 
     def score(self, features: Float32, pools: Pools, kind: Int64) -> Float32:
-        """(P,) the score of each pair, by what ``Evidence.score`` gave and the kind of each cue (Q,)."""
+        """Returns the score (P,) of each pair, from the output of ``Evidence.score`` and the kind of each cue (Q,)."""
         scores: Float32
         if np.all(kind == kind[0]):
             scores = features @ self.weights[kind[0]]
@@ -100,12 +100,12 @@ class Mixture:
         return scores
 
     def confidence(self, share: Float32, rank: Int64, kind: Int64) -> Float32:
-        """(P,) the probability that each candidate is used.
+        """Returns the probability (P,) that each candidate is used.
 
         Args:
-            share: (P,) of the odds of its cue's candidates.
-            rank: (P,) among them, from 1.
-            kind: (P,) of its cue.
+            share: (P,) share of the odds among the candidates of its cue.
+            rank: (P,) rank among these candidates, from 1.
+            kind: (P,) kind of its cue.
         """
         result = np.empty(len(share), np.float32)
         for at, calibration in enumerate(self.calibration):
@@ -116,7 +116,7 @@ class Mixture:
         return result
 
     def to_dict(self) -> dict[str, object]:
-        """What JSON can hold, and ``from_dict`` reads."""
+        """Returns the form that ``from_dict`` reads, for JSON."""
         return {
             "features": list(self.features),
             "weights": {kind: [round(float(w), 5) for w in row] for kind, row in zip(KINDS, self.weights, strict=True)},
@@ -125,10 +125,10 @@ class Mixture:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, object]) -> Mixture:
-        """The mixture that ``to_dict`` wrote.
+        """Reads the output of ``to_dict``.
 
         Raises:
-            InvalidInput: it is not one.
+            InvalidInput: this is no such output.
         """
         try:
             text = json.loads(json.dumps(stored))
@@ -151,7 +151,7 @@ class Mixture:
 
 
 def room_for_unused(names: Sequence[str], features: Float32, scores: Float32, starts: Int64) -> Float32:
-    """(P,) ``make_room`` by features (P, F) of these names; nothing where recall without feedback is none of them."""
+    """Applies ``make_room`` to features (P, F) with these names; zeros if the feature "plain" is missing."""
     if PLAIN not in names or NEVER_USED not in names:
         return np.zeros(len(scores), np.float32)
     return make_room(scores, features[:, names.index(NEVER_USED)] > 0, features[:, names.index(PLAIN)], starts)
@@ -159,7 +159,7 @@ def room_for_unused(names: Sequence[str], features: Float32, scores: Float32, st
 
 @dataclass(frozen=True)
 class Priors:
-    """Weights from other data: a value at 1,000 past requests, and a change for each factor of ten.
+    """Weights from other data: a value at 1,000 past requests, and a change per factor of ten.
 
     Attributes:
         weights: for each kind and feature, both numbers.
@@ -170,12 +170,12 @@ class Priors:
     @classmethod
     @cache
     def read(cls, path: Path = PRIORS) -> Priors:
-        """The priors that come with the library, or those of another file."""
+        """Reads the priors of the library, or those of another file."""
         stored = json.loads(path.read_text("utf-8"))["weights"]
         return cls({kind: {name: tuple(pair) for name, pair in named.items()} for kind, named in stored.items()})
 
     def at(self, features: Sequence[str], requests: int) -> Float32:
-        """(3, F) weights for a bank with so many past requests; 0 for a feature without a prior."""
+        """Returns the weights (3, F) for an index with so many past requests; 0 for a feature without a prior."""
         decades = size_in_decades(requests)
         rows = [
             [pair[0] + decades * pair[1] for pair in (self.weights[kind].get(name, (0.0, 0.0)) for name in features)]
@@ -185,12 +185,12 @@ class Priors:
 
 
 def size_in_decades(requests: int) -> float:
-    """The logarithm of the number of requests over 1,000, from -2 to 1: priors know nothing beyond."""
+    """Returns log10 of the number of requests over 1,000, cut to the range -2 to 1 that the priors cover."""
     return float(np.clip(np.log10(max(requests, 1) / 1000), -2, 1))
 
 
 def rank_in_pool(scores: Float32, pools: Pools) -> Int64:
-    """(P,) rank of each pair in its pool, from 1."""
+    """Returns the rank (P,) of each pair in its pool, from 1."""
     order = np.lexsort((-scores, pools.cue))
     ranks = np.empty(len(scores), np.int64)
     ranks[order] = np.arange(len(scores)) - pools.starts[pools.cue[order]] + 1
@@ -198,7 +198,7 @@ def rank_in_pool(scores: Float32, pools: Pools) -> Int64:
 
 
 def rank(scores: Float32, pools: Pools, k: int) -> list[Int64]:
-    """For each cue its ``k`` best candidates, best first; ties by row."""
+    """Returns the ``k`` best candidates for each cue, best first; ties by row."""
     order = np.lexsort((-scores, pools.cue))
     ends = [*pools.starts[1:].tolist(), len(pools)]
     return [

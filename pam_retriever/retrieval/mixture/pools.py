@@ -1,4 +1,4 @@
-"""What is asked, and the candidates that are scored for it."""
+"""Cues, and the candidates to score for them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WordList = Sequence[str]
 
 @dataclass(frozen=True)
 class Cues:
-    """A batch of questions.
+    """A batch of cues.
 
     Attributes:
         vectors: (Q, dim) float32, unit length.
-        words: Q lists of words; empty lists for questions without.
-        rows: (Q,) the stored memory that a question is, -1 for a question of its own.
-        direction: only neighbours that came before a memory speak for it ("after"), or after it ("before"); None: both.
+        words: Q lists of words; empty for cues without words.
+        rows: (Q,) the stored memory of each cue, -1 for a question.
+        direction: use only neighbours before a memory ("after") or after it ("before") as evidence for it; None: both.
     """
 
     vectors: Float32
@@ -33,7 +33,7 @@ class Cues:
         return len(self.vectors)
 
     def take(self, at: Int64) -> Cues:
-        """The questions at these positions."""
+        """Returns the cues at these positions."""
         return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], self.rows[at], self.direction)
 
 
@@ -45,9 +45,9 @@ class Pools:
         cue: (P,) the position of the cue, rising.
         row: (P,) the memory, rising within a cue.
         starts: (Q,) the first pair of each cue.
-        size: the number of memories in the bank.
-        hidden: (P,) pairs whose past use must not be seen; None for no such pair. A source that reads use gives
-            them what it gives a memory that was never used.
+        size: the number of memories.
+        hidden: (P,) mask of pairs whose past use is hidden; None for no such pair. A source of use treats them as never
+            used.
     """
 
     cue: Int64
@@ -58,13 +58,13 @@ class Pools:
 
     @classmethod
     def full(cls, cues: int, size: int) -> Pools:
-        """Every memory for every cue."""
+        """Returns every memory for every cue."""
         row = np.tile(np.arange(size), cues)
         return cls(np.repeat(np.arange(cues), size), row, np.arange(cues) * size, size)
 
     @classmethod
     def of(cls, candidates: Sequence[Int64], size: int) -> Pools:
-        """Chosen memories for each cue; each list is made sorted and distinct. No list may be empty."""
+        """Returns chosen memories for each cue; sorts lists and removes duplicates. No list may be empty."""
         distinct = [np.unique(rows) for rows in candidates]
         lengths = np.array([len(rows) for rows in distinct])
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
@@ -80,7 +80,7 @@ class Pools:
 
     @cached_property
     def keys(self) -> Int64:
-        """(P,) rising numbers, one for each pair."""
+        """Rising numbers (P,), one per pair."""
         keys: Int64 = self.cue * self.size + self.row
         return keys
 
@@ -92,7 +92,7 @@ class Pools:
         return (~self.hidden).astype(np.float32)
 
     def add_up(self, cue: Int64, row: Int64, value: Float32) -> Float32:
-        """(P,) the sum of the values of each pair; values of memories that are no candidates are dropped."""
+        """Returns the sum (P,) of the values of each pair. Drops values of memories that are not candidates."""
         wanted = cue * self.size + row
         if self.is_full:
             return np.bincount(wanted, value, len(self)).astype(np.float32)
@@ -101,16 +101,16 @@ class Pools:
         return np.bincount(place[there], value[there], len(self)).astype(np.float32)
 
     def spread(self, values: Float32) -> Float32:
-        """(P,) the value of each pair's memory, from one value a memory (size,)."""
+        """Returns the value (P,) of each pair's memory, from one value per memory (size,)."""
         spread: Float32 = values[self.row]
         return spread
 
     def grid(self, values: Float32) -> Float32:
-        """(P,) the value of each pair, from (Q, size)."""
+        """Returns the value (P,) of each pair, from (Q, size)."""
         return values.reshape(-1) if self.is_full else values[self.cue, self.row]
 
     def dot(self, cues: Float32, memories: Float32) -> Float32:
-        """(P,) inner products of cues (Q, dim) and memories (size, dim)."""
+        """Returns inner products (P,) of cues (Q, dim) and memories (size, dim)."""
         if self.is_full or len(self.starts) > 1:
             return self.grid(cues @ memories.T) if self.is_full else _pairwise(cues, memories, self)
         product: Float32 = memories[self.row] @ cues[0]

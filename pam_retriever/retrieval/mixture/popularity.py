@@ -1,4 +1,4 @@
-"""Evidence of use that asks no question: what is used often, and what was used of late."""
+"""A source: the frequency of use, over all time and recently, for any cue."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pam_retriever.types import Float32, Int64
 
 
 class Popularity:
-    """How often a memory was used, ever and of late, whatever the cue.
+    """How often a memory was used, over all time and recently, for any cue.
 
     Args:
         log: past requests.
-        half_lives: in requests; "of late" weighs a use by half for each.
+        half_lives: in requests; recent frequency halves the weight of a use per half-life.
     """
 
     name = "popularity"
@@ -27,7 +27,7 @@ class Popularity:
         self._log, self._half_lives = log, half_lives
         self.features = ("popularity", *(f"recency_{life}" for life in half_lives))
         self._through = 0
-        self._counts = [np.zeros(log.size) for _ in self.features]  # of all uses, and as they fade
+        self._counts = [np.zeros(log.size) for _ in self.features]  # of all uses, and with decay
         self._last: tuple[tuple[int, int], Float32] | None = None
         self._best: tuple[Float32, int, Int64] | None = None
 
@@ -43,7 +43,7 @@ class Popularity:
         return [last[2]] * len(cues)
 
     def _columns(self) -> Float32:
-        """(N, F); the same until a request or a memory comes."""
+        """Returns the features (N, F), cached until the next request or memory."""
         n = len(self._log)
         if self._last is not None and self._last[0] == (n, self._log.size):
             return self._last[1]
@@ -58,7 +58,7 @@ class Popularity:
         return found
 
     def _follow(self) -> None:
-        """Counts what came since the last question."""
+        """Counts the requests since the last question."""
         n = len(self._log)
         self._counts = [grown(counts, self._log.size) for counts in self._counts]
         if self._through == n:

@@ -1,4 +1,4 @@
-"""Means with intervals, of what evidence is worth on held-out experience."""
+"""Means with intervals, for the results on held-out experience."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DRAWS = 1000
 def mean_interval(
     values: np.ndarray, seed: int = 0, weights: np.ndarray | None = None, ordered: bool = False
 ) -> Interval:
-    """The (weighted) mean over questions and its 95 % bootstrap interval.
+    """Returns the (weighted) mean over questions and its 95 % bootstrap interval.
 
     Args:
-        values: (Q,) of each question.
-        seed: of what is drawn.
-        weights: (Q,) how much each counts.
-        ordered: whether the questions are in the order of time. Those of one time are alike, so runs of them are drawn
-            (the circular block bootstrap of Politis and Romano 1992).
+        values: (Q,) of the questions.
+        seed: of the bootstrap.
+        weights: (Q,) of the questions.
+        ordered: whether the questions are in the order of time. Neighbours in time are correlated, so the bootstrap
+            draws runs (circular block bootstrap, Politis and Romano 1992).
     """
     random, n = np.random.default_rng(seed), len(values)
     weights = np.ones(n) if weights is None else weights

@@ -1,4 +1,4 @@
-"""Past requests and what they used, in memory: found by dense and by lexical likeness."""
+"""Past requests and their uses in memory, with dense and lexical similarity."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.types import Float32, Int64
 
-STALE, FEW = 0.1, 100  # lists by word are made anew once so many more requests have come, as a share and in number
+STALE, FEW = 0.1, 100  # inverted lists are rebuilt after so many more requests, as a share and in number
 
 
 @dataclass(frozen=True)
 class Uses:
-    """Which memories were used, as lists one after another.
+    """The used memories, as concatenated lists.
 
     Attributes:
-        starts: (n + 1,) where each list begins.
+        starts: (n + 1,) start of each list.
         rows: the members of all lists.
-        weights: how much each counts.
+        weights: of the members.
     """
 
     starts: Int64
@@ -30,7 +30,7 @@ class Uses:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]], weights: Sequence[Sequence[float]] | None = None) -> Uses:
-        """From one list for each request."""
+        """Builds it from one list per request."""
         starts = np.concatenate([[0], np.cumsum([len(part) for part in lists])]).astype(np.int64)
         rows = np.array([row for part in lists for row in part], np.int64)
         flat = np.ones(len(rows)) if weights is None else [value for part in weights for value in part]
@@ -40,7 +40,7 @@ class Uses:
         return len(self.starts) - 1
 
     def expand(self, lists: Int64) -> tuple[Int64, Int64, Float32]:
-        """Position in ``lists``, member and weight, for every member of the chosen lists."""
+        """Returns position in ``lists``, member and weight, for every member of the chosen lists."""
         begin, length = self.starts[lists], self.starts[lists + 1] - self.starts[lists]
         position = np.repeat(np.arange(len(lists)), length)
         first = np.repeat(begin - (np.cumsum(length) - length), length)
@@ -48,32 +48,32 @@ class Uses:
         return position, self.rows[at], self.weights[at]
 
     def transpose(self, n: int) -> Uses:
-        """For each of ``n`` members the lists that hold it, in order."""
+        """Returns for each of ``n`` members the lists that hold it, in order."""
         lists = np.repeat(np.arange(len(self)), np.diff(self.starts))
         order = np.argsort(self.rows, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(self.rows, minlength=n))]).astype(np.int64)
         return Uses(starts, lists[order], self.weights[order])
 
     def take(self, lists: Int64) -> Uses:
-        """The chosen lists."""
+        """Returns the chosen lists."""
         _, rows, weights = self.expand(lists)
         starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[lists])]).astype(np.int64)
         return Uses(starts, rows, weights)
 
 
 class RequestLog:
-    """Requests in the order in which they came.
+    """Requests in the order of arrival.
 
-    One more request costs what it brings, and is found at once. Word weights follow every request: they are those of
-    a log that was made of all requests at once.
+    Adding a request costs time for this request only, and the next question finds it. Word weights are updated with
+    every request: they equal those of a log built from all requests at once.
 
     Args:
         vectors: (n, dim) float32, unit length.
         words: n lists of words.
-        uses: what each used.
-        size: the number of memories in the bank; it may grow.
-        writers: n, who said so: what has the same value adds a bounded popularity. None is nobody.
-        most: how much one writer may add to the popularity of one memory.
+        uses: the memories that each request used.
+        size: the number of memories; it may grow.
+        writers: n, the authors: requests of one author add a bounded popularity. None for no author.
+        most: the most that one author may add to the popularity of one memory.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class RequestLog:
         self._weights, self._counted = Growing(np.empty(0, np.float32)), Growing(np.empty(0, np.float32))
         self._of_writer: dict[tuple[Hashable, int], float] = {}
         self._numbers: dict[str, int] = {}
-        self._frequency = Growing(np.empty(0, np.int64))  # of each word
+        self._frequency = Growing(np.empty(0, np.int64))  # requests per word
         self._words, self._holder = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))
         self._word_starts = Growing(np.zeros(1, np.int64))
-        self._late: dict[int, list[int]] = {}  # word -> requests that are not in the lists by word
+        self._late: dict[int, list[int]] = {}  # word -> requests that are not in the inverted lists yet
         self._weighed: tuple[int, Float32, Float32] | None = None
         self._asked: tuple[Cues, int, Float32, Float32] | None = None
         self.extend(vectors, words, uses, writers)
@@ -105,33 +105,33 @@ class RequestLog:
 
     @property
     def vectors(self) -> Float32:
-        """(n, dim)."""
+        """The vectors (n, dim)."""
         return self._vectors.view
 
     @property
     def word_counts(self) -> Int64:
-        """(n,) how many distinct words each request has."""
+        """The number (n,) of distinct words of each request."""
         counts: Int64 = np.diff(self._word_starts.view)
         return counts
 
     @property
     def uses(self) -> Uses:
-        """What each request used."""
+        """The memories that each request used."""
         return Uses(self._starts.view, self._rows.view, self._weights.view)
 
     @property
     def popular(self) -> Uses:
-        """The same, as far as it counts for popularity: of one writer so much a memory at most."""
+        """The uses that count for popularity: those of one writer for one memory are bounded."""
         return Uses(self._starts.view, self._rows.view, self._counted.view)
 
     def append(self, vector: Float32, words: WordList, rows: Int64, weights: Float32) -> None:
-        """One more request."""
+        """Adds one request."""
         self.extend(vector[None], [words], Uses(np.array([0, len(rows)]), rows, weights))
 
     def extend(
         self, vectors: Float32, words: Sequence[WordList], uses: Uses, writers: Sequence[Hashable] | None = None
     ) -> None:
-        """More requests, (m, dim) and m each."""
+        """Adds m requests with vectors (m, dim)."""
         first = len(self)
         numbered = [self._number(part) for part in words]
         self._frequency.extend(np.zeros(len(self._numbers) - len(self._frequency), np.int64))
@@ -155,7 +155,7 @@ class RequestLog:
             self._list_by_word()
 
     def _capped(self, uses: Uses, writers: Sequence[Hashable]) -> Float32:
-        """The weights, of which one writer's for one memory add up to no more than is allowed."""
+        """Returns the weights; the sum for one writer and one memory is bounded."""
         counted = uses.weights.copy()
         for request, writer in enumerate(writers):
             if writer is None:
@@ -168,19 +168,19 @@ class RequestLog:
         return counted
 
     def likeness(self, cues: Cues) -> tuple[Float32, Float32]:
-        """``cosines`` and ``word_cosines``, computed once for all sources that propose and score by them."""
+        """Returns ``cosines`` and ``word_cosines``, computed once for all sources."""
         asked = self._asked
         if asked is None or asked[0] is not cues or asked[1] != len(self):
             self._asked = asked = cues, len(self), self.cosines(cues), self.word_cosines(cues)
         return asked[2:]
 
     def cosines(self, cues: Cues) -> Float32:
-        """(Q, n) dense likeness of cues and requests."""
+        """Returns the dense similarity (Q, n) of cues and requests."""
         cosines: Float32 = cues.vectors @ self.vectors.T
         return cosines
 
     def word_cosines(self, cues: Cues) -> Float32:
-        """(Q, n) cosine of the TF-IDF vectors of cues and requests; words that no request has do not count."""
+        """Returns cosines (Q, n) of the TF-IDF vectors of cues and requests. Words that no request has are ignored."""
         result = np.zeros((len(cues), len(self)), np.float32)
         idf, norms = self._word_weights()
         for at, words in enumerate(cues.words):
@@ -191,19 +191,19 @@ class RequestLog:
         return result
 
     def holding(self, word: str) -> Int64:
-        """The requests that hold a word."""
+        """Returns the requests that hold a word."""
         number = self._numbers.get(word)
         return np.empty(0, np.int64) if number is None else self._posted(number)
 
     def gram(self, requests: Int64) -> tuple[Float32, Float32]:
-        """(T, T) dense and (T, T) lexical likeness among chosen requests."""
+        """Returns dense and lexical similarity (T, T) among chosen requests."""
         vectors = self.vectors[requests]
         idf, norms = self._word_weights()
         at, numbers, _ = Uses(self._word_starts.view, self._words.view, self._words.view).expand(requests)
         order = np.argsort(numbers, kind="stable")
         at, numbers = at[order], numbers[order]
         same = numbers[1:] == numbers[:-1]
-        # a word of one request alone says nothing but that it is like itself
+        # a word of only one request affects only the diagonal
         shared = np.append(False, same) | np.append(same, False) if len(numbers) else np.empty(0, bool)
         column = np.cumsum(np.diff(numbers[shared], prepend=-1) > 0) - 1
         table = np.zeros((len(requests), int(column.max(initial=0)) + 1), np.float32)
@@ -216,7 +216,7 @@ class RequestLog:
         return np.array(sorted({self._numbers.setdefault(word, len(self._numbers)) for word in words}), np.int64)
 
     def _posted(self, number: int) -> Int64:
-        """The requests that hold a word."""
+        """Returns the requests that hold a word, from the inverted list."""
         listed = (
             self._by_word[self._by_word_starts[number] : self._by_word_starts[number + 1]]
             if (number + 1 < len(self._by_word_starts))
@@ -226,7 +226,7 @@ class RequestLog:
         return listed if late is None else np.append(listed, late)
 
     def _list_by_word(self) -> None:
-        """Makes the lists of requests by word anew."""
+        """Builds the inverted lists again."""
         words = self._words.view
         self._by_word = self._holder.view[np.argsort(words, kind="stable")]
         counts = np.bincount(words, minlength=len(self._numbers))
@@ -234,7 +234,7 @@ class RequestLog:
         self._late, self._listed = {}, len(self)
 
     def _word_weights(self) -> tuple[Float32, Float32]:
-        """The rarity of each word, and (n,) the length of each request; both change with every request."""
+        """Returns the idf of each word, and the norm (n,) of each request; both change with every request."""
         weighed = self._weighed
         if weighed is None or weighed[0] != len(self):
             idf = np.log((len(self) + 1) / (self._frequency.view + 0.5)).astype(np.float32)
@@ -252,7 +252,7 @@ class Growing:
     """An array that grows along its first axis.
 
     Args:
-        values: the first of it; they are copied.
+        values: the first values, which are copied.
     """
 
     def __init__(self, values: np.ndarray) -> None:
@@ -263,11 +263,11 @@ class Growing:
 
     @property
     def view(self) -> np.ndarray:
-        """All of it."""
+        """Returns all values."""
         return self._values[: self._n]
 
     def extend(self, more: np.ndarray) -> None:
-        """Adds values at the end."""
+        """Appends values."""
         end = self._n + len(more)
         if end > len(self._values):
             grown = np.empty((max(16, 2 * end) if self._n else end, *self._values.shape[1:]), self._values.dtype)

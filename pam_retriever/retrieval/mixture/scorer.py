@@ -1,4 +1,4 @@
-"""Recall by the mixture of all evidence: a scorer."""
+"""A scorer: recall by the mixture of all evidence."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-# of the weight of recall without feedback; chosen on the first halves of three sets (benchmarks/real/documents.py)
+# relative to recall without feedback; chosen on the first halves of three sets (benchmarks/real/documents.py)
 MENTIONS = 2.0
-MENTIONED, UNUSED = "mentions", "never used"  # sources beside those of the evidence
+MENTIONED, UNUSED = "mentions", "never used"  # sources besides those of the evidence
 
 
 class MixtureScorer:
-    """Scores are probabilities among the candidates; confidence is the probability that a hit is used.
+    """Recall by the mixture. Scores are probabilities among the candidates; confidence is the probability of use.
 
     Args:
         view: of the index.
-        knowledge: what use says.
+        knowledge: past use.
         min_score: smallest probability.
-        without: names of sources that do not count.
+        without: names of sources to leave out.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MixtureScorer:
             self._mixture = replace(self._mixture, weights=weights, room=UNUSED not in without)
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        """As ``Scorer``."""
+        """See ``Scorer``."""
         with self._knowledge.turn:
             return self._score(cues, k, allowed)
 
@@ -64,7 +64,7 @@ class MixtureScorer:
         found = self._candidates(questions, cues, allowed, max(PROPOSALS, k or 0))
         mentioned = self._mentioned(cues, allowed)
         found = [self._and(some, of_one) for some, of_one in zip(found, mentioned, strict=True)]
-        if not all(len(some) for some in found):  # a pool may not be empty
+        if not all(len(some) for some in found):  # a pool must not be empty
             if len(cues) == 1:
                 return [_nothing()]
             return [one for at in range(len(cues)) for one in self._score(cues.only(at), k, allowed)]
@@ -94,14 +94,14 @@ class MixtureScorer:
         ]
 
     def _contributions(self, weighed: Float32, mentioned: Float32, room: Float32) -> Contributions:
-        """What each source adds, from what each feature (n, F), mentions (n,) and room for what is unused (n,) do."""
+        """Returns the part of each source, from features (n, F), mentions (n,) and room for unused memories (n,)."""
         owners = np.array(self._owners)
         columns = {name: weighed[:, owners == name].sum(axis=1) for name in dict.fromkeys(self._owners)}
         columns[UNUSED] = columns[UNUSED] + room
         return Contributions.of({**columns, MENTIONED: mentioned})
 
     def _mentioned(self, cues: Cues, allowed: Rows | None) -> list[Mentioned | None]:
-        """What mentions say about each question in words; None where there are none."""
+        """Returns the mentions of each question with a text; None without mentions."""
         mentioning = Mentioning.of(self._view, self._knowledge.bank.lexicon)
         if mentioning is None or cues.texts is None or MENTIONED in self._without:
             return [None] * len(cues)
@@ -113,13 +113,13 @@ class MixtureScorer:
         ]
 
     def _and(self, candidates: Int64, mentioned: Mentioned | None) -> Int64:
-        """Positions of candidates, and of those that are named."""
+        """Returns the positions of candidates and of mentioned memories."""
         if mentioned is None:
             return candidates
         return np.union1d(candidates, self._knowledge.bank.positions(mentioned.rows))
 
     def _by_mentions(self, mentioned: list[Mentioned | None], pools: Pools, kind: Int64) -> Float32:
-        """(P,) what mentions add: on the scale of recall without feedback, and weigh as it does."""
+        """Returns the scores (P,) from mentions, on the scale and with the weight of recall without feedback."""
         added = np.zeros(len(pools), np.float32)
         mixture = self._knowledge.mixture
         weights = PLAIN_UNIT * mixture.weights[:, mixture.features.index("plain")]
@@ -131,7 +131,7 @@ class MixtureScorer:
         return added
 
     def _candidates(self, questions: asked.Cues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
-        """The positions that a filter allows for each cue, itself left out."""
+        """Returns the positions that a filter allows for each cue, without the cue itself."""
         bank, evidence = self._knowledge.bank, self._knowledge.evidence
         if allowed is None:
             found = evidence.propose(questions, n) if len(bank) > FULL_BELOW else [np.arange(len(bank))] * len(cues)
@@ -147,7 +147,7 @@ class MixtureScorer:
 
 
 def _owners(evidence: Evidence) -> tuple[str, ...]:
-    """For each feature the name of the source that has it."""
+    """Returns for each feature the name of its source."""
     named = {feature: source.name for source in evidence.sources for feature in source.features}
     return tuple(named.get(feature.removeprefix(f"{NEVER_USED}:"), UNUSED) for feature in evidence.features)
 

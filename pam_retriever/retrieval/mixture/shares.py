@@ -1,7 +1,7 @@
 """Shares of use as features: ``log(1 + share / 0.01)``.
 
-A softmax over a weighted sum of them is a product of experts, in which a source that knows nothing leaves the others
-alone.
+A softmax over a weighted sum of these features is a product of experts. A source without information has feature 0, and
+does not change the product.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ SMALL_SHARE = 0.01
 
 
 def grown(values: np.ndarray, size: int, fill: float = 0) -> np.ndarray:
-    """The values, with as many more at the end as it takes to be ``size``."""
+    """Returns the values, extended to length ``size``."""
     if len(values) == size:
         return values
     return np.concatenate([values, np.full(size - len(values), fill, values.dtype)])
 
 
 def log_share(share: Floats) -> Float32:
-    """Shares as features: 0 for nothing, 4.6 for all."""
+    """Returns shares as features: 0 for share 0, 4.6 for share 1."""
     feature: Float32 = np.log1p(np.maximum(share, 0) / SMALL_SHARE).astype(np.float32)
     return feature

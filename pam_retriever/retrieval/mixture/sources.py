@@ -1,7 +1,6 @@
-"""Evidence sources: each scores candidates for cues, by features of which 0 means that it knows nothing.
+"""Evidence sources: each computes features of candidates for cues; 0 means no information.
 
-The sources here read what a memory is: how it looks, what it says, and what stands next to it. Those of use are in
-``use.py``.
+The sources here read vectors, words and neighbours of the memories. The sources of past use are in ``use.py``.
 """
 
 from __future__ import annotations
@@ -15,30 +14,30 @@ from pam_retriever.retrieval.mixture.pools import Cues, Pools, WordList
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Direction, Float32, Int64
 
-BM25_UNIT = 10.0  # brings BM25 to the order of 1
-PLAIN_UNIT = 10.0  # and a mean of cosines and the like
-LONG = 5  # words of a question; with more, each counts less
+BM25_UNIT = 10.0  # scales BM25 to the order of 1
+PLAIN_UNIT = 10.0  # scales a mean of cosines to the order of 1
+LONG = 5  # number of words; in a longer question each word counts less
 
 
 class Source(Protocol):
-    """One kind of evidence."""
+    """A source of evidence."""
 
     @property
     def name(self) -> str:
-        """How reports call it."""
+        """The name in reports."""
         ...
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of the columns that ``score`` returns."""
+        """The names of the columns that ``score`` returns."""
         ...
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
-        """(P, F) one row a pair of cue and candidate; 0 where it knows nothing."""
+        """Returns the features (P, F), one row per pair of cue and candidate; 0 without information."""
         ...
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        """For each cue about ``n`` memories that this source would put first; fewer where it knows fewer."""
+        """Returns about ``n`` memories for each cue that this source ranks first; fewer if it knows fewer."""
         ...
 
 
@@ -48,11 +47,11 @@ class Looks(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, at: Int64) -> Float32:
-        """(m, dim) at positions (m,), of unit length."""
+        """Returns the vectors (m, dim) at positions (m,), of unit length."""
         ...
 
     def nearest(self, vectors: Float32, n: int) -> list[Int64]:
-        """For each vector (Q, dim) the positions of the ``n`` memories that look most like it."""
+        """For each vector (Q, dim), returns the positions of the ``n`` most similar memories."""
         ...
 
 
@@ -60,7 +59,7 @@ class Similarity:
     """Cosine of cue and memory.
 
     Args:
-        looks: of the memories.
+        looks: the vectors of the memories.
     """
 
     name, features = "similarity", ("similarity",)
@@ -79,8 +78,8 @@ class Words:
     """BM25 of a cue's words in a field of the memories.
 
     Args:
-        name: of the source, and of its feature.
-        field: whose words.
+        name: of the source and of its feature.
+        field: with the words.
     """
 
     def __init__(self, name: str, field: Field) -> None:
@@ -95,19 +94,19 @@ class Words:
         return [best(row, n) for row in self._scores(cues)]
 
     def _scores(self, cues: Cues) -> Float32:
-        """(Q, n); what candidates are found by is not computed again to score them."""
+        """Returns the scores (Q, n), computed once for proposals and features."""
         if self._last is None or self._last[0] is not cues:
             self._last = cues, np.stack([self._bm25.scores(words) for words in cues.words])
         return self._last[1]
 
 
 class Plain:
-    """What recall without feedback says: vector, words and neighbours in one score.
+    """Recall without feedback: vector, words and neighbours in one score.
 
-    A turn of a conversation seldom says what it is about; its neighbours do.
+    A turn of a conversation seldom names its topic; its neighbours do.
 
     Args:
-        scores: of one question's vector and words, for sorted positions (m,), in a direction.
+        scores: returns the scores of sorted positions (m,) for the vector and the words of a question, in a direction.
     """
 
     name, features = "words and neighbours", ("plain",)
@@ -124,12 +123,12 @@ class Plain:
         return (np.float32(PLAIN_UNIT) * np.concatenate(parts))[:, None]
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        del n  # similarity and words propose the same
+        del n  # similarity and words propose the same memories
         return [np.empty(0, np.int64)] * len(cues)
 
 
 def _cosines(cues: Cues, pools: Pools, looks: Looks) -> Float32:
-    """(P,) cosine of each pair."""
+    """Returns the cosine (P,) of each pair."""
     if pools.is_full:
         cosines: Float32 = (cues.vectors @ looks[np.arange(pools.size)].T).reshape(-1)
         return cosines
@@ -138,9 +137,9 @@ def _cosines(cues: Cues, pools: Pools, looks: Looks) -> Float32:
 
 
 def by_length(cues: Cues, pools: Pools) -> Float32:
-    """(P,) what a BM25 score counts: of a question of many words no more than of one of five.
+    """Scales BM25 scores (P,): a question of many words counts no more than one of five words.
 
-    BM25 adds up what each word says, as if each were news. Those of a long question say much of it twice.
+    BM25 sums over words as if they were independent. The words of a long question are redundant.
     """
     lengths = np.array([max(len(set(words)), LONG) for words in cues.words], np.float32)
     factor: Float32 = (np.float32(LONG / BM25_UNIT) / lengths)[pools.cue]
@@ -148,13 +147,13 @@ def by_length(cues: Cues, pools: Pools) -> Float32:
 
 
 def best(values: Float32, n: int) -> Int64:
-    """The ``n`` places with the largest values above 0, rising; fewer where fewer are."""
-    found = np.flatnonzero(values > 0)  # few, for words
+    """Returns the ``n`` positions with the largest values above 0, rising; fewer if there are fewer."""
+    found = np.flatnonzero(values > 0)  # few, for scores by words
     return found if len(found) <= n else found[largest(values[found], n)]
 
 
 def largest(values: Float32, n: int) -> Int64:
-    """(n,) the places of the ``n`` largest of at least as many values, rising; of equal ones the first."""
+    """Returns the positions (n,) of the ``n`` largest values, rising; of equal values the first."""
     if n == len(values):
         return np.arange(n)
     least = np.partition(values, len(values) - n)[len(values) - n]  # three times as fast as argpartition

@@ -1,4 +1,4 @@
-"""Evidence of use: what served requests before, and what was used together."""
+"""Evidence of use: the memories that served earlier requests, and memories that were used together."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from pam_retriever.retrieval.mixture.sources import Looks, best, by_length, larg
 from pam_retriever.retrieval.mixture.words import BM25, Field
 from pam_retriever.types import Float32, Int64
 
-MOST_EXPECTED = 1.2  # uses by one request; a regression may say more
+MOST_EXPECTED = 1.2  # uses by one request; a regression may predict more
 
 
 class PastUse:
-    """What served similar requests before.
+    """The memories that served similar requests.
 
-    Three shares among nearest neighbours, and a kernel ridge regression from requests to memories that is solved on
-    the neighbours of the cue alone: it tells neighbours that repeat each other from neighbours that agree, needs no
-    training, and knows a request as soon as it is stored. What it expects is a feature as it is, too: near 1 it says
-    more than the logarithm does.
+    Features: three shares among nearest neighbours, and a kernel ridge regression from requests to memories, solved on
+    the neighbours of the cue. The regression discounts near-duplicate neighbours, needs no training, and uses a request
+    as soon as it is stored. Its prediction is also a feature without the logarithm, which is more informative near 1.
 
     Args:
         log: past requests.
@@ -31,7 +30,7 @@ class PastUse:
     name = "requests"
     features = ("dense_10", "dense_50", "lexical_50", "regression", "regression_share")
     NEIGHBOURS = 192  # of the regression
-    DENSE_PART = 0.7  # of its kernel; the rest is TF-IDF
+    DENSE_PART = 0.7  # weight of dense similarity in its kernel; the rest is TF-IDF
     WIDTH = 2.0
     RIDGE = 0.3
 
@@ -63,7 +62,7 @@ class PastUse:
         return [np.unique(self._log.uses.expand(row)[1]) for row in np.take_along_axis(near, nearest, axis=1)]
 
     def _near(self, cues: Cues) -> tuple[Int64, Float32]:
-        """(Q, n) the neighbours of the regression and their likeness: candidates are found by the nearest of them."""
+        """Returns the neighbours (Q, n) of the regression and their similarity. The nearest give the candidates."""
         last = self._last
         if last is None or last[0] is not cues or last[1] != len(self._log):
             last = self._last = cues, len(self._log), *_top(self._joint(*self._log.likeness(cues)), self.NEIGHBOURS)
@@ -81,7 +80,7 @@ class PastUse:
         weights = np.empty(near.shape, np.float32)
         ridge = np.float32(self.RIDGE) * np.eye(near.shape[1], dtype=np.float32)
         for at, requests in enumerate(near):
-            if cues.rows[at] >= 0:  # what a stored memory says is no request; its company is what counts
+            if cues.rows[at] >= 0:  # the text of a stored memory is not a request; memories used with it count instead
                 weights[at] = 0
                 continue
             kernel = np.exp(np.float32(self.WIDTH) * (self._joint(*self._log.gram(requests)) - 1))
@@ -97,17 +96,17 @@ class Profile:
     """
 
     name, features = "profile", ("profile",)
-    USES = 16  # numbers of a mean that are read in the time of one use
+    USES = 16  # numbers of a mean vector that are read in the time of one use
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
         self._through = 0
-        self._place = np.full(log.size, -1)  # of each memory among those that were used
+        self._place = np.full(log.size, -1)  # position of each memory among the used ones
         self._used = Growing(np.empty(0, np.int64))
         self._sums = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
         self._units = Growing(np.empty((0, log.vectors.shape[1]), np.float32))
-        self._lengths = Growing(np.empty(0, np.float32))  # of the sums
-        self._user, self._by = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))  # of each use
+        self._lengths = Growing(np.empty(0, np.float32))  # of the sums of requests
+        self._user, self._by = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.int64))  # one entry per use
         self._last: tuple[Cues, int, Float32] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
@@ -122,25 +121,25 @@ class Profile:
         return [used[best(row, n)] for row in near] if len(used) else [used] * len(cues)
 
     def _near(self, cues: Cues) -> tuple[Int64, Float32]:
-        """The memories that were used, and (Q, U) how near their means are; candidates are found and scored by it."""
+        """Returns the used memories, and the cosine (Q, U) with their means, for candidates and for features."""
         used, means = self._means()
         last = self._last
         if last is None or last[0] is not cues or last[1] != len(self._log):
-            # the mean's cosine is the mean of the cosines, which are there: far fewer numbers than the means have
+            # the cosine of a mean follows from the cosines of its members, which are fewer numbers than the mean has
             few = len(cues) == 1 and self.USES * len(self._user) < means.size
             near = self._from_likeness(cues) if few else cues.vectors @ means.T
             last = self._last = cues, len(self._log), near
         return used, last[2]
 
     def _from_likeness(self, cues: Cues) -> Float32:
-        """(1, U) of one question."""
+        """Returns the row (1, U) of one question."""
         likeness = self._log.likeness(cues)[0][0][self._by.view] * self._log.uses.weights
         sums = np.bincount(self._user.view, likeness, len(self._used))
         near: Float32 = (sums / self._lengths.view).astype(np.float32)
         return near[None]
 
     def _means(self) -> tuple[Int64, Float32]:
-        """The memories that were used, and (U, dim) their mean requests at unit length."""
+        """Returns the used memories, and their mean requests (U, dim) of unit length."""
         if self._through < len(self._log):
             new = np.arange(self._through, len(self._log))
             place, rows, weights = self._log.uses.expand(new)
@@ -165,16 +164,16 @@ class Profile:
 
 
 class ExpandedWords:
-    """BM25 over each memory's own words, its name, and the words of the requests that used it.
+    """BM25 over the words of a memory, of its name, and of the requests that used it.
 
     Args:
         text: the words of the memories' texts.
-        names: those of their names, which count three times.
-        log: past requests. A request that used n memories gives its words to each as 1 / sqrt(n) of one.
+        names: the words of their names, which count three times.
+        log: past requests. The words of a request that used n memories have weight 1 / sqrt(n) in each.
     """
 
     name, features = "expanded words", ("expanded_words",)
-    B = 0.4  # a memory that served much is long, and should not be punished for it as a wordy text is
+    B = 0.4  # a memory that served many requests is long for a good reason: less length normalisation
     NAME_WEIGHT = 3.0
 
     def __init__(self, text: Field, names: Field, log: RequestLog) -> None:
@@ -193,7 +192,7 @@ class ExpandedWords:
         return [best(row, n) for row in self._of_all(cues)]
 
     def _of_all(self, cues: Cues) -> Float32:
-        """(Q, n); what candidates are found by is not computed again to score them."""
+        """Returns the scores (Q, n), computed once for proposals and features."""
         if self._last is None or self._last[0] is not cues or self._last[1] != len(self._log):
             self._last = cues, len(self._log), self._scores(cues, self._all)
         return self._last[2]
@@ -209,7 +208,7 @@ class _Asked:
         self._log = log
         self._through = 0
         self._lengths = np.zeros(log.size)
-        self._share = Growing(np.empty(0, np.float32))  # of its words that a request gives to each memory
+        self._share = Growing(np.empty(0, np.float32))  # weight of the words of each request
 
     @property
     def version(self) -> tuple[int, int]:
@@ -221,7 +220,7 @@ class _Asked:
         return self._lengths.astype(np.float32)
 
     def _follow(self) -> None:
-        """Takes in what came since the last question."""
+        """Adds the requests since the last question."""
         self._lengths = grown(self._lengths, self._log.size)
         if self._through < len(self._log):
             new = np.arange(self._through, len(self._log))
@@ -241,9 +240,9 @@ class _Asked:
 
 
 class UsedTogether:
-    """What was used together with the stored memory that the cue is, in one step and in two.
+    """Memories that were used together with the stored memory of the cue, directly and over two steps.
 
-    A cue that was never used, or hidden, asks the used memories that look most like it.
+    A never-used or hidden cue is replaced by the used memories that are most similar to it.
 
     Args:
         log: past requests.
@@ -252,11 +251,11 @@ class UsedTogether:
 
     name = "used together"
     features = ("together", "together_recently", "together_2", "together_alike")
-    LATEST = 200  # uses of a memory that are looked at
-    FIRST_STEP = 20  # memories from which the second step goes on
+    LATEST = 200  # uses of a memory that are read
+    FIRST_STEP = 20  # memories from which the second step starts
     ALIKE = 10
     HALF_LIFE = 500.0
-    PRIOR = 1.0  # uses without company that every memory is taken to have
+    PRIOR = 1.0  # pseudo-uses of every memory without other memories
 
     def __init__(self, log: RequestLog, looks: Looks) -> None:
         self._log, self._looks = log, looks
@@ -284,7 +283,7 @@ class UsedTogether:
         return found
 
     def _triples(self, cues: Cues, asked: Int64) -> list[tuple[Int64, Int64, Float32]]:
-        """Cue, memory and share, for each feature."""
+        """Returns cue, memory and share, for each feature."""
         rows = cues.rows[asked]
         one = self._step(asked, rows, np.ones(len(asked), np.float32))
         recent = self._step(asked, rows, np.ones(len(asked), np.float32), self.HALF_LIFE)
@@ -297,7 +296,7 @@ class UsedTogether:
     def _step(
         self, cue: Int64, row: Int64, share: Float32, half_life: float | None = None
     ) -> tuple[Int64, Int64, Float32]:
-        """Goes from memories to what was used with them; shares are divided among the uses of each."""
+        """Steps from memories to those used with them; divides the share among the uses of each."""
         at, requests, weight = self._by_memory.expand(row)
         first = np.cumsum(np.bincount(at, minlength=len(row)))[at] - np.arange(len(at)) <= self.LATEST
         at, requests, weight = at[first], requests[first], weight[first]
@@ -319,27 +318,27 @@ class UsedTogether:
 
 
 def _top(values: Float32, n: int) -> tuple[Int64, Float32]:
-    """(Q, n) the columns with the largest values, rising, and these values."""
+    """Returns the columns (Q, n) with the largest values, rising, and these values."""
     n = min(n, values.shape[1])
     top = np.array([largest(row, n) for row in values], np.int64).reshape(len(values), n)
     return top, np.take_along_axis(values, top, axis=1)
 
 
 def _neighbours(likeness: Float32, n: int, width: float) -> tuple[Int64, Float32]:
-    """(Q, n) nearest columns and their weights, which add up to 1; those without likeness weigh nothing."""
+    """Returns the nearest columns (Q, n) and weights with sum 1; dissimilar ones have weight 0."""
     near, value = _top(likeness, n)
     return near, _weights(value, width)
 
 
 def _weights(likeness: Float32, width: float) -> Float32:
-    """(Q, n) of neighbours: they add up to 1; those without likeness weigh nothing."""
+    """Returns the weights (Q, n) of neighbours, with sum 1; dissimilar ones have weight 0."""
     odds = np.exp(np.float32(width) * (likeness - likeness.max(axis=1, keepdims=True))) * (likeness > 0)
     weights: Float32 = odds / np.maximum(odds.sum(axis=1, keepdims=True), np.float32(1e-9))
     return weights
 
 
 def _strongest(cue: Int64, row: Int64, share: Float32, n: int) -> tuple[Int64, Int64, Float32]:
-    """The ``n`` rows of each cue with the largest shares, each once."""
+    """Returns the ``n`` rows of each cue with the largest shares, without duplicates."""
     keys, inverse = np.unique(np.stack([cue, row], axis=1), axis=0, return_inverse=True)
     total = np.bincount(inverse.reshape(-1), share, len(keys)).astype(np.float32)
     order = np.lexsort((-total, keys[:, 0])) if len(keys) else np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Words of the memories: BM25 over their fields, and an inverted index of names, which grows."""
+"""Words of the memories: BM25 over fields, and an inverted index that grows."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 from pam_retriever.types import Float32, Int64
 
 K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza 2009)
-MOST_KEPT = 1_000_000  # memories that hold a word, of all words whose scores are kept
+MOST_KEPT = 1_000_000  # postings in the cache of scores per word
 
 
 class Field(Protocol):
-    """The words of a field of the memories: their texts, or their names."""
+    """The words of one field of the memories: texts or names."""
 
     @property
     def lengths(self) -> Float32:
-        """(n,) how many words each has."""
+        """The number (n,) of words of each memory."""
         ...
 
     @property
     def version(self) -> object:
-        """Another one whenever a word was added or removed."""
+        """Changes with every added or removed word."""
         ...
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
-        """The positions of the memories that hold a word, each once, and how often."""
+        """Returns the positions of the memories that hold a word, each once, and the counts."""
         ...
 
 
 class BM25:
-    """BM25 of every memory, over fields whose words count so many times. It keeps what each word of a question adds.
+    """BM25 of every memory over weighted fields. Caches the scores of each word.
 
     Args:
-        fields: each with how often one of its words counts.
-        b: how far a long memory is punished.
+        fields: each with its weight.
+        b: length normalisation.
     """
 
     def __init__(self, fields: Sequence[tuple[Field, float]], b: float = B) -> None:
@@ -47,7 +47,7 @@ class BM25:
         self._kept = 0
 
     def scores(self, words: Sequence[str]) -> Float32:
-        """(n,) at least 0; a word counts once, however often the question says it."""
+        """Returns scores (n,), at least 0. A repeated word of the question counts once."""
         self._follow()
         scores = np.zeros(len(self._norm), np.float32)
         for word in dict.fromkeys(words):
@@ -56,18 +56,18 @@ class BM25:
         return scores
 
     def _follow(self) -> None:
-        """Forgets what it kept if a field changed."""
+        """Clears the cache if a field changed."""
         version = tuple(field.version for field, _ in self._fields)
         if self._version == version:
             return
         lengths: Float32 = np.stack([np.float32(weight) * field.lengths for field, weight in self._fields]).sum(axis=0)
         mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
         self._norm: Float32 = (1 - self._b + self._b * lengths / mean).astype(np.float32)
-        self._times = np.zeros(len(lengths), np.float32)  # how often each memory holds a word
+        self._times = np.zeros(len(lengths), np.float32)  # weighted count of a word in each memory
         self._added, self._kept, self._version = {}, 0, version
 
     def _of(self, word: str) -> tuple[Int64, Float32]:
-        """The memories that hold a word in any field, and what it adds to their scores."""
+        """Returns the memories that hold a word in any field, and their scores for it."""
         found = self._added.get(word)
         if found is None:
             held = [field.counts(word) for field, _ in self._fields]
@@ -86,7 +86,7 @@ class BM25:
 
 
 class WordIndex:
-    """How often each row holds each word; rows and counts may be added at any time.
+    """The count of each word in each row; rows and words can be added.
 
     Args:
         n: the number of rows.
@@ -101,7 +101,7 @@ class WordIndex:
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]], weight: float = 1.0) -> WordIndex:
-        """An index with one row for each list of words."""
+        """Creates an index with one row per list of words."""
         index = cls(len(texts))
         for row, words in enumerate(texts):
             index.add(row, words, weight)
@@ -111,7 +111,7 @@ class WordIndex:
         return len(self.lengths)
 
     def add(self, row: int, words: Iterable[str], weight: float = 1.0) -> None:
-        """Counts the words once more in ``row``, each as ``weight`` of one."""
+        """Adds the words to ``row``, each with ``weight``."""
         self.version += 1
         for word, count in Counter(words).items():
             counts = self._counts.setdefault(word, {})
@@ -120,12 +120,12 @@ class WordIndex:
             self._arrays.pop(word, None)
 
     def grow(self, n: int) -> None:
-        """Makes room for rows up to ``n``."""
+        """Extends the index to ``n`` rows."""
         self.version += 1
         self.lengths = np.concatenate([self.lengths, np.zeros(n - len(self.lengths), np.float32)])
 
     def put(self, row: int, words: Sequence[str]) -> None:
-        """Sets the words of a row, in place of those that it had."""
+        """Replaces the words of a row."""
         self.version += 1
         for word in self._put.pop(row, ()):
             if self._counts[word].pop(row, None) is not None:
@@ -136,7 +136,7 @@ class WordIndex:
             self.add(row, words)
 
     def counts(self, word: str) -> tuple[Int64, Float32]:
-        """The rows that hold the word, and how often."""
+        """Returns the rows that hold the word, and the counts."""
         found = self._arrays.get(word)
         if found is None:
             counts = self._counts.get(word, {})

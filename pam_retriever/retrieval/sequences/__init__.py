@@ -1,6 +1,6 @@
-"""What came next: a trajectory as the question.
+"""Next-step recall: predicts what comes after a trajectory.
 
-``steps`` reads the question, ``transitions`` says what came after its steps before, ``features`` makes evidence of
-that, of content and of ``repeats``, ``fitting`` weighs it on held-out experience into a ``mixture``, and ``scorer``
-answers.
+``steps`` reads the trajectory, ``transitions`` counts what followed its steps in experience, ``features`` computes
+features from these counts, from content and from ``repeats``, ``fitting`` learns the weights of a ``mixture`` on
+held-out experience, and ``scorer`` answers.
 """

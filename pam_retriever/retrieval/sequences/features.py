@@ -1,4 +1,4 @@
-"""Evidence of what comes next, as features of candidates."""
+"""Features of candidates for the next step."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pam_retriever.retrieval.sequences.steps import LastSteps
 from pam_retriever.retrieval.sequences.transitions import Found, Occasions
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
-FULL_BELOW = 512  # memories; above, candidates are what the evidence proposes
-PROPOSED = 80  # by each kind of evidence
+FULL_BELOW = 512  # memories; for more, the evidence proposes candidates
+PROPOSED = 80  # by each source
 ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
-BACKED_OFF = (10.0, 5.0, 3.0, 2.0)  # occasions that the shorter context is worth, for contexts of one step and more
-UNSEEN = 0.1  # occasions that a memory which was never experienced is taken to have
-FADING = 0.6  # of the steps that the mean of a question is taken of
+BACKED_OFF = (10.0, 5.0, 3.0, 2.0)  # pseudo-count of the shorter context, for contexts of one step and more
+UNSEEN = 0.1  # pseudo-count of a memory that was never experienced
+FADING = 0.6  # per step back, for the mean vector of a question
 STEPS_IN_MEAN = 3
-THROUGH, ONWARD_OF = 20, 200  # memories that a second step goes through, and occasions of each
+THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
 
-CAME_WIDTH = 0.1  # of the kernel around each memory that came next
-FULL_SHARE = 0.25  # of the memories: where so many were never experienced, they count as those that were
+CAME_WIDTH = 0.1  # width of the kernel around each memory that came next
+FULL_SHARE = 0.25  # of the memories: with so many never experienced, these count in full
 CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "like_came")
-# whose strongest are candidates; the others say something of the same memories
+# sources whose strongest memories are candidates; the other sources cover the same memories
 PROPOSERS = (
     "order_1",
     "came_before",
@@ -63,15 +63,15 @@ FEATURES = tuple(feature for _, features in SOURCES for feature in features)
 
 @dataclass(frozen=True)
 class Asked:
-    """Questions, and what their steps say of every memory, before candidates are chosen.
+    """Questions, with the evidence of their steps for all memories, before candidates are chosen.
 
     Attributes:
         steps: Q questions.
-        found: what each kind of evidence says.
-        vectors: (4, Q, d) the newest step, the mean of the last, the change between the last two, and the mean of what
-            came after the newest.
-        near: for each question the memories that look like the first and the last of these.
-        came: what came right after the newest step, and how often, as shares.
+        found: the values of each source.
+        vectors: (4, Q, d) the newest step, the mean of the last steps, the change between the last two, and the mean of
+            the memories that followed the newest step.
+        near: for each question the memories similar to the first and to the last of these vectors.
+        came: the memories that directly followed the newest step, with shares.
     """
 
     steps: LastSteps
@@ -82,14 +82,14 @@ class Asked:
 
 
 class NextEvidence:
-    """What one experience says of what comes next.
+    """Evidence for the next step from one set of experience.
 
     Args:
         graph: of the experience.
         similar: the vectors of the memories.
-        few: sorted rows of all memories that may be answered, where they are so few that all are candidates; else None.
-        allowed: sorted rows of the memories that may be answered, and that count as evidence; None for all.
-        history: (S,) the memories of the steps that were stored, the newest last; None for the last of the graph.
+        few: sorted rows of all allowed memories, if they are so few that all are candidates; else None.
+        allowed: sorted rows of the memories that may be answers and evidence; None for all.
+        history: (S,) the memories of the stored steps, the newest last; None for the last steps of the graph.
     """
 
     def __init__(
@@ -107,27 +107,27 @@ class NextEvidence:
         self._memories = max(len(similar), 1)
 
     def experienced(self, rows: Int64) -> Bools:
-        """Whether each of ``rows`` was."""
+        """Returns whether each of ``rows`` was experienced."""
         return self._graph.experienced(rows)
 
     @staticmethod
     def occasions(asked: Asked) -> list[Found]:
-        """What came after the last step, after the last two, three and four, and how often."""
+        """Returns the memories that followed the last step, the last two, three and four, with counts."""
         return [asked.found[f"order_{order}"] for order in range(1, transitions.ORDER + 1)]
 
     @property
     def coverage(self) -> float:
-        """What is added to the score of a memory that was never experienced, at most 0.
+        """The value, at most 0, to add to the score of a memory that was never experienced.
 
-        Where few are left, experience has passed them by, and they are unlikely to come now. Where many are, it is
-        young, and they count in full.
+        If few memories were never experienced, they are unlikely to come now. If many were not, experience is young,
+        and they count in full.
         """
         never = 1 - min(self._graph.memories / self._memories, 1.0)
         odds = never / max(1 - never, 1e-9)
         return min(2 * float(np.log(max(odds, 1e-3) / (FULL_SHARE / (1 - FULL_SHARE)))), 0.0)
 
     def ask(self, steps: LastSteps) -> Asked:
-        """What the steps of questions say."""
+        """Computes the evidence of the steps of questions."""
         graph, count, allowed = self._graph, len(steps), self._allowed
         seen = Occasions.of(graph, steps.rows, allowed)
         context = seen.context()
@@ -164,7 +164,7 @@ class NextEvidence:
         return np.stack([last, unit(mean), unit(last - before), unit(expected)])
 
     def _look_up(self, vectors: Float32) -> tuple[Int64, Float32]:
-        """(2, Q, n) what looks most like the newest step, and like what is expected; and the cosines."""
+        """Returns rows and cosines (2, Q, n) of the memories most like the newest step, and like the expected one."""
         asked = np.concatenate([vectors[0], vectors[3]])
         cosine, near = self._similar.search(asked, min(LOOKED_UP, max(len(self._similar), 1)), self._allowed)
         return near.reshape(2, -1, near.shape[1]), cosine.reshape(2, -1, near.shape[1])
@@ -183,11 +183,11 @@ class NextEvidence:
     # ---- candidates
 
     def pools(self, asked: Asked, more: Sequence[Int64] | None = None) -> tuple[Pools, Bools]:
-        """Candidates of each question, and which of them were proposed.
+        """Returns candidates of each question, and which of them were proposed.
 
         Args:
             asked: Q questions.
-            more: Q lists of further candidates, which were not proposed.
+            more: Q lists of further candidates, which count as not proposed.
         """
         count = len(asked.steps)
         if self._few is not None:
@@ -210,7 +210,7 @@ class NextEvidence:
     # ---- features
 
     def score(self, asked: Asked, pools: Pools) -> Float32:
-        """(P, F) the features of every candidate; see ``SOURCES``."""
+        """Returns the features (P, F) of every candidate; see ``SOURCES``."""
         count, row = len(asked.steps), pools.row
         raw = {name: pools.add_up(*found).astype(np.float64) for name, found in asked.found.items()}
         totals = {name: transitions.total(found, count)[pools.cue] for name, found in asked.found.items()}
@@ -240,7 +240,7 @@ class NextEvidence:
         return np.stack([columns[name] for name in FEATURES], axis=1).astype(np.float32)
 
     def likeness(self, asked: Asked, pools: Pools) -> Float32:
-        """(P,) the cosine of each candidate and the newest step."""
+        """Returns the cosine (P,) of each candidate and the newest step."""
         rows, place = np.unique(pools.row, return_inverse=True)
         cosine: Float32 = (asked.vectors[0] @ self._similar.keys(rows).T)[pools.cue, place]
         return cosine
@@ -254,7 +254,7 @@ class NextEvidence:
 
 
 def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, place: Int64) -> Float64:
-    """(P,) how much each candidate looks like one of the memories that came next, by their shares."""
+    """Returns the similarity (P,) of each candidate to the memories that came next, weighted by their shares."""
     query, row, share = came
     mass = np.zeros(len(pools))
     starts = np.searchsorted(query, np.arange(len(pools.starts) + 1))
@@ -269,7 +269,7 @@ def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, pl
 
 
 def _latest(seen: Occasions) -> Found:
-    """What came after the newest step, the latest occasion counting most."""
+    """Returns the memories that followed the newest step, with more weight on recent occurrences."""
     there = (seen.back == 0) & (seen.after() >= 0)
     query = seen.query[there]
     age = np.searchsorted(query, query, side="right") - np.arange(len(query)) - 1
@@ -277,7 +277,7 @@ def _latest(seen: Occasions) -> Found:
 
 
 def _sum(found: list[Found]) -> Found:
-    """What several say, added up."""
+    """Returns the sum of several values."""
     query, row, value = (np.concatenate(column) for column in zip(*found, strict=True))
     return transitions.added_up(query, row, value)
 

@@ -1,4 +1,4 @@
-"""Weighs what says what comes next, on the end of experience, which is held out."""
+"""Fits the weights of the next-step mixture on the held-out end of experience."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
 from pam_retriever.types import Bools, Float32, Float64, Int64, Times
 
 HELD_OUT = 0.2  # of all steps, the last ones
-WHOLE = 0.5  # of what is held out; a trajectory that is longer is cut
+WHOLE = 0.5  # of the held-out part; a longer trajectory is cut
 QUESTIONS = 2_000
-LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, down to so many: each takes longer
-HIDDEN = 0.2  # of the memories, which every second question sees as never experienced
-AT_ONCE = 20  # steps at most; where more have one time, it is the time of a stretch, and their order counts
-PARTS = 4  # of the held-out questions: each is judged by weights of those before it
+LARGE, FEWER = 20_000, 400  # from so many memories on there are fewer questions, down to so many: each takes longer
+HIDDEN = 0.2  # of the memories, which a copy of every second question treats as never experienced
+AT_ONCE = 20  # most simultaneous steps; with more, the time is that of a whole period, and the order counts
+PARTS = 4  # of the held-out questions: earlier parts fit the weights that judge a part
 BATCH = 128
-RIDGE, FIXED = 1e-2, 1e9  # of the weights that are fitted to hidden memories, and of those that stay
+RIDGE, FIXED = 1e-2, 1e9  # of the weights fitted on hidden memories, and of fixed weights
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Steps of held-out trajectories, and what came after them.
+    """Steps of held-out trajectories, and the steps that followed.
 
     Attributes:
         steps: Q questions.
-        came: Q lists of the memories that came next: more than one where steps happened at once.
+        came: Q lists of the memories that came next; simultaneous steps are one list.
     """
 
     steps: LastSteps
@@ -49,11 +49,11 @@ class Questions:
 
     @property
     def before(self) -> int:
-        """How many steps had been experienced before the first question began."""
+        """The number of steps experienced before the first question."""
         return int((self.steps.until if self.steps.until is not None else np.zeros(1)).min())
 
     def take(self, at: Int64) -> Questions:
-        """Some of them."""
+        """Returns the questions at these positions."""
         return Questions(self.steps.take(at), [self.came[one] for one in at.tolist()])
 
 
@@ -63,14 +63,14 @@ EvidenceOf = Callable[[int], NextEvidence]
 
 @dataclass(frozen=True)
 class Experienced:
-    """A copy of what was experienced: the index may change while the weights are fitted.
+    """A copy of the experience: the index may change during the fit.
 
     Attributes:
         rows: (S,) the memory of each step, ordered by trajectory and position.
-        trajectory: (S,) which.
-        position: (S,) where in it.
+        trajectory: (S,) of each step.
+        position: (S,) in the trajectory.
         similar: the vectors of the memories that were experienced.
-        times: (S,) the timestamp of each step, NaN for none; None where none has one.
+        times: (S,) the timestamp of each step, NaN for none; None if no step has one.
     """
 
     rows: Int64
@@ -81,7 +81,7 @@ class Experienced:
 
     @classmethod
     def of(cls, graph: CooccurrenceGraph, similar: AnnIndex, times: Times | None = None) -> Experienced:
-        """Copied from a view. Nobody may write meanwhile."""
+        """Copies the experience of a view. Nobody may write meanwhile."""
         rows, trajectory, position, _ = graph.steps()
         distinct = np.unique(rows)
         copy = FaissBackend(similar.keys(distinct[:1]).shape[1], "flat")
@@ -89,24 +89,23 @@ class Experienced:
         return cls(rows, trajectory, position, copy, times)
 
     def graph(self, at: Int64) -> CooccurrenceGraph:
-        """The experience of some of the steps."""
+        """Returns the graph of some of the steps."""
         return CooccurrenceGraph(self.rows[at], self.trajectory[at], self.position[at])
 
 
 def fit_next(
     experienced: Experienced, seed: int = 0, priors: Sequence[NextMixture] | None = None
 ) -> tuple[NextMixture, int, Validation]:
-    """Weights for what comes next, on how many questions they were fitted, and what they are worth.
+    """Fits the weights of next-step recall; returns them, the number of questions, and the results.
 
-    The newest fifth of the steps asks: whole trajectories, or the end of one that is longer than half of that. Every
-    second question is asked once more of an experience without a fifth of the memories, so that there are steps and
-    answers that were never experienced.
+    The questions are the newest fifth of the steps: whole trajectories, or the end of one that is longer than half of
+    the held-out part. Every second question is repeated with a fifth of the memories removed from experience, so that
+    some steps and answers were never experienced.
 
     Args:
-        experienced: all of it.
-        seed: of what is drawn.
-        priors: weights to stay near: to the sum of these that the questions ask for; None for those that come with the
-            library.
+        experienced: all experience.
+        seed: of the samples.
+        priors: weights of which a weighted sum is the centre of the ridge; None for those of the library.
     """
     priors = priors or NextMixture.priors()
     asked = held_out(experienced, seed)
@@ -131,10 +130,10 @@ class Held:
     """Held-out questions; each list is empty or has one entry.
 
     Attributes:
-        known: whose newest step was experienced.
-        new: whose was not.
-        hidden: some of the known, asked of an experience without a fifth of the memories.
-        count: how many there are, without copies.
+        known: questions whose newest step was experienced.
+        new: questions whose newest step was not.
+        hidden: some of the known, repeated with a fifth of the memories removed.
+        count: number of questions without copies.
     """
 
     known: list[HeldOut]
@@ -144,7 +143,7 @@ class Held:
 
 
 def held_out(experienced: Experienced, seed: int) -> Held | None:
-    """The newest fifth of the steps as questions; None where there are too few."""
+    """Returns the newest fifth of the steps as questions; None if there are too few."""
     random = np.random.default_rng(seed)
     rows, similar = experienced.rows, experienced.similar
     cut = _cut(experienced.trajectory)
@@ -173,7 +172,7 @@ def held_out(experienced: Experienced, seed: int) -> Held | None:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Weights (F,) for one kind of question, and what they are worth; nothing where the prior stayed."""
+    """Weights (F,) for one kind of question, and their results; None if the prior stayed."""
 
     weights: Float64
     calibration: Calibration = field(default_factory=Calibration)
@@ -181,7 +180,7 @@ class _Fit:
 
 
 def _fit(asked: list[HeldOut], priors: Float32, seed: int, kind: str) -> _Fit:
-    """The weights for one kind of question; the mean of the priors (n, F) where there are too few."""
+    """Fits the weights for one kind of question; returns the mean of the priors (n, F) if there are too few."""
     every = join(asked) if asked else None
     if every is None or len(every) < FEWEST or len(np.unique(every.part)) < PARTS:
         return _Fit(priors.mean(axis=0).astype(float))
@@ -191,7 +190,7 @@ def _fit(asked: list[HeldOut], priors: Float32, seed: int, kind: str) -> _Fit:
 
 
 def _stacked(choices: Choices, priors: Float32) -> Float64:
-    """(F,) the sum of the priors (n, F) that the questions ask for (Breiman 1996): few questions can tell n numbers."""
+    """Returns a weighted sum (F,) of the priors (n, F) by stacking (Breiman 1996): few questions can fit n numbers."""
     few = sample(choices, priors.mean(axis=0).astype(float))
     scores = replace(few, features=few.features @ priors.T)
     scale = scores.features.var(axis=0).astype(float) + 1e-3
@@ -201,9 +200,9 @@ def _stacked(choices: Choices, priors: Float32) -> Float64:
 
 
 def with_never(weights: Float64, asked: HeldOut) -> Float64:
-    """The same, with that of being never experienced as hidden memories ask for it; all others stay.
+    """Returns the weights with those of never-experienced memories fitted on hidden ones; the others stay.
 
-    What came before says that nothing never experienced comes: then it would be experienced.
+    In past data a memory that comes is always experienced, so that data cannot fit these weights.
     """
     never = np.array([name == "never" for name in FEATURES])
     start = np.where(never, 0.0, weights)
@@ -213,9 +212,9 @@ def with_never(weights: Float64, asked: HeldOut) -> Float64:
 
 
 def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: bool) -> tuple[list[HeldOut], ...]:
-    """The questions whose newest step was experienced, and the others; each is empty or has one entry.
+    """Returns the questions with a known newest step, and the others; each list is empty or has one entry.
 
-    They are asked in order, some at a time, of what had been experienced before the first of these, as people ask.
+    The questions are asked in order, in batches, each with the experience before its first question, as in use.
     """
     asked: tuple[list[HeldOut], ...] = ([], [])
     for start in range(0, len(held), BATCH):
@@ -229,7 +228,7 @@ def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: boo
 
 
 def _cut(trajectory: Int64) -> int:
-    """The first step that is held out: where a trajectory begins, unless that would be far off."""
+    """Returns the first held-out step: the start of a trajectory, unless that is too far."""
     at = round(len(trajectory) * (1 - HELD_OUT))
     if not 0 < at < len(trajectory):
         return len(trajectory)
@@ -240,7 +239,7 @@ def _cut(trajectory: Int64) -> int:
 
 
 def _questions(experienced: Experienced, cut: int, random: np.random.Generator) -> Questions:
-    """Steps after the cut that have one before them in their trajectory, at most 2,000, in order."""
+    """Returns steps after the cut that have a step before them in their trajectory, at most 2,000, in order."""
     rows, trajectory, similar = experienced.rows, experienced.trajectory, experienced.similar
     most = int(np.clip(QUESTIONS * LARGE / len(similar), FEWER, QUESTIONS))
     begins = moments(trajectory, experienced.times)
@@ -262,7 +261,7 @@ def _questions(experienced: Experienced, cut: int, random: np.random.Generator) 
 
 
 def moments(trajectory: Int64, times: Times | None) -> Int64:
-    """The first steps of what happened at once: steps of a trajectory with the same time, up to ``AT_ONCE`` of them."""
+    """Returns the first step of each group of simultaneous steps: same trajectory and time, at most ``AT_ONCE``."""
     if times is None or not len(times):
         return np.arange(len(trajectory))
     later = np.ones(len(trajectory), bool)
@@ -270,7 +269,7 @@ def moments(trajectory: Int64, times: Times | None) -> Int64:
     moment = np.cumsum(later) - 1
     later |= np.bincount(moment)[moment] > AT_ONCE
     whole = np.unique(trajectory[later], return_counts=True)
-    alone = whole[0][whole[1] == 1]  # all of it has one time, which says nothing of its order
+    alone = whole[0][whole[1] == 1]  # all steps have the same time, so order is unknown
     return np.flatnonzero(later | np.isin(trajectory, alone))
 
 

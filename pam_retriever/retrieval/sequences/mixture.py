@@ -1,4 +1,4 @@
-"""Weights of what says what comes next, and where they come from before there is enough to fit them."""
+"""Weights of the next-step features, and their priors for a small experience."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ PRIORS = Path(__file__).with_name("priors.json")
 
 @dataclass(frozen=True)
 class NextMixture:
-    """Weights of the features, for each kind of question, and the calibration of what they add up to.
+    """Weights of the features for each kind of question, and the calibration of the scores.
 
     Attributes:
-        weights: (2, F) one row a kind.
+        weights: (2, F) one row per kind.
         calibration: for each kind, of probabilities among the candidates.
-        fitted: for each kind, whether its weights are; priors do not say how sure what happened here before is.
+        fitted: for each kind, whether its weights were fitted here. Priors cannot say how predictable this experience
+            is.
     """
 
     weights: Float32
@@ -37,7 +38,7 @@ class NextMixture:
     fitted: tuple[bool, ...] = (True,) * len(KINDS)
 
     def score(self, features: Float32, pools: Pools, known: Bools, coverage: float) -> Float32:
-        """(P,) the score of each pair.
+        """Returns the score (P,) of each pair.
 
         Args:
             features: (P, F).
@@ -51,13 +52,13 @@ class NextMixture:
     def confidence(
         self, scores: Float32, pools: Pools, known: Bools, occasions: Sequence[Found]
     ) -> tuple[Float32, Float32]:
-        """(P,) the share of each candidate, and the probability that it comes next.
+        """Returns the share (P,) of each candidate, and the probability that it comes next.
 
         Args:
-            scores: (P,) as of ``score``.
+            scores: (P,) from ``score``.
             pools: the candidates.
             known: (Q,) whether the newest step was experienced.
-            occasions: what came after the last step, the last two and so on, and how often.
+            occasions: the memories that followed the last step, the last two and so on, with counts.
         """
         share, kind = softmax(scores, pools.starts), _kind(known)[pools.cue]
         if not all(self.fitted):
@@ -70,7 +71,7 @@ class NextMixture:
         return share, sure
 
     def to_dict(self) -> dict[str, object]:
-        """What JSON can hold, and ``from_dict`` reads."""
+        """Returns the form that ``from_dict`` reads, for JSON."""
         return {
             "features": list(FEATURES),
             "weights": {kind: [round(float(w), 5) for w in row] for kind, row in zip(KINDS, self.weights, strict=True)},
@@ -80,10 +81,10 @@ class NextMixture:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, object]) -> NextMixture | None:
-        """The mixture that ``to_dict`` wrote; None for one of other features, of another version of the library.
+        """Reads the output of ``to_dict``; None if its features are those of another version.
 
         Raises:
-            InvalidInput: it is none.
+            InvalidInput: this is no such output.
         """
         text = json.loads(json.dumps(stored))
         try:
@@ -102,37 +103,37 @@ class NextMixture:
 
     @classmethod
     def priors(cls) -> list[NextMixture]:
-        """Weights that were fitted on other data, one of each kind of it (``benchmarks/priors/fit_next_priors.py``)."""
+        """Returns weights fitted on other data, one row per kind of data (``benchmarks/priors/fit_next_priors.py``)."""
         return read_priors(PRIORS)
 
     @classmethod
     def prior(cls) -> NextMixture:
-        """Their mean: the weights before there is enough to fit."""
+        """Returns the mean of the priors: the weights before a fit."""
         return cls.mean(cls.priors())
 
     @classmethod
     def mean(cls, some: Sequence[NextMixture]) -> NextMixture:
-        """The mean weights of priors, which nothing here was fitted on."""
+        """Returns a mixture with the mean weights of priors, without a fit."""
         return cls(np.mean([one.weights for one in some], axis=0).astype(np.float32), fitted=(False,) * len(KINDS))
 
 
 def read_priors(path: Path) -> list[NextMixture]:
-    """The priors of a file."""
+    """Reads the priors of a file."""
     stored = json.loads(path.read_text("utf-8"))["weights"].values()
     rows = [[[of[kind].get(name, 0.0) for name in FEATURES] for kind in KINDS] for of in stored]
     return [NextMixture(np.array(one, np.float32), fitted=(False,) * len(KINDS)) for one in rows]
 
 
 def _kind(known: Bools) -> Int64:
-    """(Q,) 0 where the newest step was experienced before, else 1."""
+    """Returns 0 (Q,) if the newest step was experienced before, else 1."""
     return np.where(known, 0, 1)
 
 
 def _with_occasions(share: Float32, pools: Pools, occasions: Sequence[Found]) -> Float32:
-    """(P,) the shares, of which so much is left as what came so far leaves open (Witten and Bell 1991).
+    """Returns the shares (P,), scaled to the probability that the counts leave (Witten and Bell 1991).
 
-    After n occasions on which t different memories came, something else is given t / (n + t): what followed three times
-    of three has three quarters and more, however much another looks like it.
+    After n occurrences with t different followers, another memory has probability t / (n + t). So a memory that
+    followed three times of three has at least three quarters.
     """
     queries = len(pools.starts)
     for found in occasions:

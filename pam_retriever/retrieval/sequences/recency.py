@@ -1,4 +1,4 @@
-"""How much of late each memory was experienced, at several paces."""
+"""Recency: how often each memory was experienced recently, with several half-lives."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sequences.steps import LastSteps
 from pam_retriever.types import Float64, Int64
 
-RECENT = 3_000  # steps of all experience, the last ones
+RECENT = 3_000  # number of the last steps of all experience
 HALF_LIVES = (500.0, 150.0, 50.0, 15.0, 5.0)  # in steps
-OCCASIONS = 3.0  # that the slower pace is worth
+OCCASIONS = 3.0  # pseudo-count of the longer half-life
 FEATURES = tuple(f"recent_{round(life)}" for life in HALF_LIVES)
 
 
 class Recency:
-    """What the last steps of all experience held: those that were stored, and after them those of the question.
+    """The last steps of all experience, stored or in the question.
 
-    Each pace is backed off to the next slower one, and the slowest to how often a memory was experienced in all: what
-    is late is told from what is frequent.
+    The share for each half-life is smoothed towards that of the next longer one, and the longest towards the overall
+    frequency. So the features separate recent memories from frequent ones.
 
     Args:
-        history: (S,) the memories of the steps that were stored, the newest last; -1 for none.
+        history: (S,) the memories of the stored steps, the newest last; -1 for none.
         steps: Q questions.
     """
 
     def __init__(self, history: Int64, steps: LastSteps) -> None:
         if steps.until is None:
-            history = history[history >= 0]  # places of deleted memories are gone when the index is opened again
+            history = history[history >= 0]  # a reopened index has no positions of deleted memories
         self._history, self._rows = history, steps.rows
         self._own = np.minimum(steps.lengths, steps.rows.shape[1])
         self._until = self._before(history) if steps.until is None else steps.until
 
     def columns(self, pools: Pools, popular: Float64) -> dict[str, Float64]:
-        """(P,) each feature.
+        """Returns each feature (P,).
 
         Args:
             pools: the candidates.
@@ -51,7 +51,7 @@ class Recency:
         return columns
 
     def _before(self, history: Int64) -> Int64:
-        """(Q,) how many stored steps came before each question: those that the store ends with are its own."""
+        """Returns the number (Q,) of stored steps before each question, whose own steps may be the last stored ones."""
         until = np.full(len(self._rows), len(history))
         for at, own in enumerate(self._own.tolist()):
             if own <= len(history) and (history[len(history) - own :][::-1] == self._rows[at, :own]).all():
@@ -59,7 +59,7 @@ class Recency:
         return until
 
     def _faded(self, pools: Pools) -> Float64:
-        """(P, 2, H) the faded number of all stored steps, and of those with the candidate."""
+        """Returns decayed counts (P, 2, H): of all stored steps, and of those with the candidate."""
         found = np.zeros((len(pools), 2, len(HALF_LIVES)))
         ends = np.append(pools.starts[1:], len(pools))
         for until in np.unique(self._until).tolist():

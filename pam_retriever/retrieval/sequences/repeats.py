@@ -1,4 +1,4 @@
-"""Whether what comes next was in the trajectory before: going back, round in circles, or on."""
+"""Repeats: whether a candidate already occurs in the trajectory, for example when a user goes back."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Repeats:
     """
 
     features: ClassVar[tuple[str, ...]] = (
-        "again",  # the newest step itself
-        "there",  # any of the others
+        "again",  # the candidate is the newest step
+        "there",  # the candidate is another of the last steps
         "one_back",
         "two_back",
-        "parent",  # what came before the newest step when it was there first
-        "taken",  # what came after it before
-        "there:returned",  # the same, where the newest step was a return
+        "parent",  # the candidate preceded the newest step at its first occurrence
+        "taken",  # the candidate followed the newest step before
+        "there:returned",  # the same, if the newest step was a return
         "one_back:returned",
         "parent:returned",
-        "parent:returns",  # times how many of the last steps were returns
+        "parent:returns",  # multiplied by the share of returns among the last steps
         "parent:late",
     )
 
@@ -37,10 +37,10 @@ class Repeats:
         self._late = np.log(np.maximum(steps.lengths, 1))
 
     def columns(self, pools: Pools) -> dict[str, Float64]:
-        """(P,) each feature."""
+        """Returns each feature (P,)."""
         rows, cue = self._rows, pools.cue
         same = rows[cue] == pools.row[:, None]  # (P, L)
-        earlier = (rows == rows[:, :1]) & (rows >= 0)  # where the newest step was before
+        earlier = (rows == rows[:, :1]) & (rows >= 0)  # earlier occurrences of the newest step
         earlier[:, 0] = False
         returned = earlier[:, 2:].any(axis=1)
         returns = np.log1p(((rows[:, 2:] == rows[:, :-2]) & (rows[:, 2:] >= 0)).sum(axis=1))
@@ -60,7 +60,7 @@ class Repeats:
         return {name: column.astype(np.float64) for name, column in columns.items()}
 
     def _parent(self, earlier: Bools) -> Int64:
-        """(Q,) the step before the first on which the newest one was there; -1 for none."""
+        """Returns the step (Q,) before the first occurrence of the newest step; -1 for none."""
         there = earlier.copy()
         there[:, 0] = True
         first = there.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)

@@ -1,4 +1,4 @@
-"""From the last steps of trajectories to hits: what comes next."""
+"""Next-step recall: from the last steps of trajectories to hits."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pam_retriever.retrieval.sequences.transitions import strongest
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Hits, Int64
 
-OTHERS = 5  # that came next, beside a hit
+OTHERS = 5  # memories reported in ``Hit.others``
 AT_ONCE = 128  # questions
 
 
 @dataclass(frozen=True)
 class NextSettings:
-    """How to answer; see ``recall_next``.
+    """The settings of ``recall_next``.
 
     Attributes:
-        k: how many hits.
+        k: number of hits.
         where: metadata filter of hits and evidence.
-        cue_where: that of the steps of the question; None for ``where``, {} for all.
+        cue_where: metadata filter of the steps of the question; None for ``where``, {} for all.
         min_score: smallest score.
         explain: fill ``Hit.evidence`` and ``Hit.others``.
     """
@@ -45,16 +45,16 @@ class NextSettings:
 def next_hits(
     view: View, mixture: NextMixture, asked: Sequence[Sequence[str | Float32]], settings: NextSettings
 ) -> list[Hits]:
-    """What comes next in each trajectory.
+    """Returns the hits for the next step of each trajectory.
 
     Args:
         view: of the index.
-        mixture: how to weigh the evidence.
-        asked: trajectories, as for ``read_steps``.
-        settings: how to answer.
+        mixture: the weights.
+        asked: trajectories; see ``read_steps``.
+        settings: of the call.
 
     Raises:
-        InvalidInput, UnknownId: of what is asked.
+        InvalidInput, UnknownId: a trajectory is invalid.
     """
     allowed, among = read_filters(view, settings.where, settings.cue_where)
     steps = read_steps(view, asked, among)
@@ -72,14 +72,14 @@ def next_hits(
 
 
 def _few(view: View, allowed: Rows | None) -> Int64 | None:
-    """All memories that may be answered, where they are so few that each is a candidate."""
+    """Returns all allowed memories, if they are so few that each is a candidate; else None."""
     if allowed is not None:
         return np.asarray(allowed) if len(allowed) <= FULL_BELOW else None
     return view.database.memories.rows() if len(view.similar) <= FULL_BELOW else None
 
 
 def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: NextSettings) -> list[Candidates]:
-    """The best candidates of each question."""
+    """Returns the best candidates of each question."""
     pools, _ = evidence.pools(said)
     known = evidence.experienced(said.steps.rows[:, 0])
     scores = mixture.score(evidence.score(said, pools), pools, known, evidence.coverage)
@@ -98,7 +98,7 @@ def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: 
 
 
 def _explained(view: View, said: Asked, hits: list[Hits]) -> list[Hits]:
-    """The hits with the occasions on which they came right after the newest step, and what else did."""
+    """Returns the hits with the occurrences at which they followed the newest step, and the other followers."""
     query, row, times = strongest(said.found["order_1"], OTHERS + 1)
     names = view.database.memories.contents(np.unique(row))
     explained = []

@@ -13,8 +13,8 @@ from pam_retriever.retrieval.cues import COMPARED, SAME, check_asked, is_view
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-LONGEST = 10  # steps of a trajectory that are looked at, the last ones
-SURE = 0.5  # from here on a vector is a view of the memory nearest to it
+LONGEST = 10  # number of last steps that are read
+SURE = 0.5  # from this probability on, a vector is a noisy copy of its nearest memory
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class LastSteps:
     """The last steps of Q trajectories, the newest first.
 
     Attributes:
-        rows: (Q, 10) the stored memory of each step; -1 for one that is none, and for no step.
+        rows: (Q, 10) the stored memory of each step; -1 for a step that is not stored, and for no step.
         vectors: (Q, 10, d) of unit length; zeros for no step.
-        lengths: (Q,) how many steps each trajectory has in all.
-        until: (Q,) how many stored steps came before those that are looked at; None for all, but for steps of the
-            question that were stored last.
+        lengths: (Q,) number of steps of each trajectory.
+        until: (Q,) number of stored steps before the question; None for all, except those of the question that were
+            stored last.
     """
 
     rows: Int64
@@ -38,21 +38,21 @@ class LastSteps:
         return len(self.rows)
 
     def take(self, at: Int64 | slice) -> LastSteps:
-        """Some of them."""
+        """Returns the trajectories at these positions."""
         until = None if self.until is None else self.until[at]
         return LastSteps(self.rows[at], self.vectors[at], self.lengths[at], until)
 
 
 def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows | None) -> LastSteps:
-    """The last steps of trajectories, the newest first.
+    """Reads the last steps of trajectories, the newest first.
 
     Args:
         view: of an index with memories.
         asked: Q trajectories, the newest step last: each step an id, or a vector (d,). None is empty.
-        among: sorted rows of the memories that a step may be, or be taken for; None for all.
+        among: sorted rows of the memories that a step may be or be completed to; None for all.
 
     Raises:
-        UnknownId: an id is not in the index, or is one of a memory that is not allowed.
+        UnknownId: an id is not in the index, or its memory is not allowed.
     """
     rows = np.full((len(asked), LONGEST), -1)
     vectors = np.zeros((len(asked), LONGEST, view.dim), np.float32)
@@ -75,7 +75,7 @@ def read_steps(view: View, asked: Sequence[Sequence[str | Float32]], among: Rows
 
 
 def _taken_for(view: View, looks: Float32, among: Rows | None) -> Int64:
-    """(n,) the memory of which each vector is a view; -1 where it is of none."""
+    """Returns the memory (n,) of which each vector is a noisy copy; -1 for none."""
     cosine, near = view.similar.search(looks, COMPARED, among)
     if not near.shape[1]:
         return np.full(len(looks), -1)

@@ -1,4 +1,4 @@
-"""What came after the last steps of trajectories, on the occasions on which they were experienced before."""
+"""Counts of what followed the last steps of trajectories in earlier experience."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
-REACH = 5  # positions before and after an occasion that are looked at
-LATEST = 1_000  # occasions of a step that are looked at, the last ones
-ORDER = 4  # how many steps at most a context has
-NEIGHBOURS = 200  # sessions that hold some of the last steps
-AGED, NEAR = 0.7, 0.6  # what a step counts, one earlier in the question; one position further from the match
+REACH = 5  # positions before and after an occurrence that are read
+LATEST = 1_000  # last occurrences of a step that are read
+ORDER = 4  # most steps in a context
+NEIGHBOURS = 200  # sessions that share some of the last steps
+AGED, NEAR = 0.7, 0.6  # factors: per step back in the question; per position from the match
 
 Found = tuple[Int64, Int64, Float32]
 """Question, memory and value, (E,) each; every pair once, sorted."""
@@ -24,13 +24,13 @@ NOTHING: Found = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.fl
 
 @dataclass(frozen=True)
 class Occasions:
-    """Where the last steps of Q questions were experienced before, (E,) each.
+    """Earlier occurrences of the last steps of Q questions, (E,) each.
 
     Attributes:
-        query: the question, rising within a step of it.
-        back: which of its steps, 0 for the newest.
-        at: the step of the graph.
-        beside: (E, 10) the memories five positions before to five after; -1 for none.
+        query: the question, rising within each of its steps.
+        back: the step of the question, 0 for the newest.
+        at: the step in the graph.
+        beside: (E, 10) the memories up to five positions before and after; -1 for none.
         rows: (Q, 10) the last steps.
     """
 
@@ -42,7 +42,7 @@ class Occasions:
 
     @classmethod
     def of(cls, graph: CooccurrenceGraph, rows: Int64, allowed: Rows | None) -> Occasions:
-        """Those of the steps ``rows`` (Q, L); memories that a filter leaves out are none beside them."""
+        """Finds the occurrences of the steps ``rows`` (Q, L). Memories that a filter excludes count as absent."""
         owner, at = graph.occasions(rows.reshape(-1), LATEST)
         query, back = np.divmod(owner, rows.shape[1])
         beside = graph.beside(at, REACH)
@@ -51,17 +51,17 @@ class Occasions:
         return cls(query, back, at, beside, rows)
 
     def after(self, distance: int = 1) -> Int64:
-        """(E,) what came so many positions later."""
+        """Returns the memories (E,) so many positions later."""
         found: Int64 = self.beside[:, REACH + distance - 1]
         return found
 
     def before(self, distance: int = 1) -> Int64:
-        """(E,) what came so many positions earlier."""
+        """Returns the memories (E,) so many positions earlier."""
         found: Int64 = self.beside[:, REACH - distance]
         return found
 
     def context(self) -> Int64:
-        """(E,) how many of the last steps, in a row, each occasion of the newest ends; 0 for those of other steps."""
+        """Returns the length (E,) of the matching context at each occurrence of the newest step; 0 for other steps."""
         alike = self.back == 0
         length: Int64 = alike.astype(np.int64)
         for distance in range(1, ORDER):
@@ -71,13 +71,13 @@ class Occasions:
         return length
 
     def count(self, chosen: Bools, came: Int64) -> Found:
-        """How often each memory ``came`` (E,) on the chosen occasions."""
+        """Counts each memory of ``came`` (E,) at the chosen occurrences."""
         there = chosen & (came >= 0)
         return added_up(self.query[there], came[there], np.ones(int(there.sum()), np.float32))
 
 
 def added_up(query: Int64, row: Int64, value: Float32 | Float64) -> Found:
-    """Each pair once, with the sum of its values."""
+    """Returns each pair once, with the sum of its values."""
     if not len(query):
         return NOTHING
     size = int(row.max()) + 1
@@ -86,28 +86,28 @@ def added_up(query: Int64, row: Int64, value: Float32 | Float64) -> Found:
 
 
 def total(found: Found, queries: int) -> Float64:
-    """(Q,) the sum of the values of each question."""
+    """Returns the sum (Q,) of the values of each question."""
     return np.bincount(found[0], found[2], queries).astype(np.float64)
 
 
 def shares(found: Found, queries: int, prior: float = 0.0) -> Found:
-    """The same divided by the sum of each question, and ``prior`` more."""
+    """Returns the values divided by the sum of the question plus ``prior``."""
     query, row, value = found
     of_query = np.maximum(total(found, queries) + prior, 1e-9)
     return query, row, (value / of_query[query]).astype(np.float32)
 
 
 def strongest(found: Found, n: int) -> Found:
-    """The ``n`` with the largest values of each question; of equals the first rows."""
+    """Returns the ``n`` largest values of each question; of equal values the first rows."""
     query, row, value = found
-    order = np.lexsort((-value, query))  # stable, and the rows of a question rise
+    order = np.lexsort((-value, query))  # stable sort: the rows of a question rise
     place = np.arange(len(order)) - np.searchsorted(query[order], query[order])
     kept = np.sort(order[place < n])
     return query[kept], row[kept], value[kept]
 
 
 def onward(graph: CooccurrenceGraph, seeds: Found, latest: int, allowed: Rows | None) -> Found:
-    """What came right after the seeds: the value of each is divided among it."""
+    """Returns the direct followers of the seeds; each seed divides its value among them."""
     query, row, value = seeds
     owner, at = graph.occasions(row, latest)
     came = graph.beside(at, 1)[:, 1]
@@ -118,13 +118,13 @@ def onward(graph: CooccurrenceGraph, seeds: Found, latest: int, allowed: Rows | 
 
 
 def session_neighbours(graph: CooccurrenceGraph, occasions: Occasions, queries: int) -> tuple[Found, Found]:
-    """What came after, and before, in the sessions that are most like each question.
+    """Returns what followed, and what preceded, in the sessions most similar to each question.
 
-    As in VSKNN (Ludewig and Jannach 2018) and STAN (Garg et al. 2019): a session counts by the rare steps that it
-    shares with the question, the newest of them most; a memory of it by how near it is to the newest that is shared.
+    As in VSKNN (Ludewig and Jannach 2018) and STAN (Garg et al. 2019), the weight of a session grows with the shared
+    steps, more for rare and new steps. The weight of a memory falls with the distance from the newest shared step.
 
     Returns:
-        The shares of what came after and of what came before.
+        The shares of later and of earlier memories.
     """
     if not len(occasions.at):
         return NOTHING, NOTHING
@@ -133,10 +133,10 @@ def session_neighbours(graph: CooccurrenceGraph, occasions: Occasions, queries: 
     often = graph.counts(occasions.rows)[query, back]
     weight = AGED**back * np.log((len(graph) + 1) / (often + 1) + 1)
     key = query * (int(session.max()) + 1) + session
-    steps = np.unique(key * occasions.rows.shape[1] + back, return_index=True)[1]  # a step counts once in a session
+    steps = np.unique(key * occasions.rows.shape[1] + back, return_index=True)[1]  # each step once per session
     keys, place = np.unique(key, return_inverse=True)
     likeness = np.bincount(place[steps], weight[steps], len(keys)).astype(np.float32)
-    order = np.lexsort((occasions.at, back, key))  # its newest step that is shared, at the first occasion
+    order = np.lexsort((occasions.at, back, key))  # the newest shared step, at its first occurrence
     newest = order[np.searchsorted(key[order], keys)]
     owner = query[newest]
     owner, at, likeness = strongest((owner, np.arange(len(owner)), likeness), NEIGHBOURS)
@@ -152,7 +152,7 @@ def session_neighbours(graph: CooccurrenceGraph, occasions: Occasions, queries: 
 
 
 def first_of(found: Found, queries: int, n: int) -> list[Int64]:
-    """For each question its ``n`` strongest memories."""
+    """Returns the ``n`` strongest memories of each question."""
     query, row, _ = strongest(found, n)
     start = np.searchsorted(query, np.arange(queries + 1))
     return np.split(row, start[1:-1])
