@@ -1,7 +1,7 @@
 """A retriever that also finds what happened with the query, not only what looks like it.
 
-``PredictiveAssociativeIndex`` is what can be asked; start there. The method is that of "Predictive Associative
-Memory" (Dury). Names are imported when they are asked for: what needs torch last.
+Start with ``PredictiveAssociativeIndex``. The method is that of "Predictive Associative Memory" (Dury). Names are
+imported on first use, so that torch is loaded only when it is needed.
 """
 
 from importlib import import_module
@@ -99,7 +99,7 @@ __all__ = [
     "read_parquet",
 ]
 
-_LATER = {  # public name -> the module that has it
+_LATER = {  # public name -> its module
     "Channels": "pam_retriever.model.keys",
     "CompositeEncoder": "pam_retriever.jepa",
     "ErasureReport": "pam_retriever.store.erasure",
@@ -135,7 +135,7 @@ def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(_LATER[name]), name)
-    globals()[name] = value  # from now on without this function
+    globals()[name] = value  # later look-ups do not call this function
     return value
 
 

@@ -1,4 +1,4 @@
-"""Runs of a flat array, gathered without a loop, and arrays that grow."""
+"""Concatenated ranges without a loop, and arrays that grow."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy.typing as npt
 
 from pam_retriever.types import Int64
 
-SPARE = 8  # a growing array has an eighth more room than it needs
+SPARE = 8  # a growing array reserves an eighth more room than it needs
 
 
 def concatenated(start: Int64, count: Int64) -> Int64:
-    """The concatenation of the ranges ``start[i] : start[i] + count[i]``, as one array of places."""
+    """Returns the concatenation of the ranges ``start[i] : start[i] + count[i]``, as one array of positions."""
     places: Int64 = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
     return places
 
 
 class GrowingArray:
-    """Numbers to which others are appended, at a cost that does not grow with how many there are.
+    """Numbers with appends in amortised constant time.
 
     Args:
-        values: (n,) to begin with; taken over, not copied.
+        values: (n,) the first numbers; not copied.
     """
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
@@ -30,7 +30,7 @@ class GrowingArray:
 
     @property
     def values(self) -> npt.NDArray[Any]:
-        """(n,) a view of them all."""
+        """The numbers (n,), as a view."""
         return self._held[: self._length]
 
     def extend(self, more: npt.NDArray[Any]) -> None:

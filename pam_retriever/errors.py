@@ -1,14 +1,14 @@
-"""Every error of this library: what was given, what was expected, what to do."""
+"""The errors of this library. Each message says what was given, what was expected, and how to fix it."""
 
 from __future__ import annotations
 
 
 class PAMError(Exception):
-    """Base class. The message says what was given, what was expected and what to do.
+    """The base class. The message says what was given, what was expected, and how to fix it.
 
     Args:
         got: what was given, or what happened.
-        expected: what would have been right.
+        expected: a description of valid input.
         fix: what the caller can do about it.
     """
 
@@ -26,7 +26,7 @@ class InvalidInput(PAMError, ValueError):
 
 
 class EmptyIndex(InvalidInput):
-    """Imagination was asked of an index with less than two memories. ``search`` and ``recall`` just have no hits."""
+    """``imagine`` needs at least two memories. In an empty index, ``search`` and ``recall`` return no hits."""
 
 
 class UnknownId(PAMError, KeyError):
@@ -34,11 +34,11 @@ class UnknownId(PAMError, KeyError):
 
 
 class NotFitted(PAMError, RuntimeError):
-    """Association was asked of an index that was never fitted."""
+    """Association needs an index that was fitted."""
 
 
 class TrainingDiverged(PAMError, ArithmeticError):
-    """The loss became NaN or infinite; the index is as it was before ``fit``."""
+    """The loss became NaN or infinite. The index is the same as before ``fit``."""
 
 
 class IndexFormatError(PAMError, OSError):
@@ -46,9 +46,9 @@ class IndexFormatError(PAMError, OSError):
 
 
 class StorageError(PAMError, OSError):
-    """The disk did not take it: full, read-only, gone, or not permitted.
+    """Storage failed: the disk is full, read-only or gone, or a permission is missing.
 
-    The index is as it was, unless the message says that the memories are stored already.
+    The index is unchanged, unless the message says that the memories are stored already.
     """
 
 
@@ -57,15 +57,15 @@ class IndexLocked(PAMError, OSError):
 
 
 class EngineUnavailable(StorageError, ConnectionError):
-    """A database server cannot be reached, or was lost and did not come back in time."""
+    """A database server cannot be reached, or the connection was lost and did not come back in time."""
 
 
 class EmbedderUnavailable(PAMError, OSError):
-    """The model of an embedder is not on this machine and cannot be fetched, or is damaged."""
+    """The model of an embedder is not on this machine and cannot be downloaded, or is damaged."""
 
 
 class Interrupted(EngineUnavailable):
-    """The connection was lost in the middle of a call; nothing of it was stored, so it may be made again."""
+    """The connection was lost during a call. Nothing was stored, so the call can be repeated."""
 
 
 class ReadOnlyIndex(PAMError, OSError):
@@ -77,7 +77,7 @@ class IndexClosed(PAMError, RuntimeError):
 
 
 class IndexForked(PAMError, RuntimeError):
-    """The index was opened before this process was forked: it is the parent's."""
+    """The index was opened before this process was forked, and belongs to the parent."""
 
 
 class MissingExtra(PAMError, ImportError):
@@ -92,7 +92,7 @@ class MissingExtra(PAMError, ImportError):
 
 
 def shortened(text: str | None, limit: int = 60) -> str:
-    """A text as messages quote it."""
+    """Shortens a text for a message."""
     if text is None or len(text) <= limit:
         return repr(text)
     return repr(text[: limit - 1] + "…")

@@ -1,4 +1,4 @@
-"""How good an index is on your own questions: recall, MRR and nDCG, with bootstrap intervals."""
+"""Evaluates an index on your own questions: recall, MRR and nDCG, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pam_retriever.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pam_retriever.types import Float64  # types holds a FitReport, and that a Validation
+    from pam_retriever.types import Float64  # types imports FitReport's parts from here only for type checking
 
 DRAWS = 2000
 SHARE = 0.95
@@ -26,10 +26,10 @@ class Found(Protocol):
 
 
 class Recalls(Protocol):
-    """A retriever to evaluate: ``PredictiveAssociativeIndex``, or anything else that recalls."""
+    """A retriever to evaluate: ``PredictiveAssociativeIndex``, or any object with ``recall``."""
 
     def recall(self, query: npt.ArrayLike | str, k: int) -> Sequence[Found]:
-        """The best ``k`` hits for one query."""
+        """Returns the best ``k`` hits for one query."""
         ...
 
 
@@ -47,12 +47,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Hits of about the same confidence: how sure they were, and how many of them were used.
+    """Hits of similar confidence: their mean confidence, and the share of them that was used.
 
     Attributes:
-        confidence: mean probability that was given.
-        frequency: share that was used.
-        count: how many hits.
+        confidence: mean predicted probability.
+        frequency: share of the hits that was used.
+        count: number of hits.
     """
 
     confidence: float
@@ -62,16 +62,16 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Worth:
-    """One source, or the mixture, on held-out questions of one kind.
+    """The result of one source, or of the mixture, on held-out questions of one kind.
 
     Attributes:
         kind: "question", "seen cue" or "unseen cue" of past requests; "next, ..." of the steps of sessions.
         source: the name of the source, or "mixture".
-        questions: how many were asked.
+        questions: number of questions.
         recall: R@10.
         calibration_error: of the confidence, for the mixture.
         log_loss: of the confidence, for the mixture.
-        reliability: the diagram of the confidence, for the mixture: bins of as many hits each, by rising confidence.
+        reliability: the reliability diagram, for the mixture: bins of equal size, by rising confidence.
     """
 
     kind: str
@@ -85,20 +85,20 @@ class Worth:
 
 @dataclass(frozen=True)
 class Validation:
-    """What each source alone, and the mixture, found for questions that no weight was fitted on.
+    """The results of each source and of the mixture on questions that were not used to fit the weights.
 
     Attributes:
-        worths: one for each kind of question and source; empty where there was too little experience to hold out.
+        worths: one for each kind of question and source; empty if there was too little experience to hold out.
     """
 
     worths: tuple[Worth, ...] = ()
 
     def mixture(self, kind: str = "question") -> Worth | None:
-        """The mixture's row for a kind of question."""
+        """Returns the row of the mixture for a kind of question."""
         return next((row for row in self.worths if row.kind == kind and row.source == "mixture"), None)
 
     def to_dict(self) -> dict[str, object]:
-        """Rows as plain dicts."""
+        """Returns the rows as dicts."""
         return {"worths": [asdict(row) for row in self.worths]}
 
     def __repr__(self) -> str:
@@ -118,8 +118,8 @@ class Evaluation:
     """Ranking metrics over a set of questions.
 
     Attributes:
-        metrics: by name, such as "recall@5", "mrr@20", "ndcg@10".
-        per_question: (Q,) the value of each question, by the same names, to compare two methods question by question.
+        metrics: by name, for example "recall@5", "mrr@20" and "ndcg@10".
+        per_question: (Q,) the value of each question, by the same names, for paired comparisons of two methods.
     """
 
     metrics: Mapping[str, Interval]
@@ -132,11 +132,11 @@ class Evaluation:
 
     @property
     def questions(self) -> int:
-        """How many questions were asked."""
+        """The number of questions."""
         return len(next(iter(self.per_question.values())))
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers that JSON can hold."""
+        """Returns numbers that JSON can hold."""
         rows = {name: {"mean": m.mean, "low": m.low, "high": m.high} for name, m in self.metrics.items()}
         return {"questions": self.questions, "metrics": rows}
 
@@ -155,21 +155,21 @@ def evaluate(
     recall: Callable[[npt.ArrayLike | str, int], Sequence[Found]] | None = None,
     seed: int = 0,
 ) -> Evaluation:
-    """Asks an index every question, and compares its hits with what is relevant.
+    """Asks an index every question, and compares its hits with the relevant ids.
 
     Args:
         index: has ``recall(query, k=...)``.
         questions: Q queries, each a vector or an id, as ``recall`` takes them.
-        relevant: for each question the ids that are right; none may be empty.
+        relevant: the relevant ids of each question; at least one each.
         ks: depths of the metrics, each at least 1.
-        recall: asks one question in another way, for example ``lambda query, k: index.search(query, k=k)``.
+        recall: asks one question; replaces ``index.recall``, for example ``lambda query, k: index.search(query, k=k)``.
         seed: of the bootstrap.
 
     Returns:
         recall@k, mrr and ndcg at each depth.
 
     Raises:
-        InvalidInput: the lengths differ, a question has nothing relevant, or a depth is below 1.
+        InvalidInput: the lengths differ, a question has no relevant id, or a depth is below 1.
     """
     _check(len(questions), relevant, ks)
     deepest = max(ks)
@@ -185,16 +185,16 @@ def evaluate_rankings(
     ks: Sequence[int] = (5, 10, 20),
     seed: int = 0,
 ) -> Evaluation:
-    """The metrics of rankings that are there already.
+    """Returns the metrics of given rankings.
 
     Args:
-        ranked: for each question ids, best first, each once; fewer than ``max(ks)`` where no more was found.
-        relevant: for each question the ids that are right; none may be empty.
+        ranked: the ids found for each question, best first, without duplicates; there may be fewer than ``max(ks)``.
+        relevant: the relevant ids of each question; at least one each.
         ks: depths of the metrics, each at least 1.
         seed: of the bootstrap.
 
     Raises:
-        InvalidInput: the lengths differ, a question has nothing relevant, an id is ranked twice, or a depth is below 1.
+        InvalidInput: the lengths differ, a question has no relevant id, an id is ranked twice, or a depth is below 1.
     """
     _check(len(ranked), relevant, ks)
     for at, row in enumerate(ranked):
@@ -218,7 +218,7 @@ def evaluate_rankings(
 
 
 def interval(values: Float64, seed: int = 0, draws: int = DRAWS) -> Interval:
-    """The mean of (Q,) values and its 95 % bootstrap interval over questions (Efron 1979)."""
+    """Returns the mean of values (Q,) and its 95 % bootstrap interval over questions (Efron 1979)."""
     random = np.random.default_rng(seed)
     means = np.array([values[random.integers(0, len(values), len(values))].mean() for _ in range(draws)])
     low, high = np.quantile(means, [(1 - SHARE) / 2, (1 + SHARE) / 2])

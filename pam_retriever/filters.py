@@ -1,4 +1,4 @@
-"""One metadata filter language, read into a tree of conditions.
+"""The language of metadata filters, parsed to a tree of conditions.
 
     {"speaker": "Ann"}                              equal
     {"year": {"$gte": 2020, "$lt": 2024}}           every condition holds
@@ -8,15 +8,15 @@
     {"$time": {"$gte": date(2023, 7, 1)}}           the time of the memory itself, not of its metadata
 
 A key names a top-level entry of the metadata and may hold any characters but a leading "$". A key with dots names the
-entry that is spelt so, dots and all; where a memory has none, it is a path: ``"a.b.c"`` is the entry "c" of the dict
-"b" in the dict "a". A path leads through dicts only.
+entry with exactly this name. If a memory has none, the key is a path: ``"a.b.c"`` is the entry "c" of the dict "b" in
+the dict "a". A path leads through dicts only.
 
-Values compare with values of their own kind (numbers and booleans with numbers, strings with strings), as in
-Python; a memory without the key satisfies ``$ne``, ``$nin`` and ``$exists: False`` only. ``None`` is
-a value like any other: ``{"end": None}`` finds memories whose ``end`` is stored as None. Lists and dicts are equal
-where their JSON is the same. Dates and times compare as the ISO 8601 strings that they are stored as.
+Values are compared with values of their own kind (numbers and booleans with numbers, strings with strings), as in
+Python. A memory without the key satisfies only ``$ne``, ``$nin`` and ``$exists: False``. ``None`` is a value like any
+other: ``{"end": None}`` finds memories whose ``end`` is stored as None. Lists and dicts are equal if their JSON is the
+same. Dates and times are stored, and compared, as ISO 8601 strings.
 
-``store/metadata_index.py`` answers a tree from arrays; ``engines/compiler.py`` writes it for a database server.
+``store/metadata_index.py`` evaluates a tree on arrays; ``engines/compiler.py`` translates it for a database server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and a lone surrogate
 
 @dataclass(frozen=True)
 class All:
-    """Every part holds; so does one of no parts."""
+    """Every part holds. Without parts it is true."""
 
     parts: tuple[Condition, ...]
 
@@ -76,7 +76,7 @@ class Not:
 
 @dataclass(frozen=True)
 class Has:
-    """The key is there."""
+    """The key exists."""
 
     key: str
 
@@ -90,7 +90,7 @@ class IsNone:
 
 @dataclass(frozen=True)
 class Among:
-    """The value is of a kind, and one of ``values``."""
+    """The value has this kind, and is one of ``values``."""
 
     key: str
     kind: Kind
@@ -99,7 +99,7 @@ class Among:
 
 @dataclass(frozen=True)
 class Compares:
-    """The value is of a kind, and stands to another like ``symbol``."""
+    """The value has this kind, and the comparison ``symbol`` with the operand is true."""
 
     key: str
     kind: Kind
@@ -109,7 +109,7 @@ class Compares:
 
 @dataclass(frozen=True)
 class HasEntry:
-    """The value is a list with that entry."""
+    """The value is a list with this entry."""
 
     key: str
     kind: Kind
@@ -118,7 +118,7 @@ class HasEntry:
 
 @dataclass(frozen=True)
 class HasPart:
-    """The value is a string with that part."""
+    """The value is a string that contains this part."""
 
     key: str
     value: str
@@ -126,7 +126,7 @@ class HasPart:
 
 @dataclass(frozen=True)
 class Timed:
-    """The memory has a time, from ``start`` on and before ``end``; ``kind`` None takes dates and numbers."""
+    """The memory has a time with ``start`` <= time < ``end``; ``kind`` None takes dates and numbers."""
 
     start: float
     end: float
@@ -135,7 +135,7 @@ class Timed:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """The memory is in one of some rows (n,): what is left of ``Timed`` once its times were looked up."""
+    """The memory is in one of these rows (n,): replaces ``Timed`` after its times were looked up."""
 
     rows: Int64
 
@@ -145,31 +145,31 @@ Condition = All | Some | Not | Test | Timed | Listed
 
 
 def key_path(key: str) -> tuple[str, ...]:
-    """Where a key leads in a memory that has no entry spelt so."""
+    """Returns the path of a key, for memories without an entry of this name."""
     return tuple(key.split("."))
 
 
-# ---- reading
+# ---- parsing
 
 
 def read_filter(where: Mapping[str, Any]) -> Condition:
-    """A filter as a tree of conditions.
+    """Parses a filter to a tree of conditions.
 
     Raises:
-        InvalidInput: for an unknown operator, a value that cannot be compared, nesting deeper than
-            16 levels, or more than 30,000 tests.
+        InvalidInput: an operator is unknown, a value cannot be compared, the nesting is deeper than 16 levels, or there
+            are more than 30,000 tests.
     """
     return _Reader().condition(where, depth=0)
 
 
 class _Reader:
-    """Walks a filter, checks it, and counts what it asks."""
+    """Parses and checks a filter, and counts its tests."""
 
     def __init__(self) -> None:
-        self._tests = 0  # dicts count too: an empty one has no test
+        self._tests = 0  # dicts count, too: an empty one has no test
 
     def _count(self) -> None:
-        """Refuses a filter that has grown too large, before it grows further."""
+        """Refuses a filter that is too large, before it grows further."""
         self._tests += 1
         if self._tests > MAX_FILTER_TESTS:
             raise InvalidInput(
@@ -211,7 +211,7 @@ class _Reader:
         return _together([self._test(_storable(key), op, operand) for op, operand in value.items()])
 
     def _time(self, tests: Mapping[Any, Any]) -> Condition:
-        """Tests of a memory's time; comparisons are one stretch of time, which costs what it holds."""
+        """Parses tests of a memory's time; several comparisons become one interval."""
         parts: list[Condition] = []
         first, last, kinds = -math.inf, math.inf, set()
         for operator, operand in tests.items():
@@ -240,7 +240,7 @@ class _Reader:
         return _together(parts)
 
     def _test(self, key: str, operator: Any, operand: Any) -> Condition:
-        """One operator on one key."""
+        """Parses one operator on one key."""
         self._count()
         if operator == "$ne":
             return Not(_among(key, [operand]))
@@ -266,9 +266,9 @@ class _Reader:
 
 
 def _span(time: Any) -> tuple[float, float, Literal["dates", "numbers"]]:
-    """When a time begins, the first instant after it, and of which kind it is. A date is a whole day."""
+    """Returns the start of a time, the first instant after it, and its kind. A date is a whole day."""
     if isinstance(time, str):
-        with suppress(ValueError):  # what is none is refused below
+        with suppress(ValueError):  # an invalid time is refused below
             time = date.fromisoformat(time) if len(time) == len("2023-07-01") else datetime.fromisoformat(time)
     if isinstance(time, datetime):
         at = (time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)).timestamp()
@@ -287,7 +287,7 @@ def _span(time: Any) -> tuple[float, float, Literal["dates", "numbers"]]:
 
 
 def _among(key: str, operands: list[Any]) -> Condition:
-    """Equality with one of the operands, as one test for each kind of value, however many values there are."""
+    """Parses equality with one of the operands, as one test per kind of value."""
     by_kind: dict[Kind, list[Value]] = {}
     none = False
     for operand in operands:
@@ -306,8 +306,8 @@ def _together(parts: list[Condition]) -> Condition:
 
 
 def _comparable(operand: Any, equality: bool) -> tuple[Kind, Value]:
-    """The kind of values that an operand compares with, and the operand as it is compared."""
-    if type(operand) is str:  # the most frequent by far
+    """Returns the kind of values that an operand compares with, and its form for comparisons."""
+    if type(operand) is str:  # by far the most frequent kind
         return "text", _storable(operand)
     if isinstance(operand, datetime | date | UUID | Enum | np.generic):
         return _comparable(plain_value(operand), equality)
@@ -325,7 +325,7 @@ def _comparable(operand: Any, equality: bool) -> tuple[Kind, Value]:
 
 
 def as_number(value: float) -> int | float:
-    """A stored or asked number as it is compared: a bool as 0 or 1, a whole one past 64 bits as floating point."""
+    """Returns the form of a number for comparisons: a bool as 0 or 1, an integer of more than 64 bits as a float."""
     if not isinstance(value, int):
         return value
     if -(2**63) < value < 2**63:
@@ -337,7 +337,7 @@ def as_number(value: float) -> int | float:
 
 
 def _nested_json(operand: Any) -> str:
-    """A list or a dict as it would be stored."""
+    """Returns a list or a dict as stored JSON."""
     try:
         return to_json(operand)
     except (TypeError, ValueError, RecursionError) as error:
@@ -349,7 +349,7 @@ def _nested_json(operand: Any) -> str:
 
 
 def _storable(text: str) -> str:
-    """The text, unless it cannot be in any stored metadata and so has no place in a filter."""
+    """Returns a text that can occur in stored metadata; refuses others."""
     if UNSTORABLE.search(text):
         raise InvalidInput(
             f"The filter holds {text!r}.", "text without NUL and lone surrogates", "Remove that character."
@@ -361,27 +361,27 @@ def _refuse_operator(operator: Any, known: tuple[str, ...]) -> None:
     raise InvalidInput(f"Got the filter operator {operator!r}.", f"one of {', '.join(known)}", "Check its spelling.")
 
 
-# ---- the form in which metadata are stored
+# ---- the stored form of metadata
 
 
 def to_json(value: Any) -> str:
-    """The one JSON form in which metadata are stored and compared.
+    """Returns the only JSON form in which metadata are stored and compared.
 
     Dates and times become ISO 8601 strings (a time with an offset in UTC, so that strings sort as times do), a UUID its
     string, an Enum its value, a NumPy scalar the Python number.
 
     Raises:
-        ValueError: for NaN and infinity.
-        TypeError: for what JSON cannot hold.
+        ValueError: the value is NaN or infinite.
+        TypeError: JSON cannot hold the value.
     """
     return ENCODER.encode(value)
 
 
 def plain_value(value: Any) -> Any:
-    """A value that JSON has no word for, as the string or number that it is stored as.
+    """Converts a value without a JSON form to a string or a number.
 
     Raises:
-        TypeError: there is none.
+        TypeError: there is no such conversion.
     """
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(timezone.utc)).isoformat()

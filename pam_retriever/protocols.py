@@ -1,4 +1,4 @@
-"""Protocols of the encoders that the core takes."""
+"""Interfaces of encoders."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Observed(Protocol):
     """n checked observations."""
 
     def __len__(self) -> int:
-        """n."""
+        """The number n."""
 
     def pack(self) -> list[bytes]:
-        """Each of them as bytes, for the database."""
+        """Returns each of them as bytes, for the database."""
 
 
 @runtime_checkable
@@ -31,19 +31,19 @@ class Trainable(Protocol):
 
     @property
     def dim(self) -> int:
-        """d, the length of its outputs."""
+        """d, the length of the outputs."""
 
     def duplicate(self, trainable: bool) -> Self:
-        """A copy, to go on training, or a frozen one on the CPU."""
+        """Returns a copy for further training, or a frozen one on the CPU."""
 
     def to_json(self) -> dict[str, object]:
-        """The arguments that rebuild it, without its weights."""
+        """Returns the arguments that rebuild it, without its weights."""
 
     def pack_weights(self) -> bytes:
-        """Its weights as safetensors."""
+        """Returns the weights as safetensors."""
 
     def load_weights(self, packed: bytes) -> None:
-        """Replaces its weights by what ``pack_weights`` made.
+        """Replaces the weights by those from ``pack_weights``.
 
         Raises:
             ValueError: they do not fit.
@@ -52,21 +52,21 @@ class Trainable(Protocol):
 
 @runtime_checkable
 class Encoder(Trainable, Protocol):
-    """Makes vectors of observations, such as ``CompositeEncoder``."""
+    """Makes vectors from observations; ``CompositeEncoder`` is one."""
 
     @property
     def modalities(self) -> Mapping[str, object]:
-        """What it observes, by name."""
+        """The names of the modalities."""
 
     def read(self, given: object, where: str) -> Observed:
         """Checks n observations of any form.
 
         Raises:
-            InvalidInput: of the observations; the message names ``where``.
+            InvalidInput: an observation is invalid. The message names ``where``.
         """
 
     def unpack(self, packed: Sequence[bytes]) -> Observed:
-        """The observations that ``Observed.pack`` made bytes of."""
+        """Returns observations from the bytes of ``Observed.pack``."""
 
     def encode(self, observations: ObservationsLike | Observed) -> Float32:
-        """The states (n, dim) of n observations."""
+        """Returns the states (n, dim) of n observations."""

@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 Times = Float64
 Metadata = Mapping[str, object]
 Array = npt.NDArray[np.generic]  # of any dtype
-Time = float | date | datetime  # of your own unit, or seconds since 1970 for dates
+Time = float | date | datetime  # numbers in your own unit, or dates, which become seconds since 1970
 Familiarity = Literal["none", "log", "difference"]
 Direction = Literal["after", "before"]
 
@@ -37,13 +37,13 @@ class Trajectory:
     Attributes:
         ids: T ids, in order. The same id may come more than once.
         vectors: (T, dim) float; new memories, in order.
-        timestamps: T times that never fall, or None: datetimes or dates (UTC where they have no offset), or numbers
-            of a unit of your own, the same in the whole index. ``recall(decay=...)`` and ``prune`` use them; a
-            datetime counts in seconds. Memories without a time of their own have the date of their first step.
-        salience: T finite numbers >= 0, how much each state counts in training; None for 1 each. Two
-            states that met count the geometric mean of both, 0 where one is 0 (Dury 3.4).
-        id: name of the trajectory. One that is there is replaced, or grows if this begins with the same steps. A new
-            uuid4 if None.
+        timestamps: T times that never fall, or None: datetimes or dates (UTC without an offset), or numbers in your own
+            unit, the same in the whole index. ``recall(decay=...)`` and ``prune`` use them; a datetime counts in
+            seconds. A memory without a time gets the date of its first step.
+        salience: T finite numbers >= 0, the weight of each state in training; None for 1 each. The weight of a pair is
+            the geometric mean of both (Dury 3.4).
+        id: of the trajectory. A stored one with this id is replaced, or grows if this one begins with the same steps. A
+            new uuid4 if None.
     """
 
     ids: Sequence[str] | None = None
@@ -58,10 +58,10 @@ class TrajectoryRecord:
     """A stored trajectory.
 
     Attributes:
-        id: its name.
-        ids: of the memories in it that are still there, in order.
-        timestamps: of these, None where one has none; None where none has one. A datetime is seconds since 1970.
-        length: how many positions it has, those of deleted memories between the others included.
+        id: of the trajectory.
+        ids: of its memories that are still stored, in order.
+        timestamps: of these, None for a step without one; None if no step has one. A datetime is in seconds since 1970.
+        length: number of positions, including those of deleted memories between others.
     """
 
     id: str
@@ -79,7 +79,7 @@ class Record:
         vector: (dim,) float32, as it was added.
         text: the text, or None.
         metadata: the stored metadata.
-        time: its time: a datetime with its offset, or a number if the times of the index are numbers; None without one.
+        time: a datetime with its offset, or a number if the times of the index are numbers; None without one.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One session in which cue and hit were experienced together, at one pair of positions.
+    """A meeting: positions of cue and hit in one session in which both were experienced.
 
     Attributes:
         trajectory: id of the trajectory.
@@ -114,8 +114,7 @@ class Evidence:
         cue_position: its position in the trajectory, from 0.
         hit_position: the position of the hit.
         offset: ``hit_position - cue_position``: positive if the hit came after the cue.
-        hop: the step of the hit's path that this is evidence for, from 1. Above 1, "cue" above is the memory before
-            it on the path.
+        hop: the step of the hit's path that this supports, from 1. Above 1, the cue is the previous memory on the path.
     """
 
     trajectory: str
@@ -128,14 +127,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class NamedTime:
-    """A time that speaks for a hit: named in the question, or in the text of the hit.
+    """A time that supports a hit: named in the question, or in the text of the hit.
 
     Attributes:
         expression: the words.
         start: the first instant, UTC, and ``end`` the first after it; None for an open one.
-        meaning: the days, such as "2023-07-01 to 2023-07-31".
+        meaning: the days, for example "2023-07-01 to 2023-07-31".
         source: "question" or "text".
-        said_at: when the memory was.
+        said_at: the time of the memory.
     """
 
     expression: str
@@ -152,14 +151,14 @@ class NamedTime:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A place in a text that names a memory, and so led to a hit.
+    """A name in a text that led to a hit.
 
     Attributes:
-        source: name or id of the memory whose text this is; None for the question.
-        name: the words of the text that name it.
+        source: name or id of the memory with this text; None for the question.
+        name: the words in the text.
         way: "asked" (the question names the hit), "names" or "second step" (the source names it), "named by" (it names
             the source), "shares" (both have these words).
-        start: where they begin, in characters.
+        start: position of these words, in characters.
         source_id: the id of the source; None for the question.
     """
 
@@ -182,28 +181,28 @@ class Hit:
 
     Attributes:
         id: the user's id.
-        score: hits are sorted by it, larger is closer. In mode "association" the share of the
-            cue's experience that the memory takes, from 0 to 1; else the weighted mean of the channels.
+        score: hits are sorted by it, the largest first. In mode "association" the share of the memory in the
+            associations of the cue, from 0 to 1; else the weighted mean of the channels.
         text: the stored text, or None.
         metadata: the stored metadata.
         similarity: cosine of query and memory.
         association: the score of the predictor alone: in mode "association" its share, else the weighted mean of
             the association channels, in [-1, 1]. None without association.
-        hop: how many steps of association away the hit was found; 0 for plain similarity.
-        evidence: sessions and positions at which the cue and the hit were experienced together, filled by
-            ``explain=True``; for a hit of several hops, those of each step of its path. An empty tuple, or a step
-            without an entry, means: predicted, not experienced. None without ``explain=True``.
-        confidence: the probability, calibrated by ``fit``, that this was experienced with the cue; in
-            mode "association", for a single hop.
-        lexical: how well the words fit (BM25, neighbours' words counted in part), 1 for the best candidate;
-            None where the query had no words.
+        hop: number of steps of association from the query; 0 for plain similarity.
+        evidence: sessions and positions at which cue and hit were experienced together, filled by ``explain=True``;
+            with several hops, for each step of the path. An empty tuple, or a step without an entry, means that the hit
+            was predicted, not experienced. None without ``explain=True``.
+        confidence: the probability, calibrated by ``fit``, that hit and cue were experienced together; in mode
+            "association", for a single hop.
+        lexical: the score by words (BM25, with part of the neighbours' words), 1 for the best candidate; None for a
+            query without words.
         path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops
             through the continuum.
-        times: the times in the question that speak for it, and those in its text, filled by ``explain=True``.
-        mentions: the texts that name it, or that it names, filled by ``explain=True`` where memories have names.
-        sources: what each source of evidence adds, by name, filled by ``explain=True``: to the score, or with feedback
-            to the log odds that the score follows from. None in modes that do not separate sources.
-        others: other memories that came next, and how often, filled by ``recall_next(explain=True)``.
+        times: the times in the question and in its text that support it, filled by ``explain=True``.
+        mentions: the texts that name it, or that it names, filled by ``explain=True`` if memories have names.
+        sources: the part of each source, by name, filled by ``explain=True``: in the score, or with feedback in the log
+            odds from which the score is computed. None in modes that do not separate sources.
+        others: other memories that came next, with counts, filled by ``recall_next(explain=True)``.
     """
 
     id: str
@@ -239,7 +238,7 @@ class Hit:
 
 
 class Hits(ShownHits, Sequence[Hit]):
-    """The hits of one query, best first: a sequence of ``Hit``; a slice of it is one, too."""
+    """The hits of one query, best first: a sequence of ``Hit``. A slice is ``Hits``, too."""
 
     __slots__ = ("_hits",)
 
@@ -253,7 +252,7 @@ class Hits(ShownHits, Sequence[Hit]):
 
     @property
     def scores(self) -> Float32:
-        """(n,) the scores."""
+        """The scores (n,)."""
         return np.array([hit.score for hit in self._hits], np.float32)
 
     @property
@@ -262,7 +261,7 @@ class Hits(ShownHits, Sequence[Hit]):
         return [hit.text for hit in self._hits]
 
     def to_dicts(self) -> list[dict[str, object]]:
-        """A dict a hit, of its attributes; JSON can hold it."""
+        """Returns a dict per hit with its attributes; JSON can hold it."""
         return [asdict(hit, dict_factory=_plain) for hit in self._hits]
 
     @overload
@@ -298,17 +297,17 @@ class Hits(ShownHits, Sequence[Hit]):
 
 @dataclass(frozen=True)
 class ScoringWeights:
-    """How recall weighs what it knows, for one kind of cue.
+    """The weights of the evidence in recall, for one kind of cue.
 
     Attributes:
         weights: of the channels, as log odds per unit of score.
-        mixture: how much is said by the channels, by the links of look-alikes, by the links of what the
-            channels name, and by looks alone; they add up to 1.
-        calibration: slope and intercept of log share -> log odds that cue and memory met.
-        appearance: of similarity and forward alone, the two channels that say something of a memory
-            that was never experienced.
-        background: what a memory scores that is not among the best, by ``weights`` and by ``appearance``: the
-            logarithm of its mean odds.
+        mixture: weights of the channels, of the links of look-alikes, of the links of memories that the channels find,
+            and of similarity; their sum is 1.
+        calibration: slope and intercept of the log odds that cue and memory met, as a function of the log share.
+        appearance: weights of similarity and forward alone, the two channels with information about a memory that was
+            never experienced.
+        background: score of a memory that is not among the best, by ``weights`` and by ``appearance``: the logarithm of
+            its mean odds.
     """
 
     weights: tuple[float, ...]
@@ -320,12 +319,12 @@ class ScoringWeights:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How recall weighs what it knows, as ``fit`` found it on cues of two kinds.
+    """The weights of the evidence in recall, as ``fit`` found them for two kinds of cues.
 
     Attributes:
         seen: for cues that training saw.
-        unseen: for cues that were held out from it, and all others that it did not see.
-        familiarity: the scale on which a link counts by how far it is above chance; as ``FitConfig``.
+        unseen: for cues that training did not see, fitted on held-out ones.
+        familiarity: the scale of a link's excess over chance; see ``FitConfig``.
     """
 
     seen: ScoringWeights
@@ -335,26 +334,26 @@ class Calibration:
 
 @dataclass(frozen=True)
 class FitReport(ShownReport):
-    """What a ``fit`` did.
+    """The report of a ``fit``.
 
     Attributes:
         losses: mean loss of each pass over the experience.
         steps: optimiser steps.
         seconds: wall-clock time of the training.
-        device: where it ran, for example "cpu" or "cuda:0".
+        device: of the training, for example "cpu" or "cuda:0".
         precision: "float32" or "bfloat16".
-        memories: how many memories the predictor was trained on.
-        trajectories: how many trajectories.
+        memories: number of memories in the training.
+        trajectories: number of trajectories in the training.
         associations: directed associations within the window.
-        coverage: share of those that training could draw, from 0 to 1.
+        coverage: share of these that training could draw, from 0 to 1.
         parameters: trainable parameters of the predictor.
-        config: the configuration in full, the defaults that followed the data filled in.
+        config: the whole configuration, with the values chosen by the data.
         stopped_by: "passes" or "time_budget", whichever ended first.
-        calibration: how recall weighs each channel, for cues that were seen and cues that were not.
-        requests: how many past requests the weights of the evidence were fitted on.
-        finished: when, UTC.
-        validation: what each source of evidence, and the mixture, found for held-out requests and steps.
-        next_steps: how many held-out steps the weights of ``recall_next`` were fitted on.
+        calibration: the weights of recall, for cues that training saw and for others.
+        requests: number of past requests on which the weights of the evidence were fitted.
+        finished: the time of its end, UTC.
+        validation: the results of each source and of the mixture on held-out requests and steps.
+        next_steps: number of held-out steps on which the weights of ``recall_next`` were fitted.
     """
 
     losses: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Checks of what comes in. Each says what was given, what was expected, what to do."""
+"""Checks of arguments. Each error says what was given, what was expected, and how to fix it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from pam_retriever.limits import (
 from pam_retriever.types import Direction, Float32, Metadata
 
 STRING, BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[][{}]")
-NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape, not a backslash before the letters u0000
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape sequence, but not a backslash followed by the letters u0000
 
 
 def check_id(id: Any, where: str) -> str:
-    """A non-empty string that can be stored.
+    """Checks an id: a non-empty string that can be stored.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if not isinstance(id, str) or not id:
         raise InvalidInput(f"Got the id {id!r} ({type(id).__name__}) in {where}.", "a non-empty string", "Use str(id).")
@@ -47,16 +47,16 @@ def check_id(id: Any, where: str) -> str:
 def read_ids(
     ids: str | Sequence[str] | None, where: Mapping[str, object] | None, call: str, empty_filter: str
 ) -> list[str]:
-    """The ids that a call is of, which takes ids or a filter; none where it got the filter.
+    """Returns the ids for a call that takes ids or a filter; None if it got a filter.
 
     Args:
         ids: one, or several.
-        where: in place of ids.
-        call: its name.
-        empty_filter: what it does with ``where={}``.
+        where: a filter, instead of ids.
+        call: name of the call.
+        empty_filter: what the call does with ``where={}``.
 
     Raises:
-        InvalidInput: neither ids nor a filter, or both; or what can be no id.
+        InvalidInput: neither ids nor a filter are given, or both; or a value cannot be an id.
     """
     if (ids is None) == (where is None):
         raise InvalidInput("Got neither ids nor where, or both.", "one of them", f"where={{}} {empty_filter}.")
@@ -64,10 +64,10 @@ def read_ids(
 
 
 def check_text(text: Any, where: str) -> str:
-    """A string that UTF-8 can hold.
+    """Checks a text: a string that UTF-8 can hold.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"Got {text!r} ({type(text).__name__}) in {where}.", "a string", "Use str().")
@@ -84,10 +84,10 @@ def check_text(text: Any, where: str) -> str:
 
 
 def check_size(text: str, most: int, what: str) -> None:
-    """A string of at most ``most`` bytes of UTF-8, by its number of characters where that is enough to tell.
+    """Checks that a string has at most ``most`` bytes of UTF-8; encodes it only if its length does not decide.
 
     Raises:
-        InvalidInput: it is longer.
+        InvalidInput: the string is longer.
     """
     size = len(text) if 4 * len(text) <= most else len(text.encode(errors="replace"))
     if size > most:
@@ -95,10 +95,10 @@ def check_size(text: str, most: int, what: str) -> None:
 
 
 def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
-    """(n, dim) finite float32, no row all zeros.
+    """Returns vectors (n, dim) as finite float32 with no row of zeros.
 
     Raises:
-        InvalidInput: for anything else, naming the first bad row.
+        InvalidInput: the vectors are something else. The message names the first invalid row.
     """
     try:
         array = np.asarray(vectors, dtype=np.float32)
@@ -146,10 +146,10 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
 
 
 def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:
-    """``length`` distinct ids; new uuid4 strings for None.
+    """Returns ``length`` distinct ids; new uuid4 strings for None.
 
     Raises:
-        InvalidInput: for a wrong number, a bad id, or one that comes twice.
+        InvalidInput: the number is wrong, an id is invalid, or one occurs twice.
     """
     if ids is None:
         return [str(uuid.uuid4()) for _ in range(length)]
@@ -167,10 +167,10 @@ def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:
 
 
 def check_texts(texts: Sequence[str | None] | None, length: int) -> list[str | None]:
-    """``length`` texts, None where there is none.
+    """Returns ``length`` texts, None for a missing one.
 
     Raises:
-        InvalidInput: for a wrong number or type.
+        InvalidInput: the number or a type is wrong.
     """
     if texts is None:
         return [None] * length
@@ -183,10 +183,10 @@ def check_texts(texts: Sequence[str | None] | None, length: int) -> list[str | N
 
 
 def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) -> list[str]:
-    """``length`` metadata dicts as JSON.
+    """Returns ``length`` metadata dicts as JSON.
 
     Raises:
-        InvalidInput: for a wrong number, or what JSON cannot hold as it is.
+        InvalidInput: the number is wrong, or JSON cannot hold a value.
     """
     if metadatas is None:
         return ["{}"] * length
@@ -200,19 +200,19 @@ def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) ->
 
 
 def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
-    """Dicts with string keys as JSON; None where one of them is something else."""
+    """Returns dicts with string keys as JSON; None if one of them is something else."""
     if not all(one is None or (type(one) is dict and set(map(type, one)) <= {str}) for one in metadatas):
         return None
     try:
         return [ENCODER.encode(metadata or {}) for metadata in metadatas]
-    except (TypeError, ValueError, RecursionError):  # which of them, and why, is found one by one
+    except (TypeError, ValueError, RecursionError):  # the caller checks them one by one, to name the invalid one
         return None
 
 
 def _are_plain(strings: Sequence[object], most: int) -> bool:
-    """Whether all are strings that UTF-8 can hold, in less than ``most`` bytes: checked at once, and not one by one.
+    """Returns whether all are strings of UTF-8 with less than ``most`` bytes, by one check for all.
 
-    False also where that is not sure; then each is looked at.
+    May return False for valid strings; then each is checked.
     """
     if not set(map(type, strings)) <= {str}:
         return False
@@ -230,7 +230,7 @@ def _are_plain(strings: Sequence[object], most: int) -> bool:
 
 
 def _may_be_refused(stored: str) -> bool:
-    """Whether JSON may hold a NUL character, or be nested too deep."""
+    """Returns whether JSON may hold a NUL character, or be nested too deep."""
     return "\\u0000" in stored or stored.count("[") + stored.count("{") > MAX_METADATA_DEPTH
 
 
@@ -241,7 +241,7 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
         stored = check_text(to_json(dict(metadata)), f"metadatas[{at}]")
         check_size(stored, MAX_METADATA_BYTES, f"metadatas[{at}]")
         check_depth(stored, f"metadatas[{at}]")
-        if NUL.search(stored):  # SQLite's JSON functions end a string there
+        if NUL.search(stored):  # SQLite's JSON functions end a string at NUL
             raise InvalidInput(f"metadatas[{at}] holds a NUL character.", "text without", "Remove it.")
         return stored
     except (TypeError, ValueError, RecursionError) as error:
@@ -255,10 +255,10 @@ def _metadata_json(metadata: Metadata, at: int) -> str:
 
 
 def check_depth(stored: str, what: str) -> None:
-    """JSON that SQLite's own parser can follow.
+    """Checks that SQLite's parser can read JSON of this depth.
 
     Raises:
-        InvalidInput: it is nested deeper than the limit.
+        InvalidInput: the nesting is deeper than the limit.
     """
     if stored.count("[") + stored.count("{") <= MAX_METADATA_DEPTH:
         return
@@ -277,10 +277,10 @@ def check_length(name: str, given: int, expected: int) -> None:
 
 
 def check_direction(direction: object) -> Direction | None:
-    """The direction of links.
+    """Checks a direction of links.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: the value is no direction.
     """
     if direction is None or (isinstance(direction, str) and direction in get_args(Direction)):
         return cast("Direction | None", direction)
@@ -288,10 +288,10 @@ def check_direction(direction: object) -> Direction | None:
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> int:
-    """A whole number of at least 1, and at most ``most``.
+    """Checks an integer from 1 to ``most``.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InvalidInput(f"Got {name}={value!r}.", "a whole number of at least 1", f"Use {name}=1 or more.")
@@ -301,10 +301,10 @@ def check_count(name: str, value: Any, most: int | None = None) -> int:
 
 
 def check_seed(seed: Any) -> int:
-    """A whole number that NumPy and torch take for a seed.
+    """Checks an integer that NumPy and torch accept as a seed.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
         raise InvalidInput(f"Got seed={seed!r}.", f"a whole number from 0 to {MAX_SEED}", "Use seed=0.")
@@ -312,10 +312,10 @@ def check_seed(seed: Any) -> int:
 
 
 def check_offset(offset: Any) -> int:
-    """A whole number of at least 0.
+    """Checks an integer of at least 0.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
         raise InvalidInput(f"Got offset={offset!r}.", "a whole number of at least 0", "Use offset=0 for the first.")
@@ -323,10 +323,10 @@ def check_offset(offset: Any) -> int:
 
 
 def check_positive(name: str, value: Any) -> float:
-    """A finite number above 0.
+    """Checks a finite number above 0.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number above 0", "Leave it out for the default.")
@@ -334,10 +334,10 @@ def check_positive(name: str, value: Any) -> float:
 
 
 def check_finite(name: str, value: Any) -> float:
-    """A finite number.
+    """Checks a finite number.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not math.isfinite(value):
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number", "Leave it out if in doubt.")
@@ -345,10 +345,10 @@ def check_finite(name: str, value: Any) -> float:
 
 
 def check_half_life(value: Any) -> float | Literal["auto"] | None:
-    """A half-life above 0, "auto", or None.
+    """Checks a half-life: above 0, "auto", or None.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if value is None or value == "auto":
         return value  # type: ignore[no-any-return]
@@ -356,10 +356,10 @@ def check_half_life(value: Any) -> float | Literal["auto"] | None:
 
 
 def read_timestamp(given: Any) -> float:
-    """A time as a number: a date or datetime in seconds since 1970 (UTC where it has no offset), a number as it is.
+    """Returns a time as a number: dates and datetimes in seconds since 1970 (UTC without an offset), numbers unchanged.
 
     Raises:
-        InvalidInput: for anything else.
+        InvalidInput: the value is something else.
     """
     if isinstance(given, datetime):
         return (given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)).timestamp()
@@ -373,10 +373,10 @@ def read_timestamp(given: Any) -> float:
 
 
 def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
-    """A query as ids or as vectors (Q, dim), and whether it was a batch.
+    """Returns a query as ids or as vectors (Q, dim), and whether it was a batch.
 
     Raises:
-        InvalidInput: for anything else than an id, a vector, or a batch of either.
+        InvalidInput: the query is not an id, a vector, or a batch of either.
     """
     if isinstance(query, str):
         return [check_id(query, "the query")], False

@@ -82,11 +82,11 @@ class EngineDatabase(Database, Protocol):
 
     @property
     def memories(self) -> EngineMemories:
-        """What is stored."""
+        """The memories."""
 
     @property
     def trajectories(self) -> EngineTrajectories:
-        """In which they were experienced."""
+        """The trajectories of the memories."""
 
     @property
     def place(self) -> str:

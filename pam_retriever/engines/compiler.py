@@ -112,16 +112,16 @@ class Compiler(ABC):
 
     @abstractmethod
     def is_among(self, path: Path, kind: Kind, values: Sequence[Value]) -> str:
-        """The value is of a kind, and one of ``values``."""
+        """The value has this kind, and is one of ``values``."""
 
     @abstractmethod
     def compares(self, path: Path, kind: Kind, symbol: Symbol, value: Value) -> str:
-        """The value is of a kind, and stands to another like ``symbol``."""
+        """The value has this kind, and the comparison ``symbol`` with the operand is true."""
 
     @abstractmethod
     def has_entry(self, path: Path, kind: Kind, value: Value) -> str:
-        """The value is a list with that entry."""
+        """The value is a list with this entry."""
 
     @abstractmethod
     def has_part(self, path: Path, value: str) -> str:
-        """The value is a string with that part."""
+        """The value is a string that contains this part."""

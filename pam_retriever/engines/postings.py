@@ -20,7 +20,7 @@ class Texts(Protocol):
         """Changes with every memory that is written or removed."""
 
     def rows(self) -> Int64:
-        """All rows, sorted."""
+        """Returns all rows, sorted."""
 
     def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:
         """Row, text and metadata of the memories that were written after a version."""

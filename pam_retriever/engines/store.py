@@ -177,7 +177,7 @@ class EngineStore(Store):
         self._database.index_vectors()
 
     def delete(self, ids: list[str]) -> int:
-        """Deletes memories; returns how many were there."""
+        """Deletes memories; returns how many were stored."""
         return self.again(lambda: super(EngineStore, self).delete(ids))
 
     def observe(self, episodes: list[Episode]) -> None:
@@ -186,13 +186,13 @@ class EngineStore(Store):
         self._database.index_vectors()
 
     def append(self, step: NewStep) -> int:
-        """Stores one more step of a trajectory, with its memory if that is new; returns its position."""
+        """Stores one more step of a trajectory, with its memory if it is new; returns the position of the step."""
         at = self.again(lambda: super(EngineStore, self).append(step))
         self._database.index_vectors()
         return at
 
     def delete_trajectories(self, numbers: list[int]) -> int:
-        """Deletes trajectories, but not their memories; returns how many there were."""
+        """Deletes trajectories, but not their memories; returns how many were stored."""
         return self.again(lambda: super(EngineStore, self).delete_trajectories(numbers))
 
     def set_embedder(self, name: str) -> None:
@@ -233,12 +233,12 @@ class EngineStore(Store):
     # ---- fit
 
     def codes_of(self, rows: Int64) -> Float32:
-        """The episode codes (n, code) of sorted, stored rows; zeros for a memory that has none. Only after ``fit``."""
+        """Returns the episode codes (n, code) of sorted, stored rows; zeros where there is none. Only after ``fit``."""
         assert self.associative is not None
         return self.associative.keys(rows)[:, 2 * self.dim :]
 
     def begin_rebuild(self, learnt_to: int) -> Rebuild:
-        """Begins to take over a training; see ``Store``."""
+        """Prepares the replacement of the keys by those of a training; see ``Store``."""
         return EngineRebuild(self, self._database, learnt_to)
 
     def use_model(self, learnt: Learnt, generation: int) -> None:

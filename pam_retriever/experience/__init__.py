@@ -1,1 +1,1 @@
-"""Experience: trajectories, which memories met, and how much each meeting counts."""
+"""Experience: trajectories, associations, and their weights."""

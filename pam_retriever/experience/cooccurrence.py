@@ -1,7 +1,7 @@
 """Step 2: windowed temporal co-occurrence (Dury, section 3.4).
 
 Two memories are associates when some trajectory holds them at most ``window`` positions apart.
-The result is a sparse symmetric matrix in CSR form; everything here is array operations.
+The result is a sparse symmetric matrix in CSR form, built by array operations.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ Links = tuple[Int64, Int64, Float32]
 
 @dataclass(frozen=True)
 class Experience:
-    """Trajectories as flat arrays, one entry per experienced state, in order.
+    """Trajectories as flat arrays, one entry per step, in order.
 
     Attributes:
-        states: (S,) int64, which memory each step holds: an index into the training vectors.
+        states: (S,) int64, the memory of each step: an index into the training vectors.
         trajectory: (S,) int64, non-decreasing; the trajectory of each step.
-        position: (S,) int64, rising within a trajectory. Gaps (a deleted memory) keep
-            the others as far apart as they were experienced.
-        salience: (S,) float32, how much each step counts; None for all alike, 1.
+        position: (S,) int64, rising within a trajectory. A deleted memory leaves a gap, so that distances stay.
+        salience: (S,) float32, the weight of each step; None for 1 each.
     """
 
     states: Int64
@@ -41,16 +40,16 @@ class Experience:
 
 @dataclass(frozen=True)
 class Associations:
-    """Who was experienced with whom, both directions, as CSR.
+    """The associated pairs, in both directions, as CSR.
 
     Attributes:
         indptr: (M + 1,) int64; the associates of memory ``m`` lie at
             ``indptr[m]:indptr[m + 1]`` of the two arrays below.
         indices: (E,) int64 associates, sorted within a row.
-        weights: (E,) float32, sum over the pair's meetings of what each counts (``LinkWeights``): without others,
-            the geometric mean of the salience of its two steps, over their distance.
-        meetings: (E,) float32, how often the pair met.
-        salience: (E,) float32, that of the pair's most salient meeting: the geometric mean of its two steps.
+        weights: (E,) float32, sum of the weights of the pair's meetings (``LinkWeights``): by default the geometric
+            mean of the salience of the two steps, divided by their distance.
+        meetings: (E,) float32, number of meetings of the pair.
+        salience: (E,) float32, of the pair's most salient meeting: the geometric mean of the two steps.
     """
 
     indptr: Int64
@@ -60,18 +59,18 @@ class Associations:
     salience: Float32
 
     def __len__(self) -> int:
-        """How many directed associations there are."""
+        """The number of directed associations."""
         return len(self.indices)
 
     def of(self, rows: Int64) -> Links:
-        """The links of each of ``rows`` (R,), in the form in which ``CooccurrenceGraph.of`` gives them."""
+        """Returns the links of each of ``rows`` (R,), in the form of ``CooccurrenceGraph.of``."""
         start = self.indptr[rows]
         count = self.indptr[rows + 1] - start
         entry = concatenated(start, count)
         return np.repeat(np.arange(len(rows)), count), self.indices[entry], self.weights[entry]
 
     def anchors(self) -> Int64:
-        """(E,) the memory that each entry of ``indices`` is an associate of."""
+        """Returns the memory (E,) of which each entry of ``indices`` is an associate."""
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
 
@@ -80,9 +79,9 @@ def associate(experience: Experience, memories: int, window: int, weights: LinkW
 
     Args:
         experience: the trajectories.
-        memories: M, how many memories there are; every state is below it.
+        memories: M, the number of memories; every state is smaller.
         window: tau, at least 1.
-        weights: what a meeting counts; None for 1 / distance.
+        weights: the weight of a meeting; None for 1 / distance.
 
     Returns:
         The associations. A memory is never its own associate.
@@ -106,7 +105,7 @@ def associate(experience: Experience, memories: int, window: int, weights: LinkW
         nothing = np.empty(0, np.float32)
         return Associations(np.zeros(memories + 1, np.int64), np.empty(0, np.int64), nothing, nothing, nothing)
     left, right = np.concatenate(lefts), np.concatenate(rights)
-    # one number per directed pair, so that one sort groups its meetings
+    # one number per directed pair, so that one sort groups the meetings
     key = np.concatenate([left * memories + right, right * memories + left])
     pairs, meeting = np.unique(key, return_inverse=True)
     total = np.bincount(meeting, weights=np.concatenate(forward + backward), minlength=len(pairs))
@@ -123,16 +122,16 @@ def associate(experience: Experience, memories: int, window: int, weights: LinkW
 
 
 def within(associations: Associations, members: Int64, lookup: Int64) -> tuple[Int64, Int64, Int64]:
-    """The associations among ``members`` only, as local coordinates.
+    """Returns the associations among ``members`` only, as positions in ``members``.
 
     Args:
         associations: of all M memories.
         members: (B,) distinct memories.
-        lookup: (M,) int64 scratch filled with -1; it is left so.
+        lookup: (M,) int64 scratch array, filled with -1 before and after.
 
     Returns:
-        ``rows``, ``columns`` (places in ``members``) and the places among the associations, one entry per
-        directed pair.
+        ``rows``, ``columns`` (positions in ``members``) and the positions of the associations, one entry per directed
+        pair.
     """
     lookup[members] = np.arange(len(members))
     start = associations.indptr[members]

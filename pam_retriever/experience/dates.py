@@ -1,4 +1,4 @@
-"""Dates as metadata and events have them."""
+"""Dates in metadata and events."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ USUAL_KEYS = ("timestamp", "date", "created_at", "last_modified")
 
 
 def read_date(value: object) -> date | None:
-    """A date or datetime, also one in ISO 8601; None for anything else."""
-    if isinstance(value, date):  # so is a datetime
+    """Returns a date or datetime, also one in ISO 8601; None for other values."""
+    if isinstance(value, date):  # a datetime is a date, too
         return value
     if not isinstance(value, str):
         return None
@@ -26,10 +26,10 @@ def read_date(value: object) -> date | None:
 
 
 def read_time_key(key: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The keys of the metadata that may say when a memory was.
+    """Returns the metadata keys that may hold the time of a memory.
 
     Raises:
-        InvalidInput: they are no strings.
+        InvalidInput: these are no strings.
     """
     keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
     if not all(isinstance(one, str) and one for one in keys):
@@ -38,11 +38,11 @@ def read_time_key(key: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def times_of(metadatas: Sequence[Metadata], keys: Sequence[str]) -> list[Time | None] | None:
-    """When n memories were: the first of their ``keys`` that is a date, None without one; None if none has one.
+    """Returns the times of n memories: the first of ``keys`` with a date, else None; None if no memory has one.
 
     Args:
         metadatas: n.
-        keys: in the order in which they are looked for.
+        keys: in the order of precedence.
     """
     times: list[Time | None] = [
         next((found for key in keys if (found := read_date(one.get(key))) is not None), None) for one in metadatas

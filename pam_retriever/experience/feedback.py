@@ -1,4 +1,4 @@
-"""Feedback: requests, and which memories served them or did not."""
+"""Feedback: requests, and the memories that served them or did not."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from pam_retriever.types import Float32, Int64, Metadata, Times
 from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, read_timestamp
 
 Used = Sequence[str] | Mapping[str, float]
-MIXTURE = "mixture"  # the setting that ``fit`` stores the weights of the evidence in
-POPULARITY = "popularity"  # the setting that says whose uses are bounded, and
-WRITER = "session"  # the key of metadata that says who made a request, unless it names another, and
-MOST_OF_ONE = 3.0  # how many uses one writer adds to the popularity of a memory
+MIXTURE = "mixture"  # the setting with the weights of the evidence
+POPULARITY = "popularity"  # the setting with the bound on popularity:
+WRITER = "session"  # the default metadata key for the author of a request, and
+MOST_OF_ONE = 3.0  # the default number of uses that one author adds to the popularity of a memory
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """A request that was made, and what served it.
+    """A request, and the memories that served it.
 
     Attributes:
-        id: its own id.
+        id: of the request.
         vector: (dim,) float32, the request.
-        text: the request in words, or None.
-        used: the weight of each memory that served it, by id: above 0; below 0 for what was shown and did not help.
-        metadata: what was stored with it.
-        timestamp: when it was made, or None.
+        text: of the request, or None.
+        used: the weight of each memory by id: above 0 if it served the request, below 0 if it was shown and did not
+            help.
+        metadata: of the request.
+        timestamp: of the request, or None.
     """
 
     id: str
@@ -57,11 +58,11 @@ class Feedback:
 
 @dataclass(frozen=True)
 class NewFeedback:
-    """Checked requests that are to be stored.
+    """Checked requests that are about to be stored.
 
     Attributes:
-        ids: n of them.
-        texts: n requests in words, or None.
+        ids: n ids.
+        texts: n texts, or None.
         weights: for each, the weight of each memory by id.
         metadatas: n JSON texts.
         timestamps: n numbers, or None.
@@ -76,16 +77,16 @@ class NewFeedback:
 
 @dataclass(frozen=True)
 class PastRequests:
-    """Requests in the order of time, and which memories served them.
+    """Requests in the order of time, and the memories that served them.
 
     Attributes:
         vectors: (n, dim) float32.
-        texts: n; empty for a request without words.
-        times: (n,) NaN where it is not known.
-        request: (E,) place of a request, rising.
-        rows: (E,) a memory that it used.
-        weights: (E,) how much; below 0 for what did not help.
-        writers: n, who made each; None for nobody.
+        texts: n; empty for a request without a text.
+        times: (n,) NaN if unknown.
+        request: (E,) position of a request, rising.
+        rows: (E,) a memory that served it, or did not.
+        weights: (E,) of this memory; below 0 if it did not help.
+        writers: n, the author of each; None for none.
     """
 
     vectors: Float32
@@ -108,10 +109,10 @@ def read_feedback(
     timestamps: Sequence[Any] | None,
     ids: Sequence[str] | None,
 ) -> NewFeedback:
-    """Checks n requests as ``PredictiveAssociativeIndex.feedback`` is given them, but for their vectors.
+    """Checks the arguments of ``PredictiveAssociativeIndex.feedback`` for n requests, except the vectors.
 
     Raises:
-        InvalidInput: naming the request by its place, and what is wrong with it.
+        InvalidInput: an argument is invalid. The message names the request by its position.
     """
     count = len(texts)
     for name, given in (("used", used), ("unused", unused), ("timestamps", timestamps)):

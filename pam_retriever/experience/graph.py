@@ -1,7 +1,7 @@
-"""What was experienced with what, held in memory: the exact links that recall checks the predictor against.
+"""The graph of experience in memory: which memories were experienced together, exactly.
 
-A memory's links are found from its occurrences in the trajectories, so that appending experience costs
-what is new, and a popular memory costs no quadratic table.
+The links of a memory are computed from its occurrences in the trajectories. So appending experience costs time for the
+new steps only, and a frequent memory needs no quadratic table.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pam_retriever.experience.cooccurrence import Links
 from pam_retriever.experience.weighting import LinkWeights, above_chance
 from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64, Times
 
-FAN_OUT = 64  # so many links of a memory are followed, the strongest
-LEAST = 1e-4  # a smaller share of the mass is not followed
-TAIL = 4_096  # the newest steps, sorted by themselves until there are more
-MOST_OCCASIONS = 8  # of a memory that is met again and again, "around" sees the latest
+FAN_OUT = 64  # number of links of a memory that are followed, the strongest
+LEAST = 1e-4  # smaller shares of the mass are not followed
+TAIL = 4_096  # number of newest steps that are sorted separately
+MOST_OCCASIONS = 8  # latest occurrences of a memory that "around" reads
 
 
 class CooccurrenceGraph:
-    """The steps of all trajectories, and the links between the memories that they hold.
+    """The steps of all trajectories, and the links between their memories.
 
-    ``Associations`` are the same links of an experience that does not grow, all worked out; both weigh them alike.
+    ``Associations`` holds the same links with the same weights, precomputed, for experience that does not grow.
 
     Args:
         rows: (S,) the memory of each step, ordered by trajectory and position.
-        trajectory: (S,) which trajectory.
-        position: (S,) where in it.
-        salience: (S,) how much each counts; None for 1.
+        trajectory: (S,) of each step.
+        position: (S,) in the trajectory.
+        salience: (S,) of each step; None for 1.
 
     Attributes:
-        direction: what counts as linked: only what came after, or before; None for both. See ``towards``.
+        direction: count only links to memories after, or before; None for both. See ``towards``.
     """
 
     direction: Direction | None = None
@@ -45,27 +45,27 @@ class CooccurrenceGraph:
 
     def __init__(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32 | None = None) -> None:
         self._keep(rows.copy(), trajectory, position, _salience(salience, rows))
-        self._chain: tuple[GrowingArray, GrowingArray] | None = None  # the step before and after, once some are apart
-        self._times = np.zeros(0, np.int64)  # how often each row was experienced
+        self._chain: tuple[GrowingArray, GrowingArray] | None = None  # previous and next step, if needed
+        self._times = np.zeros(0, np.int64)  # number of steps of each row
         self._memories = 0
         self._count(rows, 1)
         self._sort()
 
     def towards(self, direction: Direction | None) -> CooccurrenceGraph:
-        """The same experience, in which only what came after a memory, or before it, is linked to it.
+        """Returns the same experience with links only to memories after, or before, a memory.
 
-        It shares the steps, and holds while nothing is appended or removed.
+        It shares the steps, and is valid until steps are appended or removed.
         """
         graph = copy(self)
         graph.direction = direction
         return graph
 
     def reversed(self) -> CooccurrenceGraph:
-        """The same experience in the other direction; without a direction itself."""
+        """Returns the same experience in the other direction; without a direction itself."""
         return self if self.direction is None else self.towards("before" if self.direction == "after" else "after")
 
     def steps(self) -> tuple[Int64, Int64, Int64, Float32]:
-        """Those that hold a memory, as they are given to the class."""
+        """The steps that hold a memory, in the form of the constructor's arguments."""
         there = np.flatnonzero(self._rows >= 0)
         if self._chain is not None:
             there = there[np.lexsort((self._position[there], self._trajectory[there]))]
@@ -85,12 +85,12 @@ class CooccurrenceGraph:
         self._tail_order, self._tail_sorted = first + order, self._rows[first:][order]
 
     def __len__(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return int((self._rows >= 0).sum())
 
     @property
     def memories(self) -> int:
-        """How many memories were experienced."""
+        """The number of memories with a step."""
         return self._memories
 
     def append(
@@ -101,9 +101,9 @@ class CooccurrenceGraph:
         salience: Float32 | None = None,
         replaced: Sequence[int] = (),
     ) -> None:
-        """Takes in steps, given as to the class, in place of the trajectories numbered ``replaced``.
+        """Adds steps, in the form of the constructor's arguments, and removes the trajectories numbered ``replaced``.
 
-        They are of new trajectories, or follow on the last step of one that is there. Row -1 is an empty position.
+        The steps belong to new trajectories, or follow the last step of an existing one. Row -1 is an empty position.
         """
         if replaced:
             self.remove_trajectories(replaced)
@@ -120,15 +120,15 @@ class CooccurrenceGraph:
             self._index_tail()
 
     def remove(self, rows: Int64) -> None:
-        """Forgets memories; their places stay empty, so that the others stay as far apart."""
+        """Removes memories; their positions stay empty, so that distances between others stay."""
         self._empty(np.isin(self._rows, rows))
 
     def remove_trajectories(self, numbers: Sequence[int]) -> None:
-        """Forgets trajectories; their memories stay in the others."""
+        """Removes trajectories; their memories stay in the others."""
         self._empty(np.isin(self._trajectory, list(numbers)))
 
     def _joints(self, trajectory: Int64) -> list[tuple[int, int]]:
-        """Where steps that are about to be appended go on with a trajectory: its last step, and the first of these."""
+        """Returns where new steps continue a trajectory: its last step, and the first new one."""
         if not len(trajectory) or not len(self._trajectory) or trajectory.min() > self._last_number:
             return []
         first = np.flatnonzero(np.diff(trajectory, prepend=trajectory[0] - 1))
@@ -139,8 +139,8 @@ class CooccurrenceGraph:
         return joints
 
     def _last_step(self, number: int) -> int:
-        """The last step of a trajectory, -1 where it has none."""
-        ordered = len(self._order)  # what was sorted is ordered by trajectory, too
+        """Returns the last step of a trajectory, -1 if it has none."""
+        ordered = len(self._order)  # the sorted part is ordered by trajectory, too
         tail = np.flatnonzero(self._trajectory[ordered:] == number)
         if len(tail):
             return ordered + int(tail[-1])
@@ -148,7 +148,7 @@ class CooccurrenceGraph:
         return at if at >= 0 and self._trajectory[at] == number else -1
 
     def _join(self, joints: list[tuple[int, int]]) -> None:
-        """Has the steps around each find one another, though they are not neighbours in the arrays."""
+        """Connects the steps around each joint, which are not neighbours in the arrays."""
         if self._chain is None and not joints:
             return
         if self._chain is None:
@@ -165,7 +165,7 @@ class CooccurrenceGraph:
             if last >= 0:
                 after.values[last] = first
 
-    # ---- columns, a number a step
+    # ---- columns, one number per step
 
     def _keep(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32) -> None:
         self._columns = tuple(GrowingArray(column) for column in (rows, trajectory, position, salience))
@@ -188,37 +188,37 @@ class CooccurrenceGraph:
         return self._columns[3].values
 
     def experienced(self, rows: Int64) -> Bools:
-        """Whether each of ``rows`` (any shape) is in some trajectory."""
+        """Returns whether each of ``rows`` (any shape) is in some trajectory."""
         known = (rows >= 0) & (rows < len(self._times))
         return known & (self._times[np.where(known, rows, 0)] > 0) if len(self._times) else known
 
     def of(
         self, rows: Int64, window: int, familiarity: Familiarity = "none", weights: LinkWeights | None = None
     ) -> Links:
-        """The links of each of ``rows``.
+        """Returns the links of each of ``rows``.
 
         Args:
             rows: (R,) memories; -1 has no links.
-            window: tau, how many positions apart linked memories are at most.
-            familiarity: the scale on which a pair that meets no more than by chance counts little.
-            weights: what a meeting counts; None for 1 / distance.
+            window: tau, the largest distance between linked memories.
+            familiarity: the scale that lowers the weight of pairs that met by chance.
+            weights: the weight of a meeting; None for 1 / distance.
 
         Returns:
-            ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum over their meetings of
-            what each counts, times how far they are above chance), each (E,), one entry a pair.
+            ``owner`` (an index into ``rows``, rising), ``linked`` (a row) and ``weight`` (sum of the weights of their
+            meetings, times the factor by ``familiarity``), each (E,), one entry per pair.
         """
         by_offset = weights or LinkWeights.inverse(window)
         owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window)
         pair, other, weight = _sum_pairs(owner, linked, by_offset.of(offset, *salience))
         if familiarity != "none":
-            # chance brings a memory as often to either side, so one side holds half of the meetings
+            # by chance half of the meetings are on either side
             _, _, meetings = _sum_pairs(owner, linked, np.full(len(owner), 1.0 if self.direction is None else 2.0))
             often, others = self._times[rows[pair]].astype(np.float32), self._times[other].astype(np.float32)
             weight *= above_chance(meetings, often, others, float(self._times.sum()), window, familiarity)
         return pair, other, weight
 
     def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Float32, Float32]:
-        """As ``of``, in both directions: what the pair's meetings weigh in the direction of this graph, and in all."""
+        """Like ``of``, returns the weight of the pair's meetings in the direction of this graph, and in both."""
         whole = self.towards(None)
         owner, linked, offset, salience = whole._meetings(*whole._occurrences(rows), window)
         weight = LinkWeights.inverse(window).of(offset, *salience)
@@ -229,10 +229,10 @@ class CooccurrenceGraph:
         return pairs // size, pairs % size, *sums
 
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
-        """The memories that were experienced next to each of ``rows``, at the latest places of each.
+        """Returns the neighbours of each of ``rows`` in trajectories, at its latest occurrences.
 
         Returns:
-            ``owner`` and ``linked`` as in ``of``, and how far apart they were at the nearest place.
+            ``owner`` and ``linked`` as in ``of``, and their smallest distance.
         """
         owner, at = self._occurrences(rows)
         latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCASIONS
@@ -244,23 +244,23 @@ class CooccurrenceGraph:
         nearest[1:] = (owner[1:] != owner[:-1]) | (linked[1:] != linked[:-1])
         return owner[nearest], linked[nearest], distance[nearest]
 
-    # ---- the order of what was experienced
+    # ---- order
 
     def occasions(self, rows: Int64, latest: int) -> tuple[Int64, Int64]:
-        """The steps that hold each of ``rows``: an index into ``rows`` (rising), and the step.
+        """Returns the steps of each of ``rows``: an index into ``rows`` (rising), and the step.
 
         Args:
             rows: (R,) memories; -1 has none.
-            latest: so many of each at most, those that were stored last.
+            latest: largest number per row; the last stored ones are taken.
         """
         owner, at = self._occurrences(rows)
         kept = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= latest
         return owner[kept], at[kept]
 
     def beside(self, at: Int64, reach: int) -> Int64:
-        """(n, 2 reach) the memories ``reach`` positions before each of the steps ``at`` (n,) to as many after it.
+        """Returns the memories (n, 2 reach) within ``reach`` positions before and after each of the steps ``at`` (n,).
 
-        The step itself is not among them. -1 where the trajectory has begun or ended, or a memory was deleted.
+        The step itself is left out. -1 outside the trajectory, and for a deleted memory.
         """
         place = self._around(at, reach)
         offset = self._position[place] - self._position[at][:, None]
@@ -273,27 +273,27 @@ class CooccurrenceGraph:
         return found
 
     def places(self, at: Int64) -> tuple[Int64, Int64]:
-        """The trajectories of steps (n,), and their positions there."""
+        """Returns the trajectories of steps (n,), and their positions in them."""
         return self._trajectory[at], self._position[at]
 
     def newest(self, count: int) -> Int64:
-        """The memories of the steps that were stored last, in their order; -1 for what was deleted."""
+        """The memories of the last stored steps, in order; -1 for a deleted memory."""
         return self._rows[max(len(self._rows) - count, 0) :]
 
     def counts(self, rows: Int64) -> Int64:
-        """How often each of ``rows`` (any shape) was experienced."""
+        """Returns the number of steps of each of ``rows`` (any shape)."""
         known = (rows >= 0) & (rows < len(self._times))
         found: Int64 = np.where(known, self._times[np.where(known, rows, 0)], 0) if len(self._times) else known * 0
         return found
 
     def most_experienced(self, n: int) -> Int64:
-        """The ``n`` memories that were experienced most often, in no order; fewer where there are fewer."""
+        """Returns up to ``n`` memories with the most steps, unordered."""
         n = min(n, self._memories)
         found: Int64 = np.argpartition(-self._times, n - 1)[:n] if n else np.empty(0, np.int64)
         return found
 
     def _meetings(self, owner: Int64, at: Int64, window: int) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
-        """Every meeting within the window of the steps ``at``: whose, with what, how much later, both saliences."""
+        """Returns every meeting within the window of the steps ``at``: owner, memory, offset, both saliences."""
         place = self._around(at, window)  # (occurrences, 2 tau)
         inside = place >= 0
         offset = self._position[place] - self._position[at][:, None]
@@ -311,7 +311,7 @@ class CooccurrenceGraph:
         return owner[step], self._rows[place[met]], offset[met], salience
 
     def _around(self, at: Int64, window: int) -> Int64:
-        """(occurrences, 2 tau) the steps before and after each in the arrays, or in its chain; -1 where none is."""
+        """Returns the steps before and after each (occurrences, 2 tau), in the arrays or in its chain; -1 for none."""
         if self._chain is None:
             place = at[:, None] + np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
             return np.where((place >= 0) & (place < len(self._rows)), place, -1)
@@ -339,7 +339,7 @@ class CooccurrenceGraph:
         self._memories += int(np.count_nonzero(self._times[distinct]))
 
     def _occurrences(self, rows: Int64) -> tuple[Int64, Int64]:
-        """Where each of ``rows`` was experienced: an index into ``rows`` (rising), and the step."""
+        """Returns the steps of each of ``rows``: an index into ``rows`` (rising), and the step."""
         owners, places = [], []
         for ordered, order in ((self._sorted, self._order), (self._tail_sorted, self._tail_order)):
             start = np.searchsorted(ordered, rows, side="left")
@@ -347,7 +347,7 @@ class CooccurrenceGraph:
             owners.append(np.repeat(np.arange(len(rows)), count))
             places.append(order[concatenated(start, count)])
         owner, at = np.concatenate(owners), np.concatenate(places)
-        known = (self._rows[at] == rows[owner]) & (rows[owner] >= 0)  # removed since they were sorted
+        known = (self._rows[at] == rows[owner]) & (rows[owner] >= 0)  # a row may be removed after the sort
         by_owner = np.argsort(owner[known], kind="stable")
         return owner[known][by_owner], at[known][by_owner]
 
@@ -357,14 +357,14 @@ def _salience(salience: Float32 | None, rows: Int64) -> Float32:
 
 
 def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
-    """One step of a random walk: the mass of the seeds of each query, 1 in all, spreads along their strongest links.
+    """One step of a random walk: spreads the mass of the seeds of each query (sum 1) along their strongest links.
 
     Args:
-        links_of: the links of rows (R,).
+        links_of: returns the links of rows (R,).
         seeds: query, row and mass of each, (E,).
 
     Returns:
-        Query, row and mass of each memory that is reached, once for each seed that leads there.
+        Query, row and mass of each reached memory, once per seed that leads to it.
     """
     query, row, mass = seeds
     mass = (mass / np.maximum(np.bincount(query, mass), 1e-30)[query]).astype(np.float32)
@@ -372,7 +372,7 @@ def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
     query, mass = query[enough], mass[enough]
     distinct, seed = np.unique(row[enough], return_inverse=True)
     owner, linked, strength = links_of(distinct)
-    total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if nothing salient was met
+    total = np.maximum(np.bincount(owner, strength, len(distinct)), 1e-30)  # 0 if all meetings have salience 0
     strength = (strength / total[owner]).astype(np.float32)
     order = np.lexsort((-strength, owner))
     start = np.searchsorted(owner[order], np.arange(len(distinct) + 1))
@@ -383,7 +383,7 @@ def walk(links_of: Callable[[Int64], Links], seeds: Links) -> Links:
 
 
 def _sum_pairs(owner: Int64, linked: Int64, weight: Times) -> Links:
-    """Adds up the weights of equal (owner, linked)."""
+    """Sums the weights of equal (owner, linked)."""
     if not len(owner):
         return owner, linked, weight.astype(np.float32)
     key = owner * (int(linked.max()) + 1) + linked

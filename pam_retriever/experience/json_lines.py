@@ -1,4 +1,4 @@
-"""Events as JSON lines: one experienced state a line, or a request and what served it, with a text or a vector."""
+"""Events as JSON lines: each line is a step, or a request with the memories that served it, with a text or a vector."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pam_retriever.limits import MAX_BATCH, MAX_DIM, MAX_LINE
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_id, check_metadatas, check_texts, check_vectors
 
-BATCH = 1_000  # events read, embedded and stored at once
-NAME_BYTES = 10  # of the digest that names an event without an id
+BATCH = 1_000  # events that are read, embedded and stored together
+NAME_BYTES = 10  # of the digest that is the id of an event without one
 STANDARD_INPUT = Path("-")
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Which key of an event means what; every other key is metadata, as are session and time.
+    """The meaning of keys in an event. All other keys are metadata, and so are session and time.
 
     A line with ``used`` is a request: ids of the events that served it, or weights by id. ``unused`` did not help.
     Without a ``session`` (an empty name) events are memories alone.
@@ -46,7 +46,7 @@ class Fields:
 
 @dataclass
 class Events:
-    """A batch of events, ready for ``PredictiveAssociativeIndex.add``."""
+    """A batch of events, in the form of ``PredictiveAssociativeIndex.add``."""
 
     ids: list[str] = field(default_factory=list)
     texts: list[str | None] = field(default_factory=list)
@@ -58,11 +58,11 @@ class Events:
         return len(self.ids)
 
     def checked_vectors(self) -> Float32 | None:
-        """(n, dim) the vectors; None where there are texts alone."""
+        """The vectors (n, dim); None if there are only texts."""
         return None if self.vectors[0] is None else check_vectors(self.vectors, len(self.vectors[0]), "the events")
 
     def of(self, places: list[int]) -> Events:
-        """Some of them."""
+        """Returns the events at these positions."""
         chosen = Events()
         for at in places:
             chosen.ids.append(self.ids[at])
@@ -75,14 +75,14 @@ class Events:
 
 @dataclass
 class Requests(Events):
-    """A batch of requests, ready for ``PredictiveAssociativeIndex.feedback``."""
+    """A batch of requests, in the form of ``PredictiveAssociativeIndex.feedback``."""
 
     used: list[list[str] | dict[str, float]] = field(default_factory=list)
     unused: list[list[str]] = field(default_factory=list)
     times: list[float | datetime | None] = field(default_factory=list)
 
     def of(self, places: list[int]) -> Requests:
-        """Some of them."""
+        """Returns the requests at these positions."""
         chosen = Requests(**vars(super().of(places)))
         for at in places:
             chosen.used.append(self.used[at])
@@ -93,12 +93,12 @@ class Requests(Events):
 
 @dataclass(frozen=True)
 class Contents:
-    """What there is in a file of events.
+    """The contents of a file of events.
 
     Attributes:
-        events: how many there are.
-        requests: how many of these.
-        dim: of their vectors; None where they have texts alone.
+        events: number of events.
+        requests: number of requests among them.
+        dim: of their vectors; None if they have only texts.
         timed: whether the events have a time.
         dated: whether all of these times are dates in ISO 8601.
     """
@@ -112,7 +112,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Facts of an event: its line, the length of its vector or None, and whether it has a time."""
+    """Properties of an event: its line, the length of its vector or None, and whether it has a time."""
 
     line: str
     dim: int | None
@@ -120,10 +120,10 @@ class _Kind:
 
 
 class EventLog:
-    """The events of a file, which is read once to find mistakes and once to store it.
+    """The events of a file. It is read once to find mistakes, and once to store the events.
 
-    An event without an id is named by what is in it, so that it has the same name wherever the file lies and however it
-    has grown, and no other event has it; the second of two equal events in a file is another.
+    An event without an id gets one from a digest of its contents. So the id does not depend on the file or its length.
+    The second of two equal events in a file gets another id.
 
     Args:
         path: of a file, a pipe, or "-" for standard input.
@@ -134,13 +134,13 @@ class EventLog:
         self._path, self._fields = path, fields
         self.name = "standard input" if path == STANDARD_INPUT else path.name
         self._file: IO[bytes] | None = None
-        self._read: int | None = None  # how many lines it had when it was read first
+        self._read: int | None = None  # number of lines in the first pass
 
     def __enter__(self) -> EventLog:
         if self._path == STANDARD_INPUT:
             self._file = _kept(sys.stdin.buffer)
         elif self._path.exists() and not self._path.is_file() and not self._path.is_dir():
-            with self._path.open("rb") as pipe:  # can be read once only
+            with self._path.open("rb") as pipe:  # a pipe can be read only once
                 self._file = _kept(pipe)
         else:
             self._file = self._path.open("rb")
@@ -153,10 +153,10 @@ class EventLog:
             self._file.close()
 
     def check(self) -> Contents:
-        """Reads all of it.
+        """Checks the whole file.
 
         Raises:
-            InvalidInput: naming the line, for one that is no event or does not go with those before it.
+            InvalidInput: a line is no event, or does not fit those before it. The message names the line.
         """
         first: _Kind | None = None
         counts, dated, ids = Counter[bool](), True, set[tuple[bool, str]]()
@@ -181,7 +181,7 @@ class EventLog:
         return Contents(counts[False], counts[True], first.dim, timed, dated and timed)
 
     def _kind(self, batch: Events, at: int) -> _Kind:
-        """The fields of a line, checked: the index can store them."""
+        """Returns the checked properties of a line."""
         line, vector, metadata = batch.lines[at], batch.vectors[at], batch.metadatas[at]
         try:
             check_texts([batch.texts[at]], 1)
@@ -194,24 +194,24 @@ class EventLog:
         return _Kind(line, None if vector is None else len(vector), timed)
 
     def batches(self) -> Iterator[Events]:
-        """Batches of events; requests come after all events, since any of these may have served them.
+        """Yields batches of events, then of requests, because any event may have served a request.
 
         Raises:
-            InvalidInput: naming the line, for one that is no event.
+            InvalidInput: a line is no event. The message names the line.
         """
         if (yield from self._batches(Events)):
             yield from self._batches(Requests)
 
     def _batches(self, kind: type[Events]) -> Generator[Events, None, bool]:
-        """Those of events or of requests; returns whether there are others."""
+        """Yields batches of events or of requests; returns whether the file has the other kind."""
         assert self._file is not None
         self._file.seek(0)
         batch, number, held, others, seen = kind(), 0, 0, False, Counter[str]()
-        lines = io.TextIOWrapper(self._file, encoding="utf-8-sig")  # editors begin a file with a mark of the encoding
+        lines = io.TextIOWrapper(self._file, encoding="utf-8-sig")  # some editors write a byte order mark
         try:
             while line := _next_line(lines, f"{self.name}:{number + 1}"):
                 if self._read is not None and number == self._read:
-                    break  # what came since it was checked
+                    break  # lines added after the check
                 number, held = number + 1, held + len(line)
                 if line.strip():
                     others |= not _append(batch, line, f"{self.name}:{number}", self._fields, seen)
@@ -222,22 +222,22 @@ class EventLog:
             if len(batch):
                 yield batch
         finally:
-            lines.detach()  # it would close the file
+            lines.detach()  # else it would close the file
         return others
 
 
 def read_events(path: Path, fields: Fields) -> Iterator[Events]:
-    """The events of a file in batches, read once.
+    """Yields the events of a file in batches, in one pass.
 
     Raises:
-        InvalidInput: naming the line, for one that is no event.
+        InvalidInput: a line is no event. The message names the line.
     """
     with EventLog(path, fields) as log:
         yield from log.batches()
 
 
 def _kept(stream: IO[bytes]) -> IO[bytes]:
-    """All of a stream, in a temporary file that can be read again."""
+    """Copies a stream to a temporary file that can be read again."""
     file = TemporaryFile()  # noqa: SIM115 - whoever asks closes it
     shutil.copyfileobj(stream, file)
     return file
@@ -250,7 +250,7 @@ def _length(vector: Any) -> int:
 
 
 def _compare(event: _Kind, first: _Kind) -> None:
-    """Refuses an event that has something which the first has not, or the other way round."""
+    """Refuses an event that has a field which the first one lacks, or lacks one of its fields."""
     for what, has, had in (
         ("a vector", event.dim is not None, first.dim is not None),
         ("a time", event.timed, first.timed),
@@ -278,7 +278,7 @@ def _next_line(lines: io.TextIOWrapper, where: str) -> str:
 
 
 def _append(batch: Events, line: str, where: str, fields: Fields, seen: Counter[str]) -> bool:
-    """Puts a line into a batch of its kind; False if it is of the other."""
+    """Adds a line to a batch of its kind; returns False for the other kind."""
     try:
         if len(line) > MAX_LINE:
             raise ValueError(f"longer than {MAX_LINE:,} characters")
@@ -314,7 +314,7 @@ def _append(batch: Events, line: str, where: str, fields: Fields, seen: Counter[
 
 
 def _append_uses(requests: Requests, event: dict[str, Any], where: str, fields: Fields) -> None:
-    """The memories that served a request, and its time."""
+    """Adds the memories that served a request, and its time."""
     used, unused = event.pop(fields.used, None) or [], event.pop(fields.unused, None) or []
     for name, ids in ((fields.used, list(used) if isinstance(used, dict) else used), (fields.unused, unused)):
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
@@ -332,16 +332,16 @@ def _append_uses(requests: Requests, event: dict[str, Any], where: str, fields: 
 
 
 def _moment(text: str) -> datetime | None:
-    """A time in ISO 8601; a day begins at its midnight, in UTC."""
+    """Parses a time in ISO 8601; a day is its midnight in UTC."""
     found = read_date(text)
     return found if found is None or isinstance(found, datetime) else datetime(found.year, found.month, found.day)
 
 
 def _digest(event: dict[str, Any]) -> str:
-    """What tells an event from all others.
+    """Returns a digest that identifies an event.
 
     Raises:
-        ValueError: a number is beyond those of a double.
+        ValueError: a number is out of the range of doubles.
     """
     try:
         canonical = json.dumps(event, sort_keys=True, allow_nan=False).encode()
@@ -351,7 +351,7 @@ def _digest(event: dict[str, Any]) -> str:
 
 
 def _id(given: Any, where: str, digest: str, seen: Counter[str]) -> str:
-    """The id of an event: its own, or one that is made of what is in it."""
+    """Returns the id of an event: its own, or one from its contents."""
     if given is None:
         seen[digest] += 1
         return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"

@@ -1,4 +1,4 @@
-"""Trajectories out of Parquet and Arrow, batch by batch (the extra "parquet")."""
+"""Trajectories from Parquet and Arrow, batch by batch (the extra "parquet")."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Arrow(Protocol):
 
     @property
     def schema(self) -> object:
-        """Its columns."""
+        """The columns."""
 
 
 def read_parquet(
@@ -31,9 +31,9 @@ def read_parquet(
     timestamps: str | None = None,
     salience: str | None = None,
 ) -> Iterator[Trajectory]:
-    """Reads trajectories for ``fit``, one batch of rows in memory at a time.
+    """Reads trajectories for ``fit``, with one batch of rows in memory.
 
-    A row is a state. The rows of a trajectory are next to each other and in order.
+    A row is a state. The rows of a trajectory must be adjacent and in order.
 
     Args:
         source: a Parquet file, a folder or a list of them, or a ``pyarrow`` table, dataset or record batch reader.
@@ -44,11 +44,11 @@ def read_parquet(
         salience: column with numbers of at least 0.
 
     Yields:
-        The trajectories; those of a single state are left out.
+        The trajectories; those of a single state are skipped.
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        InvalidInput: a column is missing or holds nulls, or the rows of a trajectory are not next to each other.
+        InvalidInput: a column is missing or holds nulls, or the rows of a trajectory are not adjacent.
 
     Example:
         >>> index.fit(read_parquet("clicks.parquet", "session", ids="page"))  # doctest: +SKIP
@@ -69,7 +69,7 @@ def read_parquet(
         schema = given.schema
         _check_columns(schema.names, list(named.values()))
         scanned = given if isinstance(given, pyarrow.dataset.Dataset) else pyarrow.dataset.dataset(given)
-        # no reading ahead: a batch at a time is what is promised
+        # no read-ahead, so that only one batch is in memory
         batches = scanned.to_batches(columns=list(named.values()), batch_size=BATCH, batch_readahead=1)
     _check_columns(schema.names, list(named.values()))
     return _trajectories(batches, named)
@@ -89,7 +89,7 @@ def _check_columns(there: list[str], asked: list[str]) -> None:
 
 
 def _trajectories(batches: Iterator[Any], named: dict[str, str]) -> Iterator[Trajectory]:
-    rest: dict[str, np.ndarray[Any, Any]] = {}  # the last trajectory of a batch may go on in the next
+    rest: dict[str, np.ndarray[Any, Any]] = {}  # the last trajectory of a batch may continue in the next
     done: set[int] = set()
     for batch in batches:
         columns = {what: _column(batch.column(name), what, name) for what, name in named.items()}
@@ -123,7 +123,7 @@ def _column(column: Any, what: str, name: str) -> np.ndarray[Any, Any]:
 
 
 def _one(columns: dict[str, np.ndarray[Any, Any]], part: slice, done: set[int]) -> Iterator[Trajectory]:
-    """A trajectory, unless it is of a single state."""
+    """Returns a trajectory, unless it has a single state."""
     id = str(columns["trajectory"][part][0])
     if hash(id) in done:
         raise InvalidInput(

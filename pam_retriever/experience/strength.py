@@ -1,6 +1,6 @@
-"""How strong a memory is (Dury 3.9): the sum over its experiences, each fading with its age.
+"""The strength of a memory (Dury 3.9): the sum over its experiences, with decay by age.
 
-The denser the associations, the faster they fade: a new one has more others to compete with.
+In dense associations the half-life is shorter, because a new association competes with more others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pam_retriever.types import Float32, Int64, Times
 
 @dataclass(frozen=True)
 class Steps:
-    """Every experienced step: its memory's place, trajectory, position, time (NaN for none) and salience, (S,) each."""
+    """Every step: position of the memory, trajectory, position, time (NaN for none) and salience, (S,) each."""
 
     experience: Experience
     times: Times
@@ -23,21 +23,21 @@ class Steps:
 
 
 def fading(times: Times, now: float, half_life: float) -> Float32:
-    """(n,) factors in (0, 1]: half for each half-life that a time lies before ``now``; 1 without a time."""
+    """Returns factors (n,) in (0, 1]: half for each half-life before ``now``; 1 without a time."""
     age = np.clip(now - times, 0, None)
     return np.where(np.isnan(age), 1.0, 0.5 ** (age / half_life)).astype(np.float32)
 
 
 def strengths(steps: Steps, memories: int, now: float, half_life: float | None) -> Float32:
-    """(M,) how strong each memory is: the sum over its experiences of salience, faded by their age.
+    """Returns the strength (M,) of each memory: the sum over its experiences of salience, with decay by age.
 
-    A memory that was never experienced counts like one that was, once, now: it has no time to fade by.
+    A memory that was never experienced counts as experienced once, now.
 
     Args:
-        steps: all that was experienced.
+        steps: all steps.
         memories: M.
         now: the time from which ages are counted.
-        half_life: None for no fading.
+        half_life: None for no decay.
     """
     weights = steps.salience if half_life is None else steps.salience * fading(steps.times, now, half_life)
     found = np.bincount(steps.experience.states, weights=weights, minlength=memories)
@@ -46,15 +46,15 @@ def strengths(steps: Steps, memories: int, now: float, half_life: float | None) 
 
 
 def density(experience: Experience, memories: int, window: int) -> float:
-    """Associates per memory, against the most that a memory experienced once can have: 2 * window."""
+    """Returns the associates per memory, relative to the most for a single experience: 2 * window."""
     return len(associate(experience, memories, window)) / max(len(np.unique(experience.states)), 1) / (2 * window)
 
 
 def adapted_half_life(steps: Steps, memories: int, keep: int, window: int) -> float | None:
-    """The half-life that goes with how dense the associations are; None if all happened at one time.
+    """Returns a half-life that fits the density of the associations; None if all steps have the same time.
 
-    It is the time in which ``keep`` memories come at the rate seen so far, divided by the density. So
-    memories fade faster the denser their associations and the faster new ones come.
+    It is the time in which ``keep`` memories arrive at the past rate, divided by the density. So memories decay faster
+    with dense associations and with many new memories.
     """
     times = steps.times[~np.isnan(steps.times)]
     span = float(times.max() - times.min()) if len(times) else 0.0
@@ -64,5 +64,5 @@ def adapted_half_life(steps: Steps, memories: int, keep: int, window: int) -> fl
 
 
 def weakest(strength: Float32, keep: int) -> Int64:
-    """Places of all but the ``keep`` strongest; of equals the first, which are the oldest, go first."""
+    """Returns the positions of all but the ``keep`` strongest. Among equals, the oldest are returned."""
     return np.sort(np.argsort(strength, kind="stable")[: max(len(strength) - keep, 0)])

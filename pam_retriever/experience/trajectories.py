@@ -1,4 +1,4 @@
-"""Step 1: episodes. Checks what the caller calls a trajectory and brings it into one form."""
+"""Step 1: episodes. Checks trajectories from the caller, and converts them to one form."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Episode:
     """A checked trajectory of at least two states.
 
     Attributes:
-        id: its name.
+        id: of the trajectory.
         ids: T ids of memories; those of new vectors are "<trajectory id>/<position>".
-        vectors: (T, dim) float32 to add under those ids, or None if they are in the index.
+        vectors: (T, dim) float32 to add with these ids, or None for stored memories.
         timestamps: T floats that never fall, or None.
         salience: T finite floats >= 0, or None.
         dated: whether the timestamps were dates; they are seconds since 1970 then.
@@ -43,14 +43,14 @@ class Episode:
 
 
 def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[Episode]:
-    """Checks every trajectory; nothing is changed if one of them is wrong.
+    """Checks every trajectory. Changes nothing if one is invalid.
 
     Args:
         trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects.
         dim: dimension of the index.
 
     Raises:
-        InvalidInput: naming the trajectory by its place, and what is wrong with it.
+        InvalidInput: a trajectory is invalid. The message names it by its position.
     """
     if isinstance(trajectories, str | Trajectory) or (isinstance(trajectories, np.ndarray) and trajectories.ndim == 2):
         raise InvalidInput(f"Got a single {type(trajectories).__name__}.", "a list of trajectories", "Wrap it in [ ].")
@@ -65,10 +65,10 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
 
 
 def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: int) -> Iterator[list[Episode]]:
-    """Checks trajectories as they come, about so many states at a time.
+    """Checks trajectories as they arrive, in batches of about so many states.
 
     Raises:
-        InvalidInput: as in ``read_trajectories``; trajectories before the bad one were yielded.
+        InvalidInput: see ``read_trajectories``. Trajectories before the invalid one were yielded.
     """
     episodes: dict[str, Episode] = {}
     waiting = 0
@@ -135,7 +135,7 @@ def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:
 
 
 def _times(given: Sequence[Time] | None, length: int, name: str) -> tuple[tuple[float, ...] | None, bool]:
-    """The times as numbers, and whether they were dates."""
+    """Returns the times as numbers, and whether they were dates."""
     if given is None:
         return None, False
     try:

@@ -1,7 +1,7 @@
-"""How much each association counts: its salience, and how far it is above what familiarity explains (Dury 3.4, 3.8).
+"""The weight of an association: its salience, and its excess over meetings by chance (Dury 3.4, 3.8).
 
-Of two memories that come everywhere, many meetings say nothing. The baseline is how often two memories
-would meet if the stream were shuffled, given how often each was experienced: a running count.
+For two memories that occur everywhere, many meetings mean nothing. The baseline is the expected number of meetings of
+the two in a shuffled stream, given the running count of each.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pam_retriever.types import Familiarity, Float32, Int64, Times
 if TYPE_CHECKING:
     from pam_retriever.experience.cooccurrence import Associations, Experience
 
-MET = np.float32(1e-3)  # what an association counts at least: however familiar the two are, they met
+MET = np.float32(1e-3)  # least weight of an association, for pairs that met by chance
 
 
 @dataclass(frozen=True)
 class LinkWeights:
-    """What a meeting of two memories counts, by how far after or before the one the other came.
+    """The weight of a meeting by its offset: how many positions later or earlier the other memory came.
 
     Attributes:
-        after: (window,) of what came 1, 2, ... positions later.
-        before: (window,) of what came 1, 2, ... positions earlier.
+        after: (window,) for memories 1, 2, ... positions later.
+        before: (window,) for memories 1, 2, ... positions earlier.
     """
 
     after: tuple[float, ...]
@@ -35,7 +35,7 @@ class LinkWeights:
 
     @classmethod
     def inverse(cls, window: int) -> LinkWeights:
-        """1 / distance, either way."""
+        """Returns 1 / distance in both directions."""
         weights = tuple(1 / distance for distance in range(1, window + 1))
         return cls(weights, weights)
 
@@ -44,27 +44,27 @@ class LinkWeights:
         return np.array([*self.before[::-1], 0.0, *self.after])
 
     def of(self, offset: Int64, one: Float32, other: Float32) -> Times:
-        """(n,) the weights of meetings, times the geometric mean of the salience of their two steps.
+        """Returns the weights (n,) of meetings, times the geometric mean of the salience of the two steps.
 
         Args:
-            offset: (n,) how much later the other came, from -window to window.
-            one: (n,) the salience of the one.
-            other: (n,) that of the other.
+            offset: (n,) how many positions later the other came, from -window to window.
+            one: (n,) the salience of the first step.
+            other: (n,) the salience of the second step.
         """
         weights: Times = self._table[offset + len(self.before)] * np.sqrt(one * other)
         return weights
 
 
 def running_counts(experience: Experience, memories: int, half_life: float | None = None) -> Float32:
-    """How often each memory was experienced, older steps counting less.
+    """Returns how often each memory was experienced, with lower weight for older steps.
 
-    It is a running average in closed form: with every step, all counts fade by 0.5 ** (1 / half_life)
-    and that of the memory experienced rises by 1.
+    It is a running average in closed form: every step multiplies all counts by 0.5 ** (1 / half_life), and adds 1 to
+    that of its memory.
 
     Args:
         experience: the steps, in order.
-        memories: M, how many memories there are.
-        half_life: in steps; None counts all alike.
+        memories: M, the number of memories.
+        half_life: in steps; None for no decay.
 
     Returns:
         (M,) counts.
@@ -75,15 +75,15 @@ def running_counts(experience: Experience, memories: int, half_life: float | Non
 
 
 def expected_meetings(one: Float32, other: Float32, steps: float, window: int) -> Float32:
-    """How often two memories would have met in a shuffled stream.
+    """Returns the expected number of meetings of two memories in a shuffled stream.
 
-    Each experience of the one has ``2 * window`` places near it, and each place holds the other as often
-    as the other comes in the stream.
+    Each step of the one has ``2 * window`` positions near it. Each position holds the other with its frequency in the
+    stream.
 
     Args:
-        one: (E,) how often the one of each pair was experienced.
-        other: (E,) how often the other.
-        steps: how many steps there were in all.
+        one: (E,) count of the first memory of each pair.
+        other: (E,) count of the second.
+        steps: number of all steps.
         window: tau.
     """
     expected: Float32 = one * other * np.float32(2 * window / steps)
@@ -93,24 +93,24 @@ def expected_meetings(one: Float32, other: Float32, steps: float, window: int) -
 def unfamiliarity(
     meetings: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
 ) -> Float32:
-    """(E,) weights in [0, 1]: what is left of each association above the baseline.
+    """Returns factors (E,) in [0, 1]: the excess of each association over the baseline.
 
     Args:
-        meetings: (E,) how often the two of each pair met.
-        one: (E,) how often the one was experienced; ``running_counts``, or the counts of the links.
-        other: (E,) how often the other.
-        steps: how many steps there were in all.
+        meetings: (E,) number of meetings of each pair.
+        one: (E,) count of the first memory; ``running_counts``, or the counts of the links.
+        other: (E,) count of the second.
+        steps: number of all steps.
         window: tau.
-        scale: "difference" is the paper's: the share of the meetings above the expected ones. "log" is
-            pointwise mutual information, divided by the most there can be, that of two memories experienced
-            once, together: 1 for those, 0 for a meeting by chance. "none": all 1.
+        scale: "difference" is the paper's: the share of the meetings above the expected ones. "log" is pointwise mutual
+            information, divided by its maximum (two memories experienced once, together): 1 for such a pair, 0 for
+            chance. "none": all 1.
 
     Returns:
-        The weights. Where every memory came once they are 1 exactly: nothing is familiar yet.
+        The factors. If every memory was experienced once, they are exactly 1.
     """
     ones = np.ones(len(meetings), np.float32)
     most = steps / (2 * window)
-    if scale == "none" or most <= 1:  # too short a stream to tell anything from chance
+    if scale == "none" or most <= 1:  # the stream is too short to tell meetings from chance
         return ones
     lift = meetings / np.maximum(expected_meetings(one, other, steps, window), 1e-12)
     weights = 1 - 1 / lift if scale == "difference" else np.log(lift) / np.log(most)
@@ -120,7 +120,7 @@ def unfamiliarity(
 def above_chance(
     meetings: Float32, one: Float32, other: Float32, steps: float, window: int, scale: Familiarity
 ) -> Float32:
-    """``unfamiliarity``, but never 0 on a scale that judges: what met stays linked."""
+    """Like ``unfamiliarity``, but above 0 on the scales other than "none": a pair that met stays linked."""
     if scale == "none":
         return np.ones(len(meetings), np.float32)
     above: Float32 = np.maximum(unfamiliarity(meetings, one, other, steps, window, scale), MET)
@@ -128,11 +128,11 @@ def above_chance(
 
 
 def rarity(counts: Int64, steps: int, window: int) -> Float32:
-    """(n,) ``unfamiliarity``, on the "log" scale, of memories with what came once, with them.
+    """Returns ``unfamiliarity`` (n,) on the "log" scale for pairs with a memory that was experienced once.
 
     Args:
-        counts: (n,) how often each was experienced.
-        steps: how many steps were experienced in all.
+        counts: (n,) of each memory.
+        steps: number of all steps.
         window: tau.
     """
     most = steps / (2 * window)
@@ -143,10 +143,10 @@ def rarity(counts: Int64, steps: int, window: int) -> Float32:
 
 
 def weigh(associations: Associations, experience: Experience, window: int, familiarity: Familiarity) -> Associations:
-    """Associations with their familiarity taken off: their weights are those of the exact links of the same experience.
+    """Returns associations reduced by familiarity, with the same weights as the exact links of the same experience.
 
     Raises:
-        InvalidInput: an unknown familiarity, or nothing counts.
+        InvalidInput: the familiarity is unknown, or all weights are 0.
     """
     if familiarity not in get_args(Familiarity):
         raise InvalidInput(f"Got familiarity={familiarity!r}.", "'none', 'log' or 'difference'", "Use 'log' or none.")

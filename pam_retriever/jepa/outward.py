@@ -61,6 +61,6 @@ class OutwardPredictor(KeptModule):
         return reached
 
     def to_json(self) -> dict[str, int | None]:
-        """The arguments that rebuild it, without its weights."""
+        """Returns the arguments that rebuild it, without its weights."""
         action_dim = None if self.actions is not None else self.action_dim
         return {"dim": self.dim, "actions": self.actions, "action_dim": action_dim, "hidden": self.middle.in_features}

@@ -22,11 +22,11 @@ class KeptModule(nn.Module):
         return twin if trainable else twin.cpu().eval()
 
     def pack_weights(self) -> bytes:
-        """Its weights as safetensors."""
+        """Returns the weights as safetensors."""
         return safetensors.torch.save({name: weight.contiguous() for name, weight in self.state_dict().items()})
 
     def load_weights(self, packed: bytes) -> None:
-        """Replaces its weights by what ``pack_weights`` made.
+        """Replaces the weights by those from ``pack_weights``.
 
         Raises:
             ValueError: they are damaged, or another module's.

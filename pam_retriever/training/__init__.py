@@ -1,1 +1,1 @@
-"""How it is learnt: from experience to a model."""
+"""Training: from experience to a model."""

@@ -1,16 +1,14 @@
-"""How recall may weigh what it knows: fitted on cues that the predictor has seen, and on cues held out from it.
+"""Calibrates recall: weights of channels and links, for cues that training saw and for held-out cues.
 
-In each of the two, the channels of a memory p are turned into the probability that p is what the cue was experienced
-with,
+For both kinds of cues, the channels of a memory p give the probability that p was experienced with the cue,
 
-    share(p | q) = softmax over the bank of  w . (similarity, forward, reverse, mutual)
+    share(p | q) = softmax over all memories of  w . (similarity, forward, reverse, mutual)
 
-with weights w that make the associates of some sample cues as likely as can be: a conditional logit
-(McFadden 1974), which also finds the temperature. The episode embeddings are left out: they say again what the exact
-links say, where f says what may be. For a cue that was not seen, exact links help from one
-step away: those of the memories that look like it, and those of the memories that the channels name. How
-much each of these says is found by expectation maximisation, as in deleted interpolation (Jelinek and Mercer 1980).
-What is fitted here is what recall computes: by the same links, the same walk, of the same seeds.
+with weights w of maximum likelihood for the associates of a sample of cues: a conditional logit (McFadden 1974), which
+also determines the temperature. The episode embeddings are left out, because they repeat the exact links. For an unseen
+cue, the exact links of other memories help: of memories that look like it, and of memories that the channels find.
+Expectation maximisation finds the weight of each, as in deleted interpolation (Jelinek and Mercer 1980). The fit uses
+the same functions as recall.
 """
 
 from __future__ import annotations
@@ -44,14 +42,14 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # of a channel
 
 @dataclass(frozen=True)
 class Memories:
-    """The memories on which is calibrated.
+    """The memories for the calibration.
 
     Attributes:
         vectors: (M, d).
-        keys: of places among them (n,), their keys (n, 2d + code).
-        links: among them, weighed as recall weighs them.
-        experienced: (M,) which are in some trajectory.
-        bank: how many there are in the bank, of which these are some or all.
+        keys: returns the keys (n, 2d + code) of positions (n,).
+        links: between them, with the weights of recall.
+        experienced: (M,) mask of memories in some trajectory.
+        bank: number of all memories, of which these are a sample or all.
     """
 
     vectors: Float32
@@ -62,22 +60,22 @@ class Memories:
 
     @property
     def each(self) -> float:
-        """How many of the bank each stands for."""
+        """How many memories of the index each represents."""
         return max(self.bank / len(self.vectors), 1.0)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What recall would find for some cues, among some memories.
+    """The candidates of recall for some cues, in a sample of memories.
 
     Attributes:
-        x: (Q, N, 4) the channels but that of the embeddings.
+        x: (Q, N, 4) the channels except the episode embeddings.
         label: (Q, N) the share of each memory in the links of the cue.
-        times: (Q, N) how many memories of the bank each stands for; 0 for the cue itself.
-        alike: (Q, N) what the links of look-alikes say.
-        looks: (Q, N) what looks say.
-        cues: (Q,) places.
-        rows: (N,) places, sorted.
+        times: (Q, N) number of memories that each represents; 0 for the cue itself.
+        alike: (Q, N) shares from the links of look-alikes.
+        looks: (Q, N) shares from similarity.
+        cues: (Q,) positions.
+        rows: (N,) positions, sorted.
     """
 
     x: Tensor
@@ -90,16 +88,16 @@ class Sample:
 
 
 def fit_scoring_weights(known: Memories, cues: Int64, targets: Bools, random: np.random.Generator) -> ScoringWeights:
-    """Fits how to weigh what is known, for one kind of cue.
+    """Fits the weights of the evidence for one kind of cue.
 
     Args:
         known: the memories.
-        cues: (Q,) of them, to fit on; at most 200 of those with links are used.
-        targets: (M,) the memories that have association vectors worth asking.
+        cues: (Q,) positions of cues for the fit; at most 200 with links are used.
+        targets: (M,) mask of the memories with useful association vectors.
         random: for the sample.
 
     Returns:
-        The weights; those that are not fitted if no cue has a link.
+        The weights; the defaults if no cue has a link.
     """
     cues = cues[_strength(known.links, cues) > 0]
     if not len(cues):
@@ -126,7 +124,7 @@ def fit_scoring_weights(known: Memories, cues: Int64, targets: Bools, random: np
 
 
 def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generator) -> Sample:
-    """Some of the cues, all of their associates, and some of the other memories."""
+    """Draws some of the cues, all of their associates, and a sample of the other memories."""
     cues = random.permutation(cues)[:SAMPLE_CUES]
     owner, linked, strength = known.links.of(cues)
     rows = random.permutation(np.flatnonzero(targets))[:SAMPLE_MEMORIES]
@@ -135,18 +133,18 @@ def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generat
     label = np.zeros((len(cues), len(rows)), np.float32)
     label[owner, np.searchsorted(rows, linked)] = strength / _strength(known.links, cues)[owner]
     happened = label > 0
-    # all associates of a cue are in the sample, and some of the others: each of these stands for several
+    # each sampled memory that is no associate represents several
     others = np.maximum(len(rows) - happened.sum(axis=1, keepdims=True) - 1, 1)
     times = np.where(happened, 1, np.maximum((known.bank - len(rows)) / others + 1, 1)).astype(np.float32)
     place = np.searchsorted(rows, cues)
     inside = np.flatnonzero(np.take(rows, place, mode="clip") == cues)
-    times[inside, place[inside]] = 0  # no cue is an answer to itself
+    times[inside, place[inside]] = 0  # a cue is not an answer to itself
     alike, looks = _by_looks(known, cues, rows, targets)
     return Sample(x, label, times, alike, looks, cues, rows)
 
 
 def links_of_named(known: Memories, sample: Sample, shares: Float32) -> Float32:
-    """(Q, N) one step along the links from what the channels name, by the ``shares`` (Q, N) that they give."""
+    """Returns shares (Q, N): one step along the links of the memories that the channels find, by ``shares`` (Q, N)."""
     named, counts = _leading(shares, sample.times, NAMED)
     counts = counts * known.experienced[sample.rows[named]]
     mass: Float32 = counts * sharpened(np.take_along_axis(shares, named, axis=1))
@@ -154,7 +152,7 @@ def links_of_named(known: Memories, sample: Sample, shares: Float32) -> Float32:
 
 
 def _by_looks(known: Memories, cues: Int64, rows: Int64, targets: Bools) -> tuple[Float32, Float32]:
-    """(Q, N) of ``rows`` (N,): one step along the links from what looks like the cue, and looks themselves."""
+    """Returns shares (Q, N) of ``rows`` (N,): one step along the links of look-alikes, and by similarity."""
     cosine = unit(known.vectors[cues]) @ unit(known.vectors).T  # (Q, M)
     times = np.broadcast_to(np.where(targets, np.float32(known.each), np.float32(0)), cosine.shape).copy()
     times[np.arange(len(cues)), cues] = 0
@@ -170,14 +168,14 @@ def _by_looks(known: Memories, cues: Int64, rows: Int64, targets: Bools) -> tupl
 
 
 def _step(links: Associations, seeds: Int64, mass: Float32, cues: Int64, rows: Int64) -> Float32:
-    """(Q, N) what reaches each of ``rows`` (N,) one step along the links from the ``seeds`` (Q, n) of each cue."""
+    """Returns the mass (Q, N) at ``rows`` (N,) one step along the links from the ``seeds`` (Q, n) of each cue."""
     query, place = np.nonzero(mass)
     reached = walk(links.of, (query, seeds[query, place], mass[query, place]))
     return _gathered(*reached, cues, rows)
 
 
 def _gathered(query: Int64, row: Int64, value: Float32, cues: Int64, rows: Int64) -> Float32:
-    """(Q, N) the sums of values by query and row, of those that are among ``rows`` and not the cue itself."""
+    """Returns the sums (Q, N) of values by query and row, for ``rows`` without the cue itself."""
     column = np.searchsorted(rows, row)
     there = (np.take(rows, column, mode="clip") == row) & (row != cues[query])
     pair = query[there] * len(rows) + column[there]
@@ -186,29 +184,29 @@ def _gathered(query: Int64, row: Int64, value: Float32, cues: Int64, rows: Int64
 
 
 def _strength(links: Associations, rows: Int64) -> Float32:
-    """(R,) how much the links of each of ``rows`` count together."""
+    """Returns the total weight (R,) of the links of each of ``rows``."""
     owner, _, strength = links.of(rows)
     total: Float32 = np.bincount(owner, strength, len(rows)).astype(np.float32)
     return total
 
 
 def log_shares(logits: Tensor, times: Tensor) -> Tensor:
-    """The logarithm of the share of each (Q, N), where each stands for so many ``times`` (Q, N); -inf for 0 times."""
+    """Returns the log share of each memory (Q, N), which represents ``times`` (Q, N) memories; -inf for 0."""
     whole = (logits + times.log()).logsumexp(1, keepdim=True)
     return (logits - whole).masked_fill(times == 0, -torch.inf)
 
 
 def conditional_logit(x: Tensor, label: Tensor, times: Tensor) -> Tensor:
-    """Weights > 0 under which what happened is likeliest.
+    """Returns weights > 0 of maximum likelihood.
 
     Args:
         x: (Q, N, channels).
-        label: (Q, N) adds up to 1 a cue.
-        times: (Q, N) as in ``log_shares``.
+        label: (Q, N) sums to 1 per cue.
+        times: (Q, N) see ``log_shares``.
     """
     raw = torch.full((x.shape[2],), 2.0, requires_grad=True)
 
-    def weights() -> Tensor:  # bounded, or a step along what hardly differs from memory to memory overflows
+    def weights() -> Tensor:  # bounded: a step along a nearly constant feature could overflow
         return raw.clamp_max(math.log(MOST_WEIGHT)).exp()
 
     optimizer = torch.optim.LBFGS([raw], max_iter=40, line_search_fn="strong_wolfe")
@@ -216,7 +214,7 @@ def conditional_logit(x: Tensor, label: Tensor, times: Tensor) -> Tensor:
     def loss() -> Tensor:
         optimizer.zero_grad()
         shares = log_shares(x @ weights(), times).masked_fill(label == 0, 0)
-        # weights that the sample says nothing of stay small
+        # a weight that the sample does not determine stays small
         value = -(label * shares).sum(1).mean() + 1e-6 * weights().square().mean()
         value.backward()  # type: ignore[no-untyped-call]
         return value
@@ -226,18 +224,18 @@ def conditional_logit(x: Tensor, label: Tensor, times: Tensor) -> Tensor:
 
 
 def _background(logits: Tensor, times: Tensor) -> float:
-    """The logarithm of the mean odds beyond the best of each cue, averaged over the cues; both are (Q, N)."""
+    """Returns the log of the mean odds of all but the best of each cue, averaged over cues; both are (Q, N)."""
     best, counts = _leading(logits.masked_fill(times == 0, -torch.inf).numpy(), times.numpy(), BEST)
     others = times.scatter_add(1, torch.from_numpy(best), -torch.from_numpy(counts)).clamp_min(0)
     level = (logits + others.log()).logsumexp(1) - others.sum(1).clamp_min(1).log()
-    return float(level.clamp_min(-50).mean())  # -inf where a cue is all there is
+    return float(level.clamp_min(-50).mean())  # -inf if the cue is the only memory
 
 
 def _leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float32]:
-    """Those of a sample (Q, N) that stand for the first ``count`` of the bank.
+    """Returns the members of a sample (Q, N) that represent the first ``count`` memories.
 
     Returns:
-        (Q, n) their places, falling, and for how many of the first each stands; 0 for those that come after.
+        (Q, n) their positions, by falling value, and the number that each represents; 0 for later ones.
     """
     few = min(count, values.shape[1])
     best = np.argpartition(-values, few - 1, axis=1)[:, :few]
@@ -249,7 +247,7 @@ def _leading(values: Float32, times: Float32, count: int) -> tuple[Int64, Float3
 
 
 def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
-    """Mixture weights (n,) under which what happened ``often`` (E,) is likeliest, by densities ``parts`` (n, E)."""
+    """Returns mixture weights (n,) of maximum likelihood for counts ``often`` (E,) and densities ``parts`` (n, E)."""
     weights = np.full(len(parts), 1 / len(parts))
     for _ in range(steps):
         mass = weights[:, None] * (parts + 1e-9)
@@ -258,7 +256,7 @@ def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
 
 
 def _logistic(shares: Float32, label: Bools, times: Float32) -> tuple[float, float]:
-    """Slope and intercept of a logistic regression of the label on log share, where each counts so many ``times``."""
+    """Returns slope and intercept of a logistic regression of the label on the log share, with counts ``times``."""
     x, y = torch.from_numpy(np.log(shares + 1e-12)).double(), torch.from_numpy(label).double()
     line = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([line], max_iter=50, line_search_fn="strong_wolfe")

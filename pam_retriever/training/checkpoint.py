@@ -1,4 +1,4 @@
-"""The state of a training in one file, to go on from after a kill."""
+"""The state of a training in one file, to continue after a kill."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from pam_retriever.store.files import write_atomically
 from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.types import Float32, ScoringWeights
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
-EVERY = 30.0  # seconds, at the end of a shard
-SHARE = 20  # times as long as it takes to write one: it has all embeddings
+MOMENTS = ("exp_avg", "exp_avg_sq")  # the moments of AdamW
+EVERY = 30.0  # seconds between files, which are written at the end of a shard
+SHARE = 20  # the interval is at least so many times the time to write a file, which has all embeddings
 
 
 @dataclass
 class Progress:
-    """How far a training is.
+    """The progress of a training.
 
     Attributes:
-        of: which training, as JSON can say it.
-        turn: how many shards of the schedule are done.
-        step: how many steps.
-        seconds: that they took.
+        of: identifies the training, in JSON.
+        turn: number of finished shards of the schedule.
+        step: number of steps.
+        seconds: duration of these steps.
         losses: sum and number of the losses of each pass.
-        associations: how many the first pass held, up to now.
-        unseen: what was found of cues that were not seen; None as long as memories are held out.
+        associations: number in the first pass, so far.
+        unseen: the calibration of unseen cues; None while memories are held out.
     """
 
     of: dict[str, object]
@@ -47,7 +47,7 @@ class Progress:
     unseen: ScoringWeights | None = None
 
     def add_losses(self, at: int, total: float, steps: int) -> float:
-        """Adds those of a shard to pass ``at``; its mean loss so far."""
+        """Adds the losses of a shard to pass ``at``; returns the mean loss of the pass so far."""
         if len(self.losses) <= at:
             self.losses.append((0.0, 0))
         before, count = self.losses[at]
@@ -56,13 +56,13 @@ class Progress:
 
 
 class CheckpointFile:
-    """Keeps what a training has come to in a file.
+    """Saves and restores the state of a training.
 
     Args:
-        path: of the file; a training goes on from it if it is there.
-        model: in training.
-        optimizer: of it.
-        embeddings: in training.
+        path: of the file; if it exists, the training continues from it.
+        model: the network.
+        optimizer: of the network.
+        embeddings: the episode embeddings.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class CheckpointFile:
         self._saved, self._pause = time.perf_counter(), EVERY
 
     def restore(self, new: Progress) -> Progress:
-        """Brings a ``new`` training to where the file says that it was, if there is one.
+        """Restores the state of a ``new`` training from the file, if it exists.
 
         Raises:
-            InvalidInput: it is of another training.
-            IndexFormatError: it is damaged.
+            InvalidInput: the file belongs to another training.
+            IndexFormatError: the file is damaged.
         """
         if not self._path.exists():
             return new
@@ -98,7 +98,7 @@ class CheckpointFile:
         return progress
 
     def save_if_due(self, progress: Progress) -> None:
-        """Writes the file anew, unless it was written a short while ago."""
+        """Writes the file again, unless it is recent."""
         if time.perf_counter() - self._saved < self._pause:
             return
         began = time.perf_counter()
@@ -107,7 +107,7 @@ class CheckpointFile:
         self._pause = max(EVERY, SHARE * (self._saved - began))
 
     def save(self, progress: Progress) -> None:
-        """Replaces the file at once; it is on the disk on return."""
+        """Replaces the file atomically. On return it is on the disk."""
         tensors = {f"model.{name}": tensor for name, tensor in self._model.state_dict().items()}
         for name, parameter in self._model.named_parameters():
             for moment in MOMENTS:

@@ -1,4 +1,4 @@
-"""How ``fit`` trains: named configurations, and what follows the data."""
+"""Configurations of ``fit``: by name, and by the size of the data."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
 
 PASSES, FEWEST_STEPS = 16, 200
-FEW_STATES, FEWEST_SHARE = 1_300, 0.3  # a pass of fewer states needs fewer steps, but no less than that share
+FEW_STATES, FEWEST_SHARE = 1_300, 0.3  # a pass of fewer states needs fewer steps, but at least this share
 LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256  # in between, a batch is half of the states
-WIDEST, NARROW, NARROWEST, PER_MEMORY = 4_096, 512, 256, 3  # few memories take a network from 256 to 512 wide
+WIDEST, NARROW, NARROWEST, PER_MEMORY = 4_096, 512, 256, 3  # a small index gets a network of width 256 to 512
 
 OLD_HOLDOUT = "probation"
-STORED_AS = {"holdout": OLD_HOLDOUT}  # in indexes and checkpoints, so that those of earlier versions are read
+STORED_AS = {"holdout": OLD_HOLDOUT}  # names in indexes and checkpoints, as in earlier versions
 
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """What a caller of ``fit`` asks of one training, whatever it learns.
+    """The arguments of ``fit`` that do not depend on the objective.
 
     Attributes:
         device: "auto" (CUDA if there is one), "cpu", "cuda", "cuda:1", ...
-        seed: of everything random; no global generator is touched.
-        time_budget: seconds, those before an interruption included. Learning rate and temperature follow whichever
-            of passes and time is further on, so that they have come to their end when the budget has.
+        seed: of all random numbers; no global generator is used.
+        time_budget: seconds, including those before an interruption. Learning rate and temperature follow the passes or
+            the time, whichever is further, so that both schedules end with the budget.
         progress: show a progress bar; None shows it on a terminal and in a notebook.
     """
 
@@ -41,39 +41,38 @@ class TrainingRequest:
 
 @dataclass(frozen=True)
 class FitConfig:
-    """How to train. ``None`` follows the data, see ``resolve``.
+    """How to train. ``None`` chooses a value by the data, see ``resolve``.
 
     Attributes:
         objective: "joint" trains f and the episode codes, on all associates of whole
-            trajectories; "info_nce" is the paper's loss on single pairs, which trains f alone.
-        passes: over the trajectories, or over the drawn pairs; None: until each memory was seen 16 times, and
-            at least 200 steps; fewer, down to 80, where a pass holds less than 800 states.
-        stop_after: end after so many passes, in the middle of the schedules; None goes to their end.
-        batch_size: states in a step, or pairs.
+            trajectories. "info_nce" is the paper's loss on single pairs; it trains f alone.
+        passes: over the trajectories, or over the drawn pairs. None: until each memory was seen 16 times, and at least
+            200 steps; down to 80 steps if a pass has fewer than 800 states.
+        stop_after: stop after so many passes, without shortening the schedules; None for all passes.
+        batch_size: states, or pairs, per step.
         hidden: width of the predictor.
         residual_layers: residual layers of the predictor.
         whiten: see ``PredictorConfig``.
         code: length of an episode code, see ``episode_embeddings``; 0 for none. "info_nce" has none.
-        holdout: share of the memories (at most 200) that are no cues in the first nine tenths of the training.
-            What the channels know of them by then says how far to trust each on a cue that was never learnt.
-        learning_rate: peak; falls along a cosine to ``final_learning_rate``.
+        holdout: share of the memories (at most 200) that are no cues in the first nine tenths of the training. They
+            calibrate the channels for cues that training never saw.
+        learning_rate: the peak; it falls along a cosine to ``final_learning_rate``.
         final_learning_rate: at the end.
         warmup: share of the training over which the learning rate rises linearly.
-        beta2: of AdamW, how slowly the second moment forgets.
+        beta2: of AdamW: decay of the second moment.
         weight_decay: of AdamW.
         gradient_clip: largest gradient norm.
-        temperature: of the loss of f at the start; falls along a cosine to ``final_temperature``.
+        temperature: of the loss of f at the start; it falls along a cosine to ``final_temperature``.
         final_temperature: at the end.
         code_temperature: of the loss of the codes at the start; falls likewise to ``final_code_temperature``.
         final_code_temperature: at the end.
         noise: standard deviation of Gaussian noise on every (whitened) input dimension.
-        distance_weights: in the loss of f, "inverse" weighs an association by the sum over its
-            meetings of 1 / distance, "uniform" weighs all alike. The episode codes weigh all alike.
-        familiarity: "log" or "difference" weighs an association, in training and among the exact links, by what is
-            left of it above how often its two memories would have met by chance (Dury 3.8; ``familiarity.py``),
-            "none" does not.
-        pairs: how many directed pairs "info_nce" draws, once, before training.
-        precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware multiplies it faster.
+        distance_weights: weight of an association in the loss of f: "inverse" is the sum over its meetings of 1 /
+            distance, "uniform" is 1. For the episode codes all have weight 1.
+        familiarity: "log" or "difference" reduces the weight of an association, in training and among the exact links,
+            by the meetings that are expected by chance (Dury 3.8; ``experience/weighting.py``); "none" does not.
+        pairs: number of directed pairs that "info_nce" draws once, before training.
+        precision: "float32", "bfloat16", or "auto": bfloat16 if the hardware multiplies it faster.
     """
 
     objective: Literal["joint", "info_nce"] = "joint"
@@ -102,7 +101,7 @@ class FitConfig:
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
     def to_stored(self) -> dict[str, object]:
-        """The part of it that an index and a checkpoint store, under the names of earlier versions."""
+        """Returns the part that an index and a checkpoint store, under the names of earlier versions."""
         return {STORED_AS.get(name, name): value for name, value in asdict(self).items()}
 
     if not TYPE_CHECKING:
@@ -114,11 +113,10 @@ class FitConfig:
             return self.holdout
 
     def resolve(self, steps: int, memories: int) -> FitConfig:
-        """Fills in width and batch size for ``steps`` experienced states of ``memories`` memories.
+        """Sets width and batch size for ``steps`` experienced states of ``memories`` memories.
 
         The width grows with the square root of the number of memories, so that parameters grow
-        in proportion to it (docs/how/training.md); with some hundred of them it is their cost, and not what they
-        learn, that a width of 512 adds to.
+        in proportion to it (docs/how/training.md). For a few hundred memories, a width of 512 only costs time.
         """
         hidden = 128 * round(1024 * math.sqrt(memories / 50_000) / 128)
         narrowest = min(max(128 * (memories // (128 * PER_MEMORY)), NARROWEST), NARROW)
@@ -130,7 +128,7 @@ class FitConfig:
         )
 
     def to_continue(self) -> FitConfig:
-        """How to go on from a predictor that has learnt most of it already: gentler, and sharp from the start."""
+        """Returns the configuration to continue a training: a lower rate, and a low temperature from the start."""
         return replace(
             self,
             learning_rate=self.learning_rate / 2,
@@ -139,12 +137,12 @@ class FitConfig:
         )
 
     def with_passes(self, steps: int, meetings: float, states: int) -> FitConfig:
-        """Fills in the passes: small data get more of them, and fewer do where memories come again and again.
+        """Sets the passes: more for small data, fewer if memories repeat often.
 
         Args:
-            steps: that a pass takes.
-            meetings: how often a memory was experienced, on average.
-            states: that a pass holds.
+            steps: of a pass.
+            meetings: mean number of experiences per memory.
+            states: in a pass.
         """
         fewest = FEWEST_STEPS * min(max(states / FEW_STATES, FEWEST_SHARE), 1)
         return replace(self, passes=self.passes or math.ceil(max(PASSES / meetings, fewest / steps)))
@@ -192,10 +190,10 @@ CONFIGS = {
 
 
 def read_config(config: str | FitConfig) -> FitConfig:
-    """A named configuration, or the given one.
+    """Returns a named configuration, or the given one.
 
     Raises:
-        InvalidInput: for an unknown name.
+        InvalidInput: the name is unknown.
     """
     if isinstance(config, FitConfig):
         return config

@@ -1,4 +1,4 @@
-"""From stored and new episodes to what training needs: vectors, and steps that point at them."""
+"""Builds the training set from stored and new episodes: vectors, and steps that index them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pam_retriever.store.database import Database, Grouped
 from pam_retriever.store.growth import LearntTo
 from pam_retriever.types import Bools, Float32, Int64
 
-TOO_LARGE = 2**63  # SQLite reads a whole number from here on as a double
+TOO_LARGE = 2**63  # SQLite reads larger integers as doubles
 
 
 def check_known(database: Database, episodes: list[Episode]) -> dict[str, int]:
-    """The rows of all ids that are stored.
+    """Returns the rows of all stored ids.
 
     Raises:
         UnknownId: an episode names a memory that is neither stored nor given with a vector.
@@ -45,9 +45,9 @@ class Gathered:
 
     Attributes:
         vectors: (M, dim) of all memories.
-        rows: (n,) sorted, of those that are stored: the first n.
-        places: where the memories that an episode names are.
-        experience: the steps, which point at the memories.
+        rows: (n,) sorted, of the stored memories, which come first.
+        places: positions of the memories by id.
+        experience: the steps, as positions of memories.
         fresh: (S,) which steps are new.
     """
 
@@ -58,7 +58,7 @@ class Gathered:
     fresh: Bools
 
     def with_codes(self, codes: Float32) -> Float32:
-        """Codes (n, code) of the stored memories as those of all; (M, code), zeros for the others."""
+        """Extends codes (n, code) of the stored memories to all memories; (M, code), zeros for the others."""
         new = len(self.vectors) - len(codes)
         return np.concatenate([codes, np.zeros((new, codes.shape[1]), np.float32)])
 
@@ -66,14 +66,14 @@ class Gathered:
 def gather(
     database: Database, episodes: list[Episode], dim: int, learnt_to: LearntTo, numbers: Mapping[str, int]
 ) -> Gathered:
-    """What is stored and what is new, as one training set; nothing is written.
+    """Gathers stored and new episodes into one training set; writes nothing.
 
-    An episode replaces the stored trajectory of the same id. It takes its place among what was learnt if that is what
-    it begins with; else all of its steps are new.
+    An episode replaces the stored trajectory with the same id. If it begins with the steps of the stored one, only the
+    later steps are new; else all are.
 
     Args:
-        database: what is stored.
-        episodes: what is not.
+        database: with the stored episodes.
+        episodes: the new ones.
         dim: d.
         learnt_to: which steps are new.
         numbers: of the stored trajectories that episodes begin with, by id.
@@ -103,13 +103,13 @@ def gather(
 
 
 def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ()) -> list[Episode]:
-    """Trajectories out of metadata: memories with the same ``group_by``, sorted by the keys ``order_by`` in turn.
+    """Reads trajectories from metadata: memories with the same ``group_by``, sorted by the keys ``order_by``.
 
-    Memories without ``group_by`` belong to no trajectory, and a group of one is none. Without
-    ``order_by`` they come in the order in which they were added.
+    Memories without the key ``group_by``, and groups of one memory, give no trajectory. Without ``order_by`` the order
+    is that of adding.
 
     Raises:
-        InvalidInput: no group of two, or values that cannot be sorted against each other.
+        InvalidInput: there is no group of two, or values cannot be compared.
     """
     for name, key in (("group_by", group_by), *(("order_by", key) for key in order_by)):
         if not isinstance(key, str) or not key or "\x00" in key:
@@ -125,7 +125,7 @@ def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ())
                 "Store such a number as a string.",
             )
         found = list(members)
-        if order_by:  # 1.5 comes between 1 and 2, and the database sorts kinds apart
+        if order_by:  # 1.5 belongs between 1 and 2, but the database sorts integers and floats apart
             found.sort(key=lambda one: tuple(_sortable(columns[key][one[0]]) for key in order_by))
         numeric = [_check_order(group_by, value, key, found, columns[key]) for key in order_by]
         if len(found) < 2:
@@ -147,10 +147,10 @@ def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ())
 
 
 def _check_order(group_by: str, value: object, key: str, found: list[Grouped], column: dict[int, list[object]]) -> bool:
-    """Whether the values of a key are numbers in all memories of a group.
+    """Returns whether the values of a key are numbers in all memories of a group.
 
     Raises:
-        InvalidInput: they are neither numbers in all of them nor strings in all of them.
+        InvalidInput: they are neither all numbers nor all strings.
     """
     kinds = {one[0]: cast("str", column[one[0]][2]) for one in found}
     bad = [one[1] for one in found if kinds[one[0]] not in ("integer", "real", "text")]
@@ -165,7 +165,7 @@ def _check_order(group_by: str, value: object, key: str, found: list[Grouped], c
 
 
 def _sortable(column: list[object]) -> tuple[bool, object]:
-    """A value beside others that may be of another kind, which is refused afterwards."""
+    """Returns a sort key for values of any kind; mixed kinds are refused afterwards."""
     _, _, kind, order = column
     if kind == "text":
         return True, order
@@ -173,5 +173,5 @@ def _sortable(column: list[object]) -> tuple[bool, object]:
 
 
 def _group(found: Grouped) -> tuple[bool, object]:
-    """The value that a memory is grouped by; the number 1 and the string "1" are two groups."""
+    """Returns the value by which a memory is grouped; the number 1 and the string "1" are different groups."""
     return isinstance(found[2], str), found[2]

@@ -1,4 +1,4 @@
-"""Where a training runs, and in which precision."""
+"""The device and the precision of a training."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pam_retriever.training.config import FitConfig
 
 
 def choose_device(device: str) -> torch.device:
-    """The torch device that a name means here.
+    """Returns the torch device of a name.
 
     Raises:
-        InvalidInput: an unknown name, or a device that this machine lacks.
+        InvalidInput: the name is unknown, or this machine has no such device.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -29,7 +29,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def uses_bfloat16(config: FitConfig, place: torch.device) -> bool:
-    """Whether to train in bfloat16 there."""
+    """Returns whether to train in bfloat16 on a device."""
     if config.precision != "auto":
         return config.precision == "bfloat16"
     if place.type == "cuda":

@@ -1,7 +1,7 @@
-"""More than one process for one training: torch's distributed data parallel, under ``torchrun``.
+"""Training in several processes: torch's distributed data parallel, under ``torchrun``.
 
-Each process runs the network on its share of a batch. The outputs are gathered, so that every process has the loss
-of the whole batch with all of its negatives, and DDP adds the gradients up: the same step as one process makes.
+Each process runs the network on its share of a batch. All outputs are gathered, so that every process computes the loss
+of the whole batch with all negatives. DDP sums the gradients. So a step is the same as in one process.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from pam_retriever.types import Float32
 
 
 def processes() -> int:
-    """How many processes train together; 1 without ``torch.distributed``."""
+    """Returns the number of processes that train together; 1 without ``torch.distributed``."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def first_process() -> bool:
-    """Whether this process writes the result of all."""
+    """Returns whether this process writes the common result."""
     return processes() == 1 or dist.get_rank() == 0
 
 
 def share(count: int) -> slice:
-    """Which of ``count`` things are this process's."""
+    """Returns this process's share of ``count`` items."""
     rank, size = dist.get_rank(), dist.get_world_size()
     return slice(count * rank // size, count * (rank + 1) // size)
 
 
 class Together(nn.Module):
-    """A predictor whose work on a batch is divided among the processes; otherwise as the predictor.
+    """A predictor whose work on a batch is divided among the processes.
 
     Args:
-        predictor: equal in all processes; its weights stay so.
+        predictor: equal in all processes, before and after each step.
 
     Attributes:
-        seconds: that this process waited for, or sent to, others.
-        bytes: that it sent.
+        seconds: of communication in this process.
+        bytes: sent by this process.
     """
 
     def __init__(self, predictor: Predictor) -> None:
@@ -54,14 +54,14 @@ class Together(nn.Module):
         self.seconds, self.bytes = 0.0, 0
 
     def associate(self, states: Tensor, disturb: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
-        """f of each state, computed as the predictor does."""
+        """Returns f of each state, as the predictor computes it."""
         own, gather = share(len(states)), cast("Any", _Gathered).apply
-        disturbed = disturb(self.normalise(states))[own]  # the same noise as one process draws
+        disturbed = disturb(self.normalise(states))[own]  # the same noise as in one process
         gathered: Tensor = gather(self._share(states[own], disturbed), len(states), self)
         return gathered
 
     def forward(self, states: Tensor) -> Tensor:
-        """f of each state, computed as the predictor does."""
+        """Returns f of each state, as the predictor computes it."""
         own, gather = share(len(states)), cast("Any", _Gathered).apply
         gathered: Tensor = gather(self._share(states[own], None), len(states), self)
         return gathered
@@ -79,7 +79,7 @@ class _Share(nn.Module):
 
 
 class _Gathered(torch.autograd.Function):
-    """(n, width) of this process -> (count, width) of all; back goes this process's part of the gradient."""
+    """Gathers (n, width) of this process to (count, width) of all; the gradient is this process's part."""
 
     @staticmethod
     def forward(context: Any, part: Tensor, count: int, together: Together) -> Tensor:
@@ -98,12 +98,12 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        # every process has the whole loss; DDP takes the mean of the gradients, where the sum is meant
+        # every process has the whole loss; DDP takes the mean of the gradients, but the sum is needed
         return gradient[share(context.count)] * dist.get_world_size(), None, None
 
 
 def _timed_mean(together: Together, bucket: Any) -> Any:
-    """DDP's own mean of gradients, with a clock."""
+    """DDP's own mean of gradients, with its duration measured."""
     started, gradients = time.perf_counter(), bucket.buffer().div_(dist.get_world_size())
     together.bytes += gradients.nbytes
     sent = dist.all_reduce(gradients, async_op=True).get_future()
@@ -116,11 +116,11 @@ def _timed_mean(together: Together, bucket: Any) -> Any:
     return sent.then(done)
 
 
-_timed_mean.__annotations__.clear()  # DDP compares them with types, and here they are strings
+_timed_mean.__annotations__.clear()  # DDP compares the annotations with types, and here they are strings
 
 
 def in_shards(predict: Callable[[Float32], Float32], vectors: Float32) -> Float32:
-    """``predict`` of (n, d), each process of its share; all processes get all of it."""
+    """Applies ``predict`` to (n, d), a share per process; all processes get the whole result."""
     if processes() == 1:
         return predict(vectors)
     own = torch.from_numpy(np.ascontiguousarray(predict(vectors[share(len(vectors))])))

@@ -1,4 +1,4 @@
-"""The episode embeddings while they are learnt: a table with an optimiser of its own."""
+"""The episode embeddings during training: a table with its own optimiser."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pam_retriever.experience.cooccurrence import Associations
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Bools, Float32, Int64
 
-SPEED = 5.0  # a row moves by so many times the learning rate, in units of its length
-APART = 0.01  # noise on the directions of looks, a dimension
-FORGETS = 0.9  # how slowly a row forgets how large its gradients were
+SPEED = 5.0  # a row moves by so many times the learning rate, relative to its length
+APART = 0.01  # noise per dimension on the random directions
+FORGETS = 0.9  # decay of the mean square gradient of a row
 
 
 class EmbeddingTable:
     """The episode embeddings of M memories in training.
 
     The optimiser is Adam without momentum and with one second moment a row (as in Adagrad's row-wise form,
-    which recommenders train their tables with): a step touches the rows of its batch and no others.
+    common in recommender systems): a step changes only the rows of its batch.
 
     Args:
-        values: (M, code) to go on from; zeros for a memory that has none yet. Changed in place.
+        values: (M, code) start values; zeros for a memory without an embedding. Changed in place.
 
     Attributes:
         values: the embeddings.
         moments: (M,) mean square of the gradients of each row.
-        temperature: of the loss that they are asked for.
+        temperature: of the loss.
     """
 
     def __init__(self, values: Float32) -> None:
@@ -41,12 +41,12 @@ class EmbeddingTable:
 
     @property
     def length(self) -> int:
-        """Of an embedding; 0 for none."""
+        """Length of an embedding; 0 for none."""
         return int(self.values.shape[1])
 
     @classmethod
     def on_disk(cls, memories: int, code: int) -> EmbeddingTable:
-        """As many zeros, in a temporary file that the system need not hold in memory."""
+        """Returns zeros of this shape in a temporary file, which the system need not hold in memory."""
         if not code:
             return cls(np.zeros((memories, 0), np.float32))
         with TemporaryFile() as file:
@@ -55,18 +55,18 @@ class EmbeddingTable:
     def begin(
         self, rows: Int64, vectors: Float32, associations: Associations, seed: int, without: Bools | None = None
     ) -> None:
-        """Gives the memories that have associates, but no embedding yet, one to begin with.
+        """Sets a start value for memories that have associates, but no embedding yet.
 
-        It is their context: the sum of the memories around them, as in the temporal context model (Howard and
-        Kahana 2002), along random directions. Those with common associates begin near to each other, and near to those
-        whose associates look like theirs, so that an inverted file finds them.
+        The start value is the sum of the surrounding memories, projected to random directions, as in the temporal
+        context model (Howard and Kahana 2002). So memories with common or similar associates start near to each other,
+        and an inverted file finds them.
 
         Args:
-            rows: (M,) of the memories.
-            vectors: (M, d) of them.
-            associations: who was experienced with whom.
+            rows: (M,) of the memories in the table.
+            vectors: (M, d) of the memories.
+            associations: which memories were experienced together.
             seed: of the directions.
-            without: (M,) memories that get none; None: only those without associates.
+            without: (M,) mask of memories that get no embedding; None for only those without associates.
         """
         there = self.values[rows]
         new = ~there.any(axis=1) & (np.diff(associations.indptr) > 0)
@@ -78,20 +78,20 @@ class EmbeddingTable:
         looks = unit(vectors)
         looks -= looks.mean(axis=0)
         looks = unit(looks @ random.standard_normal((looks.shape[1], self.length), np.float32))
-        looks += APART * random.standard_normal(looks.shape, np.float32)  # memories that look the same
+        looks += APART * random.standard_normal(looks.shape, np.float32)  # separates memories that look the same
         others, first = torch.from_numpy(associations.indices), torch.from_numpy(associations.indptr[:-1])
         context = looks + F.embedding_bag(others, torch.from_numpy(looks), first, mode="sum").numpy()
         self.values[rows[new]] = unit(context[new])
 
     def ask(self, rows: Int64, settled: Bools, place: torch.device) -> Tensor:
-        """Those of distinct ``rows`` for a loss, (B, code); ``learn`` moves those that are not ``settled``."""
+        """Returns the embeddings (B, code) of distinct ``rows``; ``learn`` changes those that are not ``settled``."""
         codes = torch.from_numpy(self.values[rows]).to(place).requires_grad_()
         self._asked = rows, codes, ~settled
         return F.normalize(codes, dim=-1)
 
     @torch.no_grad()
     def learn(self, learning_rate: float) -> None:
-        """One step of the rows that were asked for last, after their loss was differentiated."""
+        """Makes one step of the rows requested last, after the backward pass of their loss."""
         if self._asked is None:
             return
         (rows, codes, moves), self._asked = self._asked, None
@@ -99,5 +99,5 @@ class EmbeddingTable:
         rows, gradient = rows[moves], codes.grad.cpu().numpy()[moves]
         self.moments[rows] = FORGETS * self.moments[rows] + (1 - FORGETS) * np.square(gradient).mean(axis=1)
         moved = self.values[rows] - SPEED * learning_rate * gradient / (np.sqrt(self.moments[rows])[:, None] + 1e-12)
-        with np.errstate(invalid="ignore"):  # of a loss that diverged, which the training tells
+        with np.errstate(invalid="ignore"):  # if the loss diverged, which the trainer reports
             self.values[rows] = moved / np.linalg.norm(moved, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""One ``fit``: what was experienced is gathered, the predictor trained, and the index switched over to it."""
+"""One ``fit``: gathers experience, trains the predictor, and replaces the model of the index."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from pam_retriever.training.shards import InMemory, Shards, Stored
 from pam_retriever.training.trainer import Start, Trainer
 from pam_retriever.types import FitReport, Float32
 
-BUFFER = 250_000  # steps that a fit part by part holds by default
+BUFFER = 250_000  # default number of steps in memory, for a fit in parts
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The data and the start of a training; then ``found`` says whose the embeddings are."""
+    """The data and the start of a training; later ``found`` maps embeddings to memories."""
 
     shards: Shards
     start: Start | None
@@ -39,7 +39,7 @@ class _Prepared:
     learnt_to: int
 
 
-# whatever the caller's mode is, or an interrupt left behind
+# independent of the caller's mode, or of an interrupt before
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
 def learn(
@@ -51,7 +51,7 @@ def learn(
     config: FitConfig,
     request: TrainingRequest,
 ) -> FitReport:
-    """Learns from given and stored experience; see ``PredictiveAssociativeIndex.fit``. One at a time."""
+    """Learns from given and stored experience; see ``PredictiveAssociativeIndex.fit``. Only one at a time."""
     with lock.shared():
         if first_process():
             store.database.check_writable()
@@ -85,7 +85,7 @@ def learn(
 def _in_memory(
     store: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
 ) -> _Prepared:
-    """All of it at once: the given trajectories are stored with what is learnt of them, or not at all."""
+    """Trains on all data in memory: stores the given trajectories together with the result, or not at all."""
     with lock.shared():
         gathered = gather(store.database, news.episodes, store.dim, news.learnt_to, news.numbers)
         fresh = gathered.fresh
@@ -104,7 +104,7 @@ def _in_memory(
 def _from_storage(
     store: Store, lock: ReadWriteLock, source: Source, news: News, window: int, config: FitConfig, seed: int
 ) -> _Prepared:
-    """No more than ``buffer`` steps of it in memory: trajectories were stored as they came."""
+    """Trains with at most ``buffer`` steps in memory: stores trajectories as they arrive."""
     database, size = store.database.sharded, source.buffer or BUFFER
     assert database is not None, "checked when they were stored"
     with lock.shared():
@@ -130,12 +130,12 @@ def _start(store: Store, config: FitConfig, window: int) -> Start | None:
 
 
 def switch_over(store: Store, lock: ReadWriteLock, learnt: Learnt, episodes: list[Episode], learnt_to: int) -> None:
-    """Puts the new weights into the store, which answers meanwhile, except at the last moment."""
+    """Commits the new weights to the store, which answers meanwhile, except at the end."""
     with lock.shared():
         rebuild = store.begin_rebuild(learnt_to)
     try:
         if not first_process() and store.follows:
-            rebuild.help_prepare(learnt)  # the first writes what they make
+            rebuild.help_prepare(learnt)  # the first process writes the result of all
             return
         rebuild.prepare(learnt)
         with lock:

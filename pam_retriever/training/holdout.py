@@ -1,4 +1,4 @@
-"""How well the channels find memories that are held out of the training for a while, and the others."""
+"""Memories held out of the training, to measure how well the channels find unseen cues."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from pam_retriever.training.objectives import JointObjective, Objective
 from pam_retriever.training.shards import HOLDOUT, SEEN, UNSEEN, Shard, Shards
 from pam_retriever.types import Bools, Calibration, Float32, Int64, ScoringWeights
 
-MOST, FEWEST = 200, 8  # memories that are held out
-ENDS = 0.9  # of the training: then they are learnt after all
+MOST, FEWEST = 200, 8  # number of memories that are held out
+ENDS = 0.9  # of the training; the held-out memories are learnt after that
 
 
 class Holdout:
-    """Memories of the first shard that are no cues until nine tenths of the training are over.
+    """Memories of the first shard that are not cues in the first nine tenths of the training.
 
-    Half of them are what others predict, half are left out altogether: the two ways for a cue to be new. What the
-    channels know of them by then says how recall may weigh each on a cue that was not seen.
+    Half of them are only targets, half are left out completely: the two ways in which a cue can be new. The channels'
+    results on them calibrate recall for unseen cues.
 
     Args:
-        shard: the first.
-        associations: of it, weighed as recall weighs its links.
-        objective: over it. Memories that it never takes for a cue are no cues of the calibration either.
-        config: how many to hold out.
-        shards: for generators: of which to hold out, and of what to calibrate on; and the size of the bank.
-        calibration: what is known from before; then none are held out.
+        shard: the first shard.
+        associations: of the shard, with the weights of recall.
+        objective: over the shard. Memories that it never uses as a cue are no cues of the calibration either.
+        config: with the number to hold out.
+        shards: for random generators, and the number of memories.
+        calibration: of an earlier training; if given, none are held out.
 
     Attributes:
-        unseen: how to weigh the channels of cues that were not seen, as far as it is known.
-        over: nothing is held out (any more).
+        unseen: the calibration for unseen cues; None if not measured yet.
+        over: whether no memories are held out (any more).
     """
 
     def __init__(
@@ -62,25 +62,25 @@ class Holdout:
         self.over = not len(held)
 
     def leave_out(self, objective: JointObjective, rows: Int64) -> None:
-        """Holds the memories out of the training of any shard; ``rows`` (m,) are its memories."""
+        """Excludes the memories from the training of any shard; ``rows`` (m,) are its memories."""
         self._objective, self._never = objective, objective.targets_only.copy()
         objective.hidden |= np.isin(rows, self._hidden)
         objective.targets_only |= np.isin(rows, self._targets)
 
     def release(self, model: Predictor) -> None:
-        """Sees what the channels know of those memories, and lets them be learnt."""
+        """Measures the channels on these memories, and then includes them in the training."""
         held = np.zeros(len(self._shard.rows), bool)
         held[self._held] = True
         self.end(self._calibrate(model, self._held, self._asked & ~held, UNSEEN))
 
     def end(self, unseen: ScoringWeights) -> None:
-        """Lets them be learnt, with what was found of them."""
+        """Includes them in the training, with a given measurement."""
         self.unseen, self.over = unseen, True
         self._objective.hidden[:] = False
         self._objective.targets_only = self._never
 
     def calibrate(self, model: Predictor) -> Calibration:
-        """How recall may weigh what it knows, after the training."""
+        """Calibrates recall after the training."""
         return Calibration(self._calibrate(model, self._seen, self._asked, SEEN), self.unseen, self._familiarity)
 
     def _calibrate(self, model: Predictor, cues: Int64, asked: Bools, purpose: int) -> ScoringWeights:

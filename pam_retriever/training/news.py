@@ -1,4 +1,4 @@
-"""What a ``fit`` has to learn: what it was given, and what is stored and new. To find that out needs no torch."""
+"""Finds the experience that a ``fit`` has to learn: given or stored. Needs no torch."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from pam_retriever.training.config import FitConfig
 from pam_retriever.training.dataset import check_known, read_groups
 from pam_retriever.types import FitReport
 
-STORED_AT_ONCE = 50_000  # states of a stream
+STORED_AT_ONCE = 50_000  # states per call, for a stream
 NOTHING_NEW = "nothing new"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the experience of a ``fit`` comes from, beside what is stored.
+    """The experience given to a ``fit``.
 
     Attributes:
         trajectories: new ones.
-        group_by: metadata key of stored memories that are a trajectory each; not with ``trajectories``.
+        group_by: metadata key that groups stored memories to trajectories; not with ``trajectories``.
         order_by: metadata keys that order a group.
-        buffer: how many steps to hold in memory at most; None: all, unless ``checkpoint`` or ``stream``.
+        buffer: largest number of steps in memory; None for all, unless ``checkpoint`` or ``stream``.
         checkpoint: a file for the state of the training.
-        stream: the trajectories are an iterator.
-        from_scratch: all that is stored is learnt as if it were new.
+        stream: whether the trajectories are an iterator.
+        from_scratch: whether stored experience is learnt as if it were new.
     """
 
     trajectories: Iterable[TrajectoryLike] | None = None
@@ -44,18 +44,18 @@ class Source:
 
     @property
     def in_parts(self) -> bool:
-        """Whether trajectories are stored as they come, and learnt from there part by part."""
+        """Whether trajectories are stored as they arrive, and learnt from there in parts."""
         return self.stream or self.buffer is not None or self.checkpoint is not None
 
 
 @dataclass(frozen=True)
 class News:
-    """What there is to learn.
+    """The new experience.
 
     Attributes:
-        episodes: yet to be stored; those that are stored already, step by step, are not among them.
-        numbers: of the stored trajectories that some of these go on with, by id.
-        learnt_to: which stored steps, and which of the episodes that go on, are new.
+        episodes: to be stored, without those that are stored with the same steps.
+        numbers: of the stored trajectories that some episodes continue, by id.
+        learnt_to: which stored steps, and which steps of continued episodes, are new.
         last_number: the highest number of a stored trajectory.
         fresh: whether any stored step is new.
     """
@@ -68,10 +68,10 @@ class News:
 
 
 def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
-    """Checks what is given, and compares it with what is stored. A stream is stored as it comes.
+    """Checks the given experience and compares it with the stored one. Stores a stream as it arrives.
 
     Raises:
-        InvalidInput, UnknownId: of what is given.
+        InvalidInput, UnknownId: the given experience is invalid.
     """
     episodes: list[Episode] = []
     if source.in_parts:
@@ -102,7 +102,7 @@ def read_news(store: Store, lock: ReadWriteLock, source: Source) -> News:
 
 
 def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
-    """Stores trajectories as they come."""
+    """Stores trajectories as they arrive."""
     if store.database.sharded is None:
         raise InvalidInput(
             "Got an iterator, buffer or checkpoint for an index in a database engine.",
@@ -116,7 +116,7 @@ def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
 
 
 def nothing_new(store: Store, lock: ReadWriteLock, news: News, source: Source, config: FitConfig, window: int) -> bool:
-    """Whether a fit has nothing to do: everything is learnt with these settings, and no training was interrupted."""
+    """Returns whether a fit has nothing to do: all is learnt with these settings, and no training was interrupted."""
     interrupted = source.checkpoint is not None and source.checkpoint.exists()
     if news.episodes or news.fresh or source.from_scratch or interrupted:
         return False

@@ -1,4 +1,4 @@
-"""Objectives: each draws the batches of a training step and turns them into a loss."""
+"""Objectives: each draws the batches of a training pass, and computes their loss."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pam_retriever.types import Bools, Float32, Int64
 
 
 class Objective(Protocol):
-    """Draws a pass of batches, and gives the loss of one.
+    """Draws the batches of a pass, and computes the loss of one.
 
     Attributes:
         steps: batches in a pass.
-        states: that a pass draws; pairs for the paper's.
+        states: drawn in a pass; pairs for the paper's objective.
         coverage: share of the directed associations that a pass can draw.
         learnt: those associations.
     """
@@ -35,14 +35,14 @@ class Objective(Protocol):
     learnt: Associations
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
-        """One pass."""
+        """Yields the batches of one pass."""
 
     def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
-        """The loss of ``batch``, with all M memories as ``states`` (M, d)."""
+        """Returns the loss of ``batch``, with all M memories as ``states`` (M, d)."""
 
 
 class InfoNCEObjective:
-    """The paper's: directed pairs, drawn once, each against the other pairs of its batch."""
+    """The paper's objective: directed pairs, drawn once, each against the other pairs of its batch."""
 
     def __init__(self, associations: Associations, config: FitConfig, random: np.random.Generator) -> None:
         assert config.batch_size
@@ -55,7 +55,7 @@ class InfoNCEObjective:
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
         order = random.permutation(len(self._pairs))
-        for step in range(self.steps):  # the last, smaller batch is left to the next shuffle
+        for step in range(self.steps):  # the last, smaller batch is skipped until the next shuffle
             yield self._pairs[order[step * self._batch_size : (step + 1) * self._batch_size]]
 
     def loss(self, model: Predictor | Together, states: Tensor, batch: Int64, temperature: float) -> Tensor:
@@ -64,31 +64,31 @@ class InfoNCEObjective:
 
 
 class JointObjective:
-    """f and the episode codes, on whole trajectories: every pair that met is in some batch.
+    """Trains f and the episode codes on whole trajectories, so that every associated pair is in some batch.
 
-    f(q) is drawn to the vectors of q's associates, the code of q to their codes; see ``episode_embeddings``. A long
-    trajectory is cut into segments that overlap by the window, so that no pair is lost at a cut. A batch holds each
-    memory once, and every association among its memories, wherever it was experienced: none is ever
-    taken for a negative.
+    The loss moves f(q) towards the vectors of q's associates, and the code of q towards their codes; see
+    ``episode_embeddings``. A long trajectory is cut into segments that overlap by the window, so that no pair is lost
+    at a cut. A batch holds each memory once, with all associations among its memories, from any trajectory. So no
+    associate is used as a negative.
 
     Args:
-        experience: all of it.
-        associations: of it.
+        experience: all experience.
+        associations: of the experience.
         window: tau.
         config: how to train.
         generator: of the input noise.
-        fresh: (S,) which steps are new, to learn those and rehearse as many of the others, drawn anew in
-            every pass. None learns all alike.
-        codes: to be learnt beside f; None learns f alone.
-        rows: (M,) where the codes of the memories are; None: in the same order.
+        fresh: (S,) mask of new steps. A pass has all of them, and a random sample of as many others. None to use all
+            steps in every pass.
+        codes: learnt together with f; None to learn f alone.
+        rows: (M,) positions of the codes of the memories; None for the same order.
 
     Attributes:
-        targets_only: (M,) memories that are what others predict, and never a cue themselves.
-        hidden: (M,) memories of which f learns nothing.
-        uncoded: (M,) memories whose code is not learnt.
-        settled: (M,) memories whose code stays, because nothing new was experienced with them: those around it are
-            learnt to fit it, so that what is rehearsed now and then is not moved by every increment.
-        bank_size: how many memories the batches stand for; M unless they are a part of the bank.
+        targets_only: (M,) mask of memories that are targets, but never cues.
+        hidden: (M,) mask of memories from which f learns nothing.
+        uncoded: (M,) mask of memories whose code is not learnt.
+        settled: (M,) mask of memories whose code is fixed, because they have no new experience. The codes around them
+            adapt to it, so that later fits do not move old codes.
+        bank_size: number of memories that the batches represent; M, or more for a shard.
         associations: of the experience.
     """
 
@@ -128,7 +128,7 @@ class JointObjective:
         self.steps = int(np.ceil(self.states / config.batch_size))
 
     def settle(self, fresh: Bools) -> None:
-        """Leaves the codes of memories as they are that are in none of the ``fresh`` steps (S,)."""
+        """Fixes the codes of memories that are in none of the ``fresh`` steps (S,)."""
         self.settled[:] = True
         self.settled[self._experience.states[fresh]] = False
 
@@ -137,7 +137,7 @@ class JointObjective:
         rehearsed = others[np.cumsum(others[:, 1] - others[:, 0]) <= (fresh[:, 1] - fresh[:, 0]).sum()]
         segments = random.permutation(np.concatenate([fresh, rehearsed]))
         ends = np.cumsum(segments[:, 1] - segments[:, 0])
-        # cut the shuffled segments into as equal runs as their lengths allow
+        # cut the shuffled segments into runs of about equal length
         cuts = np.searchsorted(ends, np.linspace(0, ends[-1], self.steps + 1)[1:-1])
         for chosen in np.split(segments, cuts):
             if len(chosen):
@@ -181,9 +181,9 @@ class JointObjective:
 
 
 def _between(cues: Int64, memories: Int64, pairs: tuple[Int64, Int64, Int64], count: int) -> tuple[Int64, Int64, Int64]:
-    """Those ``pairs`` that ``within`` found among ``count`` members that lead from ``cues`` to ``memories``.
+    """Returns those ``pairs`` from ``within`` (of ``count`` members) that lead from ``cues`` to ``memories``.
 
-    As places in these two, and among the associations.
+    They are positions in these two, and in the associations.
     """
     cue, memory = np.full((2, count), -1, np.int64)
     cue[cues], memory[memories] = np.arange(len(cues)), np.arange(len(memories))
@@ -193,14 +193,14 @@ def _between(cues: Int64, memories: Int64, pairs: tuple[Int64, Int64, Int64], co
 
 
 def _any_within(steps: Bools, segments: Int64) -> Bools:
-    """(n,) whether any of the steps (S,) is true in each segment (n, 2)."""
+    """Returns whether any of the steps (S,) is true in each segment (n, 2)."""
     before = np.concatenate([[0], np.cumsum(steps)])
     found: Bools = before[segments[:, 1]] > before[segments[:, 0]]
     return found
 
 
 def _segments(experience: Experience, length: int, window: int) -> Int64:
-    """(n, 2) the first step of each segment and the one after its last: ``length`` steps and a window."""
+    """Returns the first step of each segment and the one after its last (n, 2): ``length`` steps and a window."""
     ends = np.flatnonzero(np.diff(experience.trajectory)) + 1
     first, last = np.concatenate([[0], ends]), np.concatenate([ends, [len(experience)]])
     pieces = np.maximum(1, np.ceil((last - first - window) / length)).astype(np.int64)

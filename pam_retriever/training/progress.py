@@ -1,4 +1,4 @@
-"""Progress of a training: a bar of steps."""
+"""A progress bar of training steps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """A bar of so many steps, with the loss of the pass beside it.
+    """A bar of training steps, with the loss of the current pass.
 
     Args:
-        title: what is learnt.
-        steps: how many there will be, about.
-        done: how many of them were made before an interruption.
+        title: of the bar.
+        steps: expected number.
+        done: number of steps before an interruption.
         show: None shows the bar on a terminal and in a notebook.
     """
 
@@ -27,11 +27,11 @@ class ProgressBar:
         self._bar: Any = tqdm(total=steps, initial=done, desc=title, unit="step", disable=hidden(show))
 
     def step(self) -> None:
-        """One step was made."""
+        """Counts one step."""
         self._bar.update()
 
     def loss(self, value: float) -> None:
-        """The mean loss of the pass so far."""
+        """Shows the mean loss of the pass so far."""
         self._bar.set_postfix(loss=f"{value:.4f}")
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Which shard a training takes when."""
+"""The order of shards in a training."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pam_retriever.types import Int64
 
 
 class Turn(NamedTuple):
-    """One shard in its turn.
+    """One shard at its turn.
 
     Attributes:
-        at: which pass it is of.
-        blocks: what ``Shards.read`` takes.
-        first: it is of the first pass, and not the last turn of all.
-        before: turns before it, as if each pass had as many shards as this one: rehearsals of the old differ in length.
-        turns: of the whole schedule, likewise, stopped early or not.
+        at: the pass.
+        blocks: the argument of ``Shards.read``.
+        first: whether it is in the first pass, and not the last turn of all.
+        before: turns before it, if each pass had as many shards as this one. (Samples of old experience differ in
+            length.)
+        turns: of the whole schedule, computed likewise, also if it stops early.
     """
 
     at: int
@@ -28,27 +29,27 @@ class Turn(NamedTuple):
 
 
 class Schedule:
-    """The shards of all passes. A pass is drawn when it begins: the clock may end a training long before the last.
+    """The shards of all passes. Each pass is drawn when it begins, because the time may end before the last one.
 
     Args:
         shards: the experience.
         first_pass: its first pass, as ``shards`` drew it.
-        passes: how many there are.
-        stop_after: end after so many of them; None goes to the end.
+        passes: number of passes.
+        stop_after: stop after so many passes; None for all.
     """
 
     def __init__(self, shards: Shards, first_pass: list[Int64], passes: int, stop_after: int | None) -> None:
         self._shards, self._first_pass, self._passes = shards, first_pass, passes
         self._last = min(stop_after or passes, passes)
-        # what was held out of the first shard is learnt after all
+        # one more turn, to learn the memories held out of the first shard
         self._again = passes == 1 and len(first_pass) > 1
 
     def __len__(self) -> int:
-        """Turns up to where it stops, as if each pass had as many shards as the first."""
+        """Turns until it stops, if each pass had as many shards as the first."""
         return self._last * len(self._first_pass) + self._again
 
     def after(self, done: int) -> Iterator[Turn]:
-        """The turns that follow the first ``done``."""
+        """Yields the turns after the first ``done``."""
         number = 0
         for at in range(done if self._shards.whole else 0, self._last):
             each = self._first_pass if not at else self._shards.of_pass(self._shards.generator(PASS, at))

@@ -1,4 +1,4 @@
-"""Training data, shard by shard: all the experience as one shard in memory, or the index's own storage."""
+"""Training data in shards: one shard in memory, or parts of the index's storage."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pam_retriever.store.growth import LearntTo
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.types import Bools, Float32, Int64
 
-BLOCKS = 16  # of neighbouring trajectories make a shard, so that it is a sample of the bank, read in few strokes
-PASS, BATCHES, HOLDOUT, UNSEEN, SEEN, PAIRS = 1, 2, 3, 4, 5, 6  # what a generator is for
+BLOCKS = 16  # blocks of neighbouring trajectories per shard, which make it a sample of the index with few reads
+PASS, BATCHES, HOLDOUT, UNSEEN, SEEN, PAIRS = 1, 2, 3, 4, 5, 6  # the purposes of generators
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Some of the experience, or all of it.
+    """A part of the experience, or all of it.
 
     Attributes:
-        rows: (m,) the memories in it, sorted: their rows in the table of embeddings.
-        vectors: (m, d) of them.
-        experience: whose states are indices into both.
-        fresh: (S,) which of its steps are new.
+        rows: (m,) the memories, sorted, as rows in the table of embeddings.
+        vectors: (m, d) of the memories.
+        experience: its states are positions in both.
+        fresh: (S,) mask of new steps.
     """
 
     rows: Int64
@@ -38,15 +38,15 @@ class Shards(Protocol):
     """The experience of one training.
 
     Attributes:
-        whole: one shard holds everything. It chooses by itself what to rehearse of the old, and all that is random
-            comes from one generator; of several shards a pass takes some, and each has generators of its own, so that
-            a training that was interrupted goes on to the same weights.
-        steps: of one pass.
-        memories: how many there are in the bank.
-        table: how many rows the table of embeddings has.
-        experienced: how many memories the trajectories hold.
-        meetings: how many steps of them a memory has on average, old and new ones together.
-        trajectories: how many there are.
+        whole: whether one shard holds everything. Then it samples old experience itself, and one generator gives all
+            random numbers. With several shards, a pass takes some of them, and each has its own generators, so that an
+            interrupted training continues to the same weights.
+        steps: number of steps in one pass.
+        memories: number of memories in the index.
+        table: number of rows in the table of embeddings.
+        experienced: number of memories in the trajectories.
+        meetings: mean number of steps per memory, old and new.
+        trajectories: number of trajectories.
     """
 
     whole: bool
@@ -58,26 +58,26 @@ class Shards(Protocol):
     trajectories: int
 
     def of_pass(self, random: np.random.Generator) -> list[Int64]:
-        """The argument of ``read`` for each shard of one pass."""
+        """Returns the argument of ``read`` for each shard of one pass."""
 
     def read(self, blocks: Int64) -> Shard:
-        """One shard."""
+        """Reads one shard."""
 
     def generator(self, purpose: int, turn: int = 0) -> np.random.Generator:
-        """The random generator of pass or shard number ``turn``."""
+        """Returns the random generator of pass or shard number ``turn``."""
 
     def fingerprint(self) -> dict[str, int]:
-        """The facts that a checkpoint has to agree with."""
+        """Returns the properties that must be the same in a checkpoint."""
 
 
 class InMemory:
-    """All of the experience as one shard.
+    """All experience as one shard.
 
     Args:
-        vectors: (M, d) float32, the memories that the experience speaks of.
+        vectors: (M, d) float32, the memories of the experience.
         experience: their trajectories.
-        seed: of all that is random.
-        fresh: (S,) which steps are new: those are learnt, and as many of the others rehearsed in every pass. None: all.
+        seed: of all random numbers.
+        fresh: (S,) mask of new steps. A pass has these, and a sample of as many others. None for all.
     """
 
     whole = True
@@ -92,19 +92,19 @@ class InMemory:
         self.trajectories = len(np.unique(experience.trajectory))
 
     def of_pass(self, random: np.random.Generator) -> list[Int64]:  # noqa: ARG002
-        """The one shard."""
+        """Returns the one shard."""
         return [np.zeros(1, np.int64)]
 
     def read(self, blocks: Int64) -> Shard:  # noqa: ARG002
-        """It."""
+        """Returns the one shard."""
         return self._shard
 
     def generator(self, purpose: int, turn: int = 0) -> np.random.Generator:  # noqa: ARG002
-        """One for everything."""
+        """Returns the one generator."""
         return self._random
 
     def fingerprint(self) -> dict[str, int]:
-        """Its size."""
+        """Returns the size."""
         return {"steps": self.steps, "memories": self.memories}
 
 
@@ -112,15 +112,16 @@ class Stored:
     """The trajectories of an index, in blocks of neighbouring ones.
 
     Args:
-        database: the index's.
-        lock: of the index; taken for each read, so that it answers and changes between them.
+        database: of the index.
+        lock: of the index; held during each read only.
         dim: d.
-        size: how many steps a shard has at most; a trajectory that is longer is a shard of its own.
-        seed: of all that is random.
-        learnt_to: which trajectories are old: a pass takes as many of their steps as there are new ones. None: none.
+        size: largest number of steps in a shard; a longer trajectory is a separate shard.
+        seed: of all random numbers.
+        learnt_to: which trajectories are old: a pass takes as many old steps as there are new ones. None for no old
+            ones.
 
     Attributes:
-        nothing_new: all trajectories are old.
+        nothing_new: whether all trajectories are old.
         last_number: the highest number of a trajectory.
     """
 
@@ -156,7 +157,7 @@ class Stored:
         self.steps = new + min(new, int(self._lengths[self._old].sum()))
 
     def of_pass(self, random: np.random.Generator) -> list[Int64]:
-        """Each shard as its blocks: all that is new, and as much of the old, shuffled."""
+        """Returns each shard as its blocks: all new ones and as many old ones, shuffled."""
         old = random.permutation(np.flatnonzero(self._old))
         fitting = np.cumsum(self._lengths[old]) <= self._lengths[~self._old].sum()
         blocks = random.permutation(np.concatenate([np.flatnonzero(~self._old), old[fitting]]))
@@ -164,7 +165,7 @@ class Stored:
         return [np.sort(blocks[shard == number]) for number in np.unique(shard)]
 
     def read(self, blocks: Int64) -> Shard:
-        """The steps of some blocks, and the memories in them."""
+        """Reads the steps of some blocks, and the memories in them."""
         with self._lock.shared():
             found = [self._database.trajectories.between(*self._spans[block].tolist()) for block in blocks]
             rows, trajectory, position, salience = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -175,16 +176,16 @@ class Stored:
         return Shard(stored, vectors, steps, self._learnt_to.fresh(steps.trajectory, steps.position))
 
     def generator(self, purpose: int, turn: int = 0) -> np.random.Generator:
-        """One for each purpose and turn."""
+        """Returns a generator for each purpose and turn."""
         return np.random.default_rng([self._seed, purpose, turn])
 
     def fingerprint(self) -> dict[str, int]:
-        """Its size, and how far its trajectories reach."""
+        """Returns the size, and the highest number of a trajectory."""
         return {"steps": self.steps, "memories": self.memories, "last trajectory": self.last_number}
 
 
 def _block_starts(lengths: Int64, old: Bools, size: int) -> Int64:
-    """Where the blocks begin: as many neighbours as fit into a 16th of a shard, or all if they fit into one."""
+    """Returns the starts of the blocks: up to a 16th of a shard each, or one block if all fits into one shard."""
     ends = np.cumsum(lengths)
     whole = not len(ends) or ends[-1] <= size
     block = np.zeros(len(lengths), np.int64) if whole else ends // max(size // BLOCKS, 1)

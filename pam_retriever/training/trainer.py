@@ -1,4 +1,4 @@
-"""The training loop: from shards of experience to a predictor and the episode embeddings."""
+"""The training loop: from shards of experience to a predictor and episode embeddings."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Start:
-    """What a training goes on from.
+    """The start of a continued training.
 
     Attributes:
         predictor: f.
-        calibration: what it was found to know of cues that it had not seen.
+        calibration: of unseen cues, from the earlier training.
     """
 
     predictor: Predictor
@@ -47,12 +47,12 @@ class Start:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training found.
+    """The result of a training.
 
     Attributes:
         predictor: f, on the CPU.
         embeddings: (M, code) episode embeddings by row; zeros for memories without associates.
-        report: what was done.
+        report: of the training.
     """
 
     predictor: Predictor
@@ -61,28 +61,29 @@ class Trained:
 
 
 class Trainer:
-    """Trains a predictor, and the episode embeddings beside it, on one shard of experience after the other.
+    """Trains a predictor and the episode embeddings, shard by shard.
 
-    Two memories that met only in another shard can be drawn as each other's negatives; of a single shard none are.
+    Two memories that met only in another shard may become negatives of each other. With a single shard that cannot
+    happen.
 
     Args:
         shards: the experience.
-        window: tau; memories at most this many positions apart are associates.
+        window: tau; memories at most so many positions apart are associates.
         config: how to train.
-        request: where, with which seed, and for how long.
-        start: what to go on from.
-        embeddings: the table, learnt in place; None begins with none.
-        checkpoint: a file to go on from if it is there, and to keep the state of the training in meanwhile.
+        request: device, seed and time budget.
+        start: an earlier result to continue from.
+        embeddings: the table, learnt in place; None for a new one.
+        checkpoint: a file for the state of the training; if it exists, the training continues from it.
 
     Attributes:
-        config: in full, what follows the data filled in.
-        model: in training.
-        acting: the model as the objective sees it: itself, or a share of the work of several processes.
-        embeddings: in training.
+        config: complete, with the values chosen by the data.
+        model: the network.
+        acting: the network for the objective: the model itself, or one that shares the work among processes.
+        embeddings: the table.
 
     Raises:
-        InvalidInput: nothing was experienced together; a time budget for several processes; the published recipe, which
-            draws its pairs from all of the experience, for several shards; or a checkpoint of another training.
+        InvalidInput: no two memories were experienced together; a time budget with several processes; the published
+            recipe, which draws pairs from all experience, with several shards; or a checkpoint of another training.
         IndexFormatError: the checkpoint is damaged.
     """
 
@@ -135,7 +136,7 @@ class Trainer:
     # ---- the loop
 
     def run(self) -> Trained:
-        """Trains until the passes or the time are over.
+        """Trains until the end of the passes or of the time.
 
         Raises:
             TrainingDiverged: the loss became NaN or infinite.
@@ -173,7 +174,7 @@ class Trainer:
         return self._trained()
 
     def step(self, batch: Int64, done: float) -> Tensor:
-        """One step, at the rate and temperature of a training that is ``done`` from 0 to 1; returns its loss."""
+        """Makes one step, at the rate and temperature of progress ``done`` from 0 to 1; returns its loss."""
         config = self.config
         rate = _cosine(config.learning_rate, config.final_learning_rate, done)
         if done < config.warmup:
@@ -186,10 +187,10 @@ class Trainer:
         self.embeddings.learn(rate)
         return loss.detach()
 
-    # ---- what it trains on
+    # ---- data
 
     def make_objective(self, shard: Shard, associations: Associations) -> Objective:
-        """The objective that the configuration names, over one shard and its ``associations``, weighed."""
+        """Returns the objective of the configuration, over one shard and its weighted ``associations``."""
         if self.config.objective != "joint":
             return InfoNCEObjective(associations, self.config, self._random)
         return JointObjective(
@@ -198,23 +199,23 @@ class Trainer:
             self._window,
             self.config,
             self.noise(),
-            fresh=shard.fresh if self._shards.whole else None,  # else the pass has chosen what to rehearse
+            fresh=shard.fresh if self._shards.whole else None,  # else the pass has sampled old experience
             codes=self.embeddings if self.embeddings.length else None,
             rows=shard.rows,
         )
 
     def _to_learn(self) -> Associations:
-        """The associations as the loss of f weighs them."""
+        """Returns the associations with the weights of the loss of f."""
         if self.config.distance_weights == "inverse":
             return self._associations
         return replace(self._associations, weights=self._associations.salience)
 
     def noise(self) -> torch.Generator:
-        """A generator for the noise on the input."""
+        """Returns a generator for the input noise."""
         return torch.Generator(self._device).manual_seed(self._request.seed)
 
     def _take(self, blocks: Int64) -> None:
-        """Goes over to a shard, unless it is the one in use."""
+        """Switches to a shard, unless it is the current one."""
         if not np.array_equal(blocks, self._blocks):
             self._use(blocks, self._shards.read(blocks))
             self._leave_out()
@@ -253,7 +254,7 @@ class Trainer:
             model.fit_whitening(torch.tensor(first.vectors))
         return model
 
-    # ---- its schedule
+    # ---- schedule
 
     def _with_passes(self, config: FitConfig) -> FitConfig:
         assert config.batch_size
@@ -262,14 +263,14 @@ class Trainer:
         return config.with_passes(steps, self._shards.meetings, states)
 
     def _fingerprint(self) -> dict[str, object]:
-        """The settings that a checkpoint has to agree with."""
+        """Returns the settings that must be the same in a checkpoint."""
         about = {"config": self.config.to_stored(), "window": self._window, "seed": self._request.seed}
         return about | self._shards.fingerprint() | {"shards": len(self._schedule)}
 
-    # ---- what it says
+    # ---- progress
 
     def _bar(self) -> ProgressBar:
-        """A bar; the log says what it costs before it is spent: 2 FLOP forward and 4 back for a parameter and state."""
+        """Returns a bar. The log gives the expected cost: 2 FLOP forward and 4 backward per parameter and state."""
         assert self.config.batch_size
         a_shard = self._objective.steps
         parameters = sum(p.numel() for p in self.model.parameters())
@@ -302,7 +303,7 @@ class Trainer:
 
 
 class _Clock:
-    """Seconds of a training, those ``before`` an interruption included."""
+    """The clock of a training, including the seconds ``before`` an interruption."""
 
     def __init__(self, before: float, budget: float | None) -> None:
         self._began, self._budget = time.perf_counter() - before, budget
@@ -311,12 +312,12 @@ class _Clock:
         return time.perf_counter() - self._began
 
     def share(self) -> float:
-        """Of the budget; 0 without one."""
+        """Returns the used share of the budget; 0 without one."""
         return self.seconds() / self._budget if self._budget else 0.0
 
 
 def descend(optimizer: torch.optim.Optimizer, loss: Tensor, rate: float, clip: float) -> None:
-    """One step of an optimiser down the gradient of a loss, cut to the norm ``clip``."""
+    """Makes one optimiser step on a loss, with the gradient clipped to the norm ``clip``."""
     for group in optimizer.param_groups:
         group["lr"] = rate
     optimizer.zero_grad()

@@ -55,7 +55,7 @@ class MilvusBackend:
         return f"MilvusBackend({self._uri!r}, prefix={self.prefix!r})"
 
     def open_store(self, dim: int | None) -> Store:
-        """Opens the index, and makes it if it is not there.
+        """Opens the index; creates it if it does not exist.
 
         Raises:
             EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.

@@ -133,7 +133,7 @@ class MilvusDatabase(EngineTables):
         return MilvusKeys(self.calls, lambda: name, "key", width)
 
     def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories of which nothing is left."""
+        """Removes memories by row, their steps, and trajectories that have no step left."""
         self.memories.remove(rows)
         self.trajectories.remove_empty()
 

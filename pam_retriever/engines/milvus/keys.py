@@ -50,7 +50,7 @@ class MilvusSelected:
         return self._rows
 
     def holds(self, rows: Int64) -> Bools:
-        """Whether each of ``rows`` (n,) is among them."""
+        """Returns whether each of ``rows`` (n,) is selected."""
         if "_rows" in self.__dict__:
             return holds(self._rows, rows)
         found = self._milvus.get(self._collection, np.unique(rows).tolist(), ["row", "metadata"])

@@ -80,11 +80,11 @@ class MilvusMemories:
         return self._milvus.query(self.collection(), expression, fields)
 
     def rows(self) -> Int64:
-        """All rows, sorted."""
+        """Returns all rows, sorted."""
         return np.sort(np.array([found["row"] for found in self._all(["row"])], np.int64))
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those ids that are stored."""
+        """Returns the rows of those ids that are stored."""
         found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], ["row", "id"])
         return {one["id"]: one["row"] for one in found}
 
@@ -99,7 +99,7 @@ class MilvusMemories:
         associations: Float32 | None,
         observed: Sequence[bytes] | None = None,
     ) -> Int64:
-        """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        """Stores memories and replaces those with the same id; returns their rows (n,)."""
         assert observed is None, "no encoder makes vectors in an engine"
         check_contents(ids, texts, metadatas)
         state, known = self._calls.state, self.rows_of(ids)
@@ -136,12 +136,12 @@ class MilvusMemories:
     # ---- reading
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        """id -> memory, of those that are stored."""
+        """Returns id -> memory, for the ids that are stored."""
         found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], [*CONTENTS, "vector"])
         return {one["id"]: _record(one) for one in found}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        """Records whose metadata satisfy a filter, in the order of adding."""
+        """Returns records whose metadata satisfy a filter, in the order of adding."""
         rows = np.asarray(self.rows_where(where))[offset:][:limit]
         found = self._milvus.get(self.collection(), rows.tolist(), [*CONTENTS, "vector"])
         return [_record(one) for one in sorted(found, key=lambda one: int(one["row"]))]
@@ -183,7 +183,7 @@ class MilvusMemories:
         return self._postings.places(term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """The rows that have a text, and its length in characters."""
+        """Returns the rows that have a text, and its length in characters."""
         return self._postings.lengths()
 
     def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:

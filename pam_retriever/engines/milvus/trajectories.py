@@ -64,11 +64,11 @@ class MilvusTrajectories:
         return len(self._table().named)
 
     def last_number(self) -> int:
-        """The highest number that a trajectory ever had; 0 before the first."""
+        """The highest number that any trajectory ever had; 0 before the first."""
         return self._calls.state.last_trajectory
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
 
         Returns:
             Its number, and the number of the one that it replaces.
@@ -135,7 +135,7 @@ class MilvusTrajectories:
         self._kept = None
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes those of which no step is left, of the trajectories of these numbers or of all."""
+        """Removes trajectories without steps: of these numbers, or all of them."""
         table = self._table(fresh=True)
         held = set(np.unique(table.trajectories).tolist())
         among = table.named if numbers is None else numbers
@@ -144,7 +144,7 @@ class MilvusTrajectories:
     # ---- reading, one by one
 
     def end(self, id: str) -> End | None:
-        """Where the trajectory of that id ends; None if there is none."""
+        """Returns the end of the trajectory with this id; None if there is none."""
         found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
         if found is None:
             return None
@@ -153,12 +153,12 @@ class MilvusTrajectories:
         return End(number, steps[-1][0] + 1 if steps else 0, max(times, default=None))
 
     def end_of(self, number: int) -> int:
-        """The position that would come next in the trajectory of that number; 0 if there is none."""
+        """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
         found = self._steps_of(f"number == {number}", self._calls.state.version)
         return found[1][-1][0] + 1 if found and found[1] else 0
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
-        """Position and step of a trajectory, in order."""
+        """Returns the position and the step of each step of a trajectory, in order."""
         found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
         return found[1] if found else []
 
@@ -181,7 +181,7 @@ class MilvusTrajectories:
         return max(whole), [(at, step) for at, step in steps if step.row in there]
 
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """The numbers of the trajectories, rising: of all, of those that hold one of ``rows``, or of those named."""
+        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
         table = self._table()
         if rows is not None:
             return [int(number) for number in np.unique(table.trajectories[np.isin(table.rows, rows)])]
@@ -189,7 +189,7 @@ class MilvusTrajectories:
         return sorted(number for number, id in table.named.items() if among is None or id in among)
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
-        """The trajectories of those numbers, in their order."""
+        """Returns the trajectories with these numbers, in this order."""
         table = self._table()
         own = table.at(np.isin(table.trajectories, list(numbers)))
         ids = self._memories.contents(own.rows)
@@ -251,23 +251,23 @@ class MilvusTrajectories:
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
     def experienced_when(self) -> Times:
-        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
         return self._table().times
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
         stored = np.sort(self._table().rows)
         often = np.searchsorted(stored, rows, side="right") - np.searchsorted(stored, rows, side="left")
         return often, len(stored)
 
     def newest_time(self) -> float | None:
-        """The latest timestamp of any step, or None."""
+        """Returns the latest timestamp of any step, or None."""
         times = self._table().times
         known = times[~np.isnan(times)]
         return float(known.max()) if len(known) else None
 
     def last_times(self, rows: Int64) -> Times:
-        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
         table = self._table()
         last = np.full(int(max(rows.max(initial=0), table.rows.max(initial=0))) + 1, np.nan)
         known = ~np.isnan(table.times)
@@ -275,7 +275,7 @@ class MilvusTrajectories:
         return last[rows]
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
-        """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
+        """Returns (row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:

@@ -46,7 +46,7 @@ class PgVectorBackend:
         return f"PgVectorBackend(schema={self.schema!r})"  # a DSN may hold a password
 
     def open_store(self, dim: int | None) -> Store:
-        """Opens the index, and makes it if it is not there.
+        """Opens the index; creates it if it does not exist.
 
         Raises:
             EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.

@@ -63,7 +63,7 @@ class PostgresDatabase(EngineTables):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside is committed together, or not at all."""
+        """Commits all writes of the block together, or none."""
         with self.connections.transaction(self.began) as state:
             yield
         self.committed(state)
@@ -73,7 +73,7 @@ class PostgresDatabase(EngineTables):
         return PostgresKeys(self.connections, Column(f"keys_{generation}", "key", width, cosine=False))
 
     def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories of which nothing is left."""
+        """Removes memories by row, their steps, and trajectories that have no step left."""
         self.memories.remove(rows)
         self.trajectories.remove_empty()
 

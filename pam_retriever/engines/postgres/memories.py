@@ -50,11 +50,11 @@ class PostgresMemories:
         return self._database.state.last_row
 
     def rows(self) -> Int64:
-        """All rows, sorted."""
+        """Returns all rows, sorted."""
         return _numbers(self._database.fetch("SELECT row FROM memories ORDER BY row"))
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those ids that are stored."""
+        """Returns the rows of those ids that are stored."""
         # a NUL cannot be in a stored id, and PostgreSQL refuses it in any text
         asked = [id for id in ids if "\x00" not in id]
         return dict(self._database.fetch("SELECT id, row FROM memories WHERE id = ANY(%s::text[])", [asked]))
@@ -70,7 +70,7 @@ class PostgresMemories:
         associations: Float32 | None,
         observed: Sequence[bytes] | None = None,
     ) -> Int64:
-        """Stores memories, replacing those whose id is there; returns their rows (n,)."""
+        """Stores memories and replaces those with the same id; returns their rows (n,)."""
         assert observed is None, "no encoder makes vectors in an engine"
         check_contents(ids, texts)
         state, known = self._database.state, self.rows_of(ids)
@@ -99,7 +99,7 @@ class PostgresMemories:
         )
 
     def remove(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories of which no step is left."""
+        """Removes memories by row, their steps, and trajectories that have no step left."""
         state, listed = self._database.state, rows.tolist()
         state.texts = state.version
         tables = ["words", *([f"keys_{state.generation}"] if state.generation else [])]
@@ -126,7 +126,7 @@ class PostgresMemories:
     # ---- reading
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        """id -> memory, of those that are stored."""
+        """Returns id -> memory, for the ids that are stored."""
         asked = [id for id in ids if "\x00" not in id]
         found = self._database.fetch(
             "SELECT id, vector, text, metadata FROM memories WHERE id = ANY(%s::text[])", [asked]
@@ -134,7 +134,7 @@ class PostgresMemories:
         return {columns[0]: self._record(*columns) for columns in found}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        """Records whose metadata satisfy a filter, in the order of adding."""
+        """Returns records whose metadata satisfy a filter, in the order of adding."""
         condition, parameters = PostgresCompiler().compile(where)
         found = self._database.fetch(
             f"SELECT id, vector, text, metadata FROM memories WHERE {condition} ORDER BY row LIMIT %s OFFSET %s",
@@ -146,7 +146,7 @@ class PostgresMemories:
         return Record(id, unpack([vector], self._dim)[0], text, from_json(metadata, f"The metadata of {id!r}"))
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
-        """row -> (id, text, metadata as JSON), for the rows that are stored."""
+        """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""
         found = self._database.fetch(
             "SELECT row, id, text, metadata FROM memories WHERE row = ANY(%s::bigint[])", [np.unique(rows).tolist()]
         )
@@ -177,7 +177,7 @@ class PostgresMemories:
         return _numbers([(row,) for row, _ in found]), _numbers([(times,) for _, times in found])
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """The rows that have a text, and its length in characters."""
+        """Returns the rows that have a text, and its length in characters."""
         found = self._database.fetch("SELECT row, char_length(text) FROM memories WHERE text IS NOT NULL")
         return _numbers([(row,) for row, _ in found]), _numbers([(length,) for _, length in found])
 

@@ -23,7 +23,7 @@ class PostgresSettings:
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
     def all(self) -> dict[str, object]:
-        """Every setting."""
+        """Returns every setting."""
         found = self._database.fetch("SELECT key, value FROM settings ORDER BY key")
         return {key: from_json(value, f"The setting {key!r}") for key, value in found}
 

@@ -33,11 +33,11 @@ class PostgresTrajectories:
         return count
 
     def last_number(self) -> int:
-        """The highest number that a trajectory ever had; 0 before the first."""
+        """The highest number that any trajectory ever had; 0 before the first."""
         return self._database.state.last_trajectory
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory, replacing the one with that id; None leaves a position empty.
+        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
 
         Returns:
             Its number, and the number of the one that it replaces.
@@ -72,7 +72,7 @@ class PostgresTrajectories:
         )
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes those of which no step is left, of the trajectories of these numbers or of all."""
+        """Removes trajectories without steps: of these numbers, or all of them."""
         self._log_removed(
             self._database.fetch(
                 "DELETE FROM trajectories AS t WHERE (%s::bigint[] IS NULL OR trajectory = ANY(%s::bigint[])) "
@@ -90,7 +90,7 @@ class PostgresTrajectories:
     # ---- reading, one by one
 
     def end(self, id: str) -> End | None:
-        """Where the trajectory of that id ends; None if there is none."""
+        """Returns the end of the trajectory with this id; None if there is none."""
         found = self._database.fetch(
             "SELECT t.trajectory, coalesce(max(position), -1) + 1, max(timestamp) FROM trajectories AS t "
             "LEFT JOIN steps USING (trajectory) WHERE id = %s GROUP BY t.trajectory",
@@ -99,14 +99,14 @@ class PostgresTrajectories:
         return End(*found[0]) if found else None
 
     def end_of(self, number: int) -> int:
-        """The position that would come next in the trajectory of that number; 0 if there is none."""
+        """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
         last: int = self._database.fetch(
             "SELECT coalesce(max(position), -1) + 1 FROM steps WHERE trajectory = %s", [number]
         )[0][0]
         return last
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
-        """Position and step of a trajectory, in order."""
+        """Returns the position and the step of each step of a trajectory, in order."""
         found = self._database.fetch(
             "SELECT position, row, timestamp, salience FROM steps JOIN trajectories USING (trajectory) "
             "WHERE id = %s ORDER BY position",
@@ -115,7 +115,7 @@ class PostgresTrajectories:
         return [(position, Step(*step)) for position, *step in found]
 
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """The numbers of the trajectories, rising: of all, of those that hold one of ``rows``, or of those named."""
+        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
         among: list[Any]
         if rows is not None:
             condition, among = (
@@ -130,7 +130,7 @@ class PostgresTrajectories:
         return [number for (number,) in found]
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
-        """The trajectories of those numbers, in their order."""
+        """Returns the trajectories with these numbers, in this order."""
         among = [list(numbers)]
         named = self._database.fetch(
             "SELECT trajectory, id FROM trajectories WHERE trajectory = ANY(%s::bigint[])", among
@@ -145,7 +145,7 @@ class PostgresTrajectories:
     # ---- reading
 
     def experienced(self, without: Sequence[str] = ()) -> Steps:
-        """All steps in order, but those of the named trajectories.
+        """Returns all steps in order, without those of the named trajectories.
 
         Returns:
             Rows, trajectories, positions and salience (1 where none was given), (S,) each.
@@ -183,22 +183,22 @@ class PostgresTrajectories:
         return np.array(memories, np.int64), np.array(trajectories, np.int64)
 
     def experienced_when(self) -> Times:
-        """(S,) the timestamp of every step, NaN for none, in the order of ``experienced``."""
+        """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
         return _times(self._database.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position"))
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """How often each of ``rows`` (n,) was experienced, and how many steps there are in all."""
+        """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
         total: int = self._database.fetch("SELECT count(*) FROM steps")[0][0]
         found = self._of_each("SELECT count(*) FROM steps WHERE row = value", rows)
         return np.array([count for (count,) in found], np.int64), total
 
     def newest_time(self) -> float | None:
-        """The latest timestamp of any step, or None."""
+        """Returns the latest timestamp of any step, or None."""
         newest: float | None = self._database.fetch("SELECT max(timestamp) FROM steps")[0][0]
         return newest
 
     def last_times(self, rows: Int64) -> Times:
-        """(n,) when each of ``rows`` was experienced last, NaN for none."""
+        """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
         return _times(self._of_each("SELECT max(timestamp) FROM steps WHERE row = value", rows))
 
     def _of_each(self, query: str, rows: Int64) -> list[tuple[Any]]:
@@ -208,7 +208,7 @@ class PostgresTrajectories:
         )
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
-        """(row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
+        """Returns (row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
