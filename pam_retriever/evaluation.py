@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pam_retriever.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pam_retriever.types import Float64  # types imports FitReport's parts from here only for type checking
+    from pam_retriever.types import Float64  # at run time this import would be a cycle
 
 DRAWS = 2000
 SHARE = 0.95

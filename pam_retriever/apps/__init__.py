@@ -1,1 +1,1 @@
-"""Programs that use the public class only."""
+"""Programs that use only the public class."""

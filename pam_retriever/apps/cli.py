@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 NO_SESSIONS = "; '' if there are none"
-SHOWN = 20  # names of tenants that ``inspect`` lists
+SHOWN = 20  # number of tenant names that ``inspect`` lists
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status: 2 for an error that the user can mend, 1 for a damaged index."""
+    """Runs one command; returns the exit status: 2 for a user error, 1 for a damaged index."""
     terminal.prepare()
     parsed = _parser().parse_args(arguments)
     try:
@@ -179,15 +179,15 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 
 
 def _to_read(parsed: argparse.Namespace) -> AbstractContextManager[PredictiveAssociativeIndex]:
-    """The index in a folder, or the tenant that is asked for, to be read; a writer may have it meanwhile."""
+    """Opens an index, or the given tenant, for reading. A writer may have it open, too."""
     return within(PredictiveAssociativeIndex.open(parsed.index, read_only=True), parsed)
 
 
 def _json_object(given: str) -> dict[str, Any]:
-    """A JSON object of the command line.
+    """Parses a JSON object from the command line.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: this is no JSON object.
     """
     try:
         read = json.loads(given)
@@ -199,17 +199,17 @@ def _json_object(given: str) -> dict[str, Any]:
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> str:
-    """The model that was asked for, or that the index was filled with, or the default."""
+    """Returns the requested model, else that of the index, else the default."""
     return parsed.model or (DEFAULT if used in (None, DEFAULT_MODEL) else str(used))
 
 
 @contextmanager
 def _opened(parsed: argparse.Namespace, dim: int | None) -> Iterator[PredictiveAssociativeIndex]:
-    """The index in a folder, or the tenant that is asked for, made if it is not there.
+    """Opens the index in a folder, or the given tenant; creates it if it does not exist.
 
     Args:
         parsed: the options of the command.
-        dim: of vectors that are given; None takes the embedder that texts alone need.
+        dim: of given vectors; None uses the embedder, because there are only texts.
     """
     with _opened_whole(parsed, dim) as whole:
         yield whole if parsed.tenant is None else whole.tenant(parsed.tenant)

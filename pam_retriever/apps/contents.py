@@ -1,4 +1,4 @@
-"""``pam-retriever inspect``: what an index holds, in words."""
+"""``pam-retriever inspect``: the contents of an index as text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from pam_retriever.apps.terminal import safe
 from pam_retriever.index import PredictiveAssociativeIndex
 
-READ = 10_000  # memories whose metadata are looked at
+READ = 10_000  # memories whose metadata are read
 SHOWN = 10  # sessions
 LONGEST = 60  # characters of a value
 KINDS = {bool: "true or false", int: "number", float: "number", str: "text", list: "list", dict: "object"}
 
 
 def describe(index: PredictiveAssociativeIndex, sessions: bool = True) -> Iterator[str]:
-    """Lines that say what was learnt, which fields memories have, and, unless they are drawn, which sessions."""
+    """Returns lines about learning, metadata fields and, unless they are drawn, sessions."""
     yield from _learnt(index)
     if sessions:
         yield from _sessions(index)

@@ -1,4 +1,4 @@
-"""A small synthetic life: what similarity misses, and what recall finds."""
+"""A demonstration on a small synthetic life: hits of similarity, and hits of recall."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIM, LENGTH, WINDOW = 64, 100, 5
 
 
 def run(trajectories: int = 200) -> dict[str, float]:
-    """Makes the life, learns from it, prints what both ways of looking find; returns the figures."""
+    """Creates the life, learns from it, and prints the hits of both; returns the figures."""
     vectors, rooms, names = live(trajectories)
     count = len(vectors)
     print(f"A life of {count:,} moments in {trajectories} outings through {len(ROOMS)} rooms. Moments in one room")
@@ -50,14 +50,14 @@ def run(trajectories: int = 200) -> dict[str, float]:
 
 
 def live(trajectories: int, seed: int = 0) -> tuple[Float32, Int64, list[str]]:
-    """Moments as vectors (n, 64), the room of each, and a name for each."""
+    """Returns moments as vectors (n, 64), the room of each, and a name for each."""
     random = np.random.default_rng(seed)
     room_looks = 2.0 * np.linalg.qr(random.standard_normal((DIM, len(ROOMS))))[0].T
     thing_looks = random.standard_normal((len(THINGS), DIM))
     thing_looks *= 1.5 / np.linalg.norm(thing_looks, axis=1, keepdims=True)
     moved = random.random((trajectories, LENGTH)) < 0.2
     visits = random.integers(0, len(ROOMS), (trajectories, LENGTH))
-    # a room lasts until the next move: look up the place of the last move
+    # the room of a moment is that of the last move before it
     last = np.maximum.accumulate(np.where(moved, np.arange(LENGTH), 0), axis=1)
     rooms = np.take_along_axis(visits, last, axis=1).reshape(-1)
     things = random.integers(0, len(THINGS), len(rooms))

@@ -1,4 +1,4 @@
-"""``pam-retriever fit FOLDER INDEX``: the documents of a folder become memories, a passage each, heading by heading."""
+"""``pam-retriever fit FOLDER INDEX``: stores the documents of a folder, one memory per passage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.mentions.folder import FolderFile, Passage, read_folder, removed_files
 from pam_retriever.types import Trajectory
 
-AT_ONCE = 256  # passages, at least, that are embedded and stored in one call
-FOLDER, DIGEST = "folder", "digest"  # keys of the metadata; the first passage of a file has its digest
+AT_ONCE = 256  # passages that are embedded and stored per call, at least
+FOLDER, DIGEST = "folder", "digest"  # metadata keys; the first passage of a file has its digest
 
 
 @dataclass
 class Counts:
-    """What became of the files of a folder."""
+    """The numbers of files by outcome."""
 
     new: int = 0
     changed: int = 0
@@ -35,7 +35,7 @@ class Counts:
 
 
 def check_options(parsed: argparse.Namespace) -> None:
-    """Refuses options that say something about events or training, of which there is none here.
+    """Refuses options for events or training, which do not apply to documents.
 
     Raises:
         InvalidInput: one was given.
@@ -50,21 +50,21 @@ def check_options(parsed: argparse.Namespace) -> None:
 
 
 def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | None = None) -> Counts:
-    """Stores what is new or has changed in a folder, and deletes what is gone from it.
+    """Stores new and changed files of a folder, and deletes removed ones from the index.
 
-    The passages of a file are a trajectory in their order. What was stored stays if it is interrupted; the next call
-    goes on from there.
+    The passages of a file are a trajectory in their order. After an interruption, stored files stay, and the next call
+    continues.
 
     Args:
-        index: where to; it has an embedder.
+        index: with an embedder.
         folder: of Markdown, plain text, reStructuredText and HTML.
-        name: what the folder is called in the index; that of the folder for None.
+        name: of the folder in the index; None for the name of the folder.
 
     Raises:
-        InvalidInput: a file is no UTF-8; or most of the files that the index has under this name are not there, so
-            that it is another folder. Nothing was stored.
+        InvalidInput: a file is not UTF-8; or most of the files that the index has under this name are missing, so that
+            it is probably another folder. Nothing was stored.
         MissingExtra: a parser is not installed.
-        StorageError: a file cannot be read, or the disk does not take it.
+        StorageError: a file cannot be read, or the disk is full.
     """
     name = name or folder.resolve().name
     stored = _stored(index, name)
@@ -89,7 +89,7 @@ def store_folder(index: PredictiveAssociativeIndex, folder: Path, name: str | No
 
 
 def _stored(index: PredictiveAssociativeIndex, name: str) -> dict[str, tuple[object, list[str]]]:
-    """Digest and passages of each file that the index has; no digest of a file that was not stored to its end."""
+    """Returns digest and passages of each stored file; no digest if the file was not stored completely."""
     found: dict[str, tuple[object, list[str]]] = {}
     for record in index.find({FOLDER: name}):
         digest, ids = found.get(record.metadata["source"], (None, []))
@@ -111,7 +111,7 @@ def _batches(files: Iterable[FolderFile]) -> Iterator[list[FolderFile]]:
 
 
 def _store(index: PredictiveAssociativeIndex, name: str, files: list[FolderFile], before: set[str]) -> None:
-    """Stores files. Their digests come last: a call that is killed before reads them again."""
+    """Stores files. Their digests are stored last: after a kill, the next call reads the files again."""
     passages = [(_id(name, one), one) for file in files for one in file.passages]
     index.delete(sorted(before - {id for id, _ in passages}))
     if not passages:

@@ -1,4 +1,4 @@
-"""``pam-retriever inspect`` for a person: the sizes and the sessions of an index as bars."""
+"""``pam-retriever inspect`` on a terminal: the sizes and the sessions of an index as bars."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pam_retriever.apps.terminal import safe
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import TrajectoryRecord
 
-SHOWN = 10  # sessions that have a bar of their own
-MEASURED = 10_000  # sessions whose lengths are counted
+SHOWN = 10  # number of sessions with a bar
+MEASURED = 10_000  # number of sessions whose lengths are counted
 NAME, NUMBER, NOTE = 28, 12, 36  # characters of columns
-DATES = 1e8  # numbers below are of a unit of somebody's own
+DATES = 1e8  # smaller numbers are in the user's own unit
 
 
 class Bar(NamedTuple):
-    """A line: a name, a number, what it is a part of, and more about it."""
+    """A line: a name, a number, the total, and a note."""
 
     name: str
     value: int
@@ -28,7 +28,7 @@ class Bar(NamedTuple):
 
 
 def draw(index: PredictiveAssociativeIndex) -> None:
-    """Prints bars to standard output: with colours where rich is installed, else in plain characters."""
+    """Prints bars to standard output: with colours if rich is installed, else as plain characters."""
     held = index.trajectories(limit=MEASURED)
     groups = [("sizes", sizes(index)), ("the first sessions", sessions(held[:SHOWN]))]
     of = "sessions" if len(held) < MEASURED else f"the first {MEASURED:,} sessions"
@@ -57,7 +57,7 @@ def draw(index: PredictiveAssociativeIndex) -> None:
 
 
 def plain(groups: Sequence[tuple[str, Sequence[Bar]]], wide: int) -> Iterator[str]:
-    """The lines of groups of bars, in ASCII."""
+    """Returns groups of bars as lines in ASCII."""
     room = max(10, wide - NAME - NUMBER - NOTE - 6)
     for title, bars in groups:
         yield f"{title}:"
@@ -68,7 +68,7 @@ def plain(groups: Sequence[tuple[str, Sequence[Bar]]], wide: int) -> Iterator[st
 
 
 def sizes(index: PredictiveAssociativeIndex) -> list[Bar]:
-    """How much there is of what, and how much of it was learnt."""
+    """Returns the sizes of the index, and the learnt parts."""
     held = index.overview()
     bars = [
         Bar("memories", held.memories, held.memories, f"{held.dim} numbers each"),
@@ -87,13 +87,13 @@ def sizes(index: PredictiveAssociativeIndex) -> list[Bar]:
 
 
 def sessions(held: Sequence[TrajectoryRecord]) -> list[Bar]:
-    """A bar for each session, as long as its steps are many, with its first and last time."""
+    """Returns a bar per session, by number of steps, with its first and last time."""
     longest = max((one.length for one in held), default=0)
     return [Bar(safe(one.id), one.length, longest, _span(one)) for one in held]
 
 
 def lengths(held: Sequence[TrajectoryRecord]) -> list[Bar]:
-    """How many sessions have so many steps, each group twice as long as the one before; none for a few sessions."""
+    """Returns the number of sessions by length, in groups that double in length; nothing for a few sessions."""
     if len(held) <= SHOWN:
         return []
     counted: dict[int, int] = {}
@@ -118,5 +118,5 @@ def _said(time: float) -> str:
 
 
 def _filled(bar: Bar, room: int) -> int:
-    """How many characters of a bar are full: one at least of what is there."""
+    """Returns the number of filled characters of a bar: at least one for a positive number."""
     return min(room, max(round(room * bar.value / max(bar.whole, 1)), int(bar.value > 0)))

@@ -1,4 +1,4 @@
-"""``pam-retriever fit``: events of a file become memories, each once, however often the file is read."""
+"""``pam-retriever fit``: stores events of a file as memories, each once, even if the file is read again."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pam_retriever.types import Record
 
 
 class Storing:
-    """Stores the events of a file that was checked; one that ends early says what stays.
+    """Stores the events of a checked file. If it fails, the error says what is stored.
 
     Args:
-        index: where to.
+        index: to store to.
         log: the file.
-        contents: what there is in it.
-        time: key of the time of an event.
+        contents: of the file.
+        time: key of the time in an event.
 
     Attributes:
-        new: how many memories came.
-        changed: how many took the place of one with their id.
-        same: how many were there already, as they are.
-        requests: how many are stored.
+        new: number of new memories.
+        changed: number of memories that replaced one with the same id.
+        same: number of memories that were stored already.
+        requests: number of stored requests.
     """
 
     def __init__(self, index: PredictiveAssociativeIndex, log: EventLog, contents: Contents, time: str) -> None:
@@ -42,7 +42,7 @@ class Storing:
     ) -> None:
         if error is None:
             return
-        self.new = len(self._index) - self._before  # a call that was interrupted is whole, or nothing of it
+        self.new = len(self._index) - self._before  # an interrupted call is stored completely, or not at all
         if self.new or self.changed or self.requests:
             requests = f", and {self.requests:,} or more requests" if self.requests else ""
             changed = f", and {self.changed:,} or more have changed" if self.changed else ""
@@ -52,10 +52,10 @@ class Storing:
             )
 
     def run(self) -> None:
-        """Stores what is not there yet, or has changed.
+        """Stores events that are new or have changed.
 
         Raises:
-            InvalidInput, UnknownId, StorageError, EmbedderUnavailable: of the index; the batches before are stored.
+            InvalidInput, UnknownId, StorageError, EmbedderUnavailable: from the index. Earlier batches are stored.
         """
         from tqdm.auto import tqdm
 
@@ -81,7 +81,7 @@ class Storing:
             self.new += sum(id not in stored for id in events.ids)
 
     def _ask(self, batch: Requests) -> None:
-        """Stores requests, and what served them."""
+        """Stores requests, and the memories that served them."""
         self._index.feedback(
             batch.checked_vectors(),
             batch.used,
@@ -101,7 +101,7 @@ class Storing:
 
 
 def _is_news(batch: Events, at: int, stored: Record | None) -> bool:
-    """Whether an event is not stored as it is."""
+    """Returns whether an event is new or differs from the stored one."""
     if stored is None or (stored.text, stored.metadata) != (batch.texts[at], batch.metadatas[at]):
         return True
     vector = batch.vectors[at]

@@ -17,11 +17,11 @@ from pam_retriever.explore import Source, explore, report
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store import repair
 
-WAIT = 10.0  # seconds for which feedback waits for other writers, as a write of the MCP server does
+WAIT = 10.0  # seconds that feedback waits for other writers, as writes of the MCP server do
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the others."""
+    """Adds the command ``explore``."""
     command = commands.add_parser("explore", help="a local page that shows what an index has learnt")
     command.add_argument("index", type=Path, help="folder of the index")
     command.add_argument("query", nargs="?", help="a question in words to begin with")
@@ -41,11 +41,11 @@ def run(parsed: argparse.Namespace) -> None:
     """Serves the page until Ctrl-C, or writes the file of --export."""
     if parsed.query is not None and parsed.id is not None:
         raise InvalidInput("Got a question and --id.", "one of them", "Leave one out.")
-    os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer asks no other machine
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer opens no connection to other machines
     model: TextModel | None = None
 
     def reading() -> AbstractContextManager[PredictiveAssociativeIndex]:
-        # a reader sees what the writer beside it commits
+        # a reader sees the commits of a writer
         opened = PredictiveAssociativeIndex.open(parsed.index, embedder=model, read_only=True, follow=True)
         return within(opened, parsed)
 
@@ -70,17 +70,17 @@ def run(parsed: argparse.Namespace) -> None:
             check=lambda: repair.check(parsed.index, parsed.tenant),
             texts=model is not None,
         )
-        if model is not None:  # loading takes seconds: the page comes first
+        if model is not None:  # loading takes seconds, so the page opens first
             threading.Thread(target=lambda: model.encode_query(["a question"]), daemon=True).start()
         begin = f"ask?q={quote(parsed.query)}" if parsed.query else f"ask?id={quote(parsed.id)}" if parsed.id else ""
         explore(source, parsed.port, not parsed.no_browser, begin).wait()
 
 
 def _to_write(folder: Path, model: TextModel | None) -> PredictiveAssociativeIndex:
-    """The index, once no other program writes to it.
+    """Opens the index for writing, after other programs have closed it.
 
     Raises:
-        IndexLocked: others wrote for longer than the wait.
+        IndexLocked: other programs had it open for longer than the wait.
     """
     try:
         return PredictiveAssociativeIndex.open(folder, embedder=model, lock_timeout=WAIT)
@@ -91,7 +91,7 @@ def _to_write(folder: Path, model: TextModel | None) -> PredictiveAssociativeInd
 
 
 def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:
-    """The model of the index, if it is on this machine; without one, memories are asked for by id."""
+    """Returns the model of the index, if it is on this machine; without one, queries are by id."""
     name = parsed.model or used
     if name is None or not is_local(name):
         if parsed.model is not None:
@@ -109,7 +109,7 @@ def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> No
 
 
 def _first(index: PredictiveAssociativeIndex) -> str:
-    """A memory to begin with: the first that was experienced, or just the first."""
+    """Returns a memory to start with: the first one with experience, or the first of all."""
     held = index.trajectories(limit=1)
     if held and held[0].ids:
         return held[0].ids[0]

@@ -1,4 +1,4 @@
-"""Hits as a table on a terminal, where rich is installed: score, text, and why."""
+"""Hits as a table on a terminal, if rich is installed: score, text, and reasons."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COLOURS = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_blue", "
 
 
 def can_print() -> bool:
-    """Whether a person reads standard output, and rich is there: others get plain lines."""
+    """Returns whether standard output is a terminal and rich is installed; otherwise plain lines are printed."""
     return sys.stdout.isatty() and find_spec("rich") is not None
 
 
 def print_table(hits: Sequence[Hit]) -> None:
-    """Prints hits to standard output; nothing in a text acts on the terminal."""
+    """Prints hits to standard output, with control characters of texts removed."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

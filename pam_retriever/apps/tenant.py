@@ -1,4 +1,4 @@
-"""``--tenant NAME``: a command for one tenant of an index, and nothing else of it."""
+"""The option ``--tenant NAME``, which limits a command to one tenant."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pam_retriever.store.tenants import check_tenant
 
 
 def add_tenant(command: argparse.ArgumentParser) -> None:
-    """Adds the option to a command that has ``index``."""
+    """Adds the option to a command that has the argument ``index``."""
     command.add_argument("--tenant", metavar="NAME", help="the tenant of the index that is meant, and nothing else")
 
 
 def tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> PredictiveAssociativeIndex:
-    """The tenant that is asked for, which is there; the index itself where none is asked for.
+    """Returns the given tenant, which must exist; the index itself without the option.
 
     Raises:
         InvalidInput: there is no such tenant.
@@ -33,6 +33,6 @@ def tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> 
 
 @contextmanager
 def within(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> Iterator[PredictiveAssociativeIndex]:
-    """As ``tenant_of``; the whole index is closed at the end."""
+    """Like ``tenant_of``; closes the whole index at the end."""
     with index:
         yield tenant_of(index, parsed)

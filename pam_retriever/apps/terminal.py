@@ -1,4 +1,4 @@
-"""What the command line writes: nothing that a text says may act on the terminal, nor end in a traceback."""
+"""Safe output for the command line: texts cannot control the terminal or cause encoding errors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-CLOSED_PIPE = 141  # what a shell reports of a program that wrote to a closed pipe
-JOINERS = "\u200c\u200d"  # within words of some scripts, and within emoji
+CLOSED_PIPE = 141  # the exit status that a shell reports for a write to a closed pipe
+JOINERS = "\u200c\u200d"  # these occur within words of some scripts, and within emoji
 
 
 def safe(text: str) -> str:
-    """A text on one line, without characters that move the cursor, change colours or turn the direction of writing."""
+    """Returns a text on one line, without characters that move the cursor, change colours or reverse the text."""
     return "".join(one if one.isprintable() or one in JOINERS else _escaped(one) for one in text)
 
 
@@ -22,14 +22,14 @@ def _escaped(character: str) -> str:
 
 
 def prepare() -> None:
-    """Has what the encoding of a stream lacks written as escapes."""
+    """Makes a stream write characters outside its encoding as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def json_line(value: Mapping[str, Any]) -> str:
-    """JSON on one line, in the characters that standard output has."""
+    """Returns JSON on one line, in characters that standard output supports."""
     import json
 
     plain = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
@@ -37,7 +37,7 @@ def json_line(value: Mapping[str, Any]) -> str:
 
 
 def end_of_pipe() -> int:
-    """Nobody reads any more: what is still to be written goes nowhere; returns the exit status."""
+    """Handles a closed pipe: discards the remaining output, and returns the exit status."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

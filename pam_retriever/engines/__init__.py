@@ -1,4 +1,4 @@
-"""Database engines that an index can live in: PostgreSQL with pgvector, and Milvus."""
+"""Database engines that can hold an index: PostgreSQL with pgvector, and Milvus."""
 
 from pam_retriever.engines.milvus.backend import MilvusBackend
 from pam_retriever.engines.postgres.backend import PgVectorBackend

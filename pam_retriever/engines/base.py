@@ -1,4 +1,4 @@
-"""What a database in an engine can do beside the contract of ``store.database``."""
+"""The additional contract of a database in an engine; see ``store.database``."""
 
 from __future__ import annotations
 
@@ -28,53 +28,53 @@ class EngineMemories(Memories, Protocol):
     """Memories in an engine."""
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
-        """(row, id, metadata as JSON) of each memory whose metadata have a key, or more."""
+        """Returns (row, id, metadata as JSON) of each memory whose metadata have a key, or of more memories."""
 
 
 class EngineTrajectories(Trajectories, Protocol):
-    """Trajectories in an engine, which other processes change as well."""
+    """Trajectories in an engine. Other processes may change them."""
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
-        """The steps of the trajectories numbered above ``number``, and of those of ``grown`` that are there."""
+        """Returns the steps of the trajectories numbered above ``number``, and of the stored ones among ``grown``."""
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
-        """The rows of the memories, and the numbers of the trajectories, that were removed or grew after a version."""
+        """Returns rows of memories, and numbers of trajectories, that were removed or grew after a version."""
 
     def named(self) -> list[tuple[int, str]]:
-        """The number and the id of each trajectory."""
+        """Returns the number and the id of each trajectory."""
 
     def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
-        """Trajectory, position, row, timestamp and salience of each step."""
+        """Returns trajectory, position, row, timestamp and salience of each step."""
 
 
 class Generation(Protocol):
-    """Keys of all memories that no call reads yet.
+    """New keys of all memories, which no call reads yet.
 
     Attributes:
-        number: its own.
+        number: of the generation.
     """
 
     number: int
 
     def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
-        """Puts in the keys of memories, (n,) and (n, d). Others read and write the index meanwhile."""
+        """Adds the keys of memories, (n,) and (n, d). Others read and write the index meanwhile."""
 
     def catch_up(self, version: int, associate: Associate) -> None:
-        """Inside a transaction: brings keys that were filled in at a version up to now."""
+        """Inside a transaction: updates keys that were computed at an earlier version."""
 
     def switch(self) -> None:
-        """Inside a transaction: from its end on, calls read this generation."""
+        """Inside a transaction: after its end, calls read this generation."""
 
     def close(self) -> None:
-        """Ends the making of it: it is in use by now, or is dropped."""
+        """Ends its creation: it is in use, or is dropped."""
 
 
 class EngineDatabase(Database, Protocol):
     """The tables or collections of one index in an engine.
 
     Attributes:
-        began: called at the start of a transaction, with the state as it will be.
-        committed: called after its end.
+        began: called at the start of a transaction, with its new state.
+        committed: called after the end of a transaction.
     """
 
     began: Callable[[State], None]
@@ -90,7 +90,7 @@ class EngineDatabase(Database, Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, in words and without a password."""
+        """A description of the location, without a password."""
 
     @property
     def dim(self) -> int:
@@ -98,33 +98,33 @@ class EngineDatabase(Database, Protocol):
 
     @property
     def state(self) -> State:
-        """What every call reads first."""
+        """The state that every call reads first."""
 
     @property
     def similar(self) -> AnnIndex:
-        """Look-ups over p."""
+        """The look-ups over p."""
 
     def associative(self, generation: int, width: int) -> AnnIndex:
-        """Look-ups over the keys (n, width) of a generation."""
+        """Returns the look-ups over the keys (n, width) of a generation."""
 
     def reading(self) -> AbstractContextManager[State]:
-        """All that is read inside is of one moment, as far as the engine can do that."""
+        """Reads a consistent snapshot inside, as far as the engine supports it."""
 
     def begin_generation(self, width: int) -> Generation:
-        """A place for keys of that width."""
+        """Creates a generation for keys of this width."""
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Asks the engine to overwrite or drop removed rows; returns where, and what it does not promise."""
+        """Asks the engine to overwrite or drop removed rows; returns the places, and where it guarantees nothing."""
 
     def index_vectors(self) -> None:
-        """Builds the engine's own index over p, where there are enough memories for one. Others may read meanwhile."""
+        """Builds the engine's index over p, if there are enough memories. Others may read meanwhile."""
 
 
 class EngineTables:
-    """What PostgreSQL and Milvus have in common as an ``EngineDatabase``."""
+    """The common part of PostgreSQL and Milvus as ``EngineDatabase``."""
 
-    feedback: FeedbackTable | None = None  # not stored in engines yet
-    times: TimesTable | None = None  # nor these
+    feedback: FeedbackTable | None = None  # engines do not store feedback yet
+    times: TimesTable | None = None  # engines do not store times yet
     mentions: KeptMentions | None = None
     sharded: ShardedDatabase | None = None
 
@@ -133,8 +133,8 @@ class EngineTables:
         self.committed: Callable[[State], None] = lambda _: None
 
     def snapshot(self) -> Database:
-        """Of feedback alone has anybody asked for one."""
+        """Raises an error: only the fit of feedback needs a snapshot, and engines store no feedback."""
         raise NotImplementedError("no feedback is stored in engines")
 
     def check_writable(self) -> None:
-        """Whether the user may write, the server says when it is asked to."""
+        """Does nothing: the server checks the user's permissions itself."""

@@ -1,4 +1,4 @@
-"""Writes a filter in the language of an engine."""
+"""Translates a filter to the language of an engine."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Path = tuple[str, ...]
 
 
 class Compiler(ABC):
-    """Writes the tree of a filter; an engine says how each test is written.
+    """Translates the tree of a filter; a subclass translates each test.
 
-    No test may be NULL, so that a negation is plain.
+    No test may be NULL, so that NOT negates it.
     """
 
     true, false = "true", "false"
@@ -46,10 +46,10 @@ class Compiler(ABC):
         self.parameters: list[Any] = []
 
     def compile(self, where: Mapping[str, object]) -> tuple[str, list[Any]]:
-        """The condition and its parameters.
+        """Returns the condition and its parameters.
 
         Raises:
-            InvalidInput: as ``read_filter``, or for more parameters than the engine takes.
+            InvalidInput: see ``read_filter``; or there are more parameters than the engine allows.
         """
         condition = self._write(read_filter(where))
         if len(self.parameters) > self.most_parameters:
@@ -73,7 +73,7 @@ class Compiler(ABC):
         test = self._test(condition, literal)
         if len(path) == 1:
             return test
-        # parameters stand in the order in which the tests are written
+        # parameters have the order in which the tests are translated
         by_path = [self.negated(self.has(literal)), self._test(condition, path)]
         return self.join([test, self.join(by_path, "AND")], "OR")
 
@@ -92,19 +92,19 @@ class Compiler(ABC):
         return self.has_part(path, test.value)
 
     def join(self, terms: list[str], word: str) -> str:
-        """Joins in halves, so that depth grows with the logarithm; an empty AND holds, an empty OR does not."""
+        """Joins in halves, so that the depth grows logarithmically. An empty AND is true, an empty OR is false."""
         if len(terms) > 2:
             middle = len(terms) // 2
             terms = [self.join(terms[:middle], word), self.join(terms[middle:], word)]
         return f"({f' {word} '.join(terms)})" if terms else (self.true if word == "AND" else self.false)
 
     def negated(self, test: str) -> str:
-        """The test does not hold."""
+        """The test is false."""
         return f"NOT {test}"
 
     @abstractmethod
     def has(self, path: Path) -> str:
-        """There is a value."""
+        """The value exists."""
 
     @abstractmethod
     def is_none(self, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""A copy of an index in an engine, as the database of a folder."""
+"""Copies an index in an engine to the database of a folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 
 def copy_of(engine: EngineDatabase, associative: AnnIndex | None) -> SQLiteDatabase:
-    """All that an engine holds, in a database in memory; rows and numbers stay as they are.
+    """Returns a database in memory with all data of an engine; rows and numbers stay the same.
 
     Args:
-        engine: in which they are.
+        engine: with the index.
         associative: over the keys [p ; f(p) ; e(p)], None before ``fit``.
     """
     copy, dim = SQLiteDatabase(), engine.dim

@@ -1,4 +1,4 @@
-"""Trajectories out of metadata, grouped and sorted as the folder's own database does it."""
+"""Groups memories to trajectories by metadata, with the same order as SQLite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pam_retriever.store.trajectories import groups_query
 
 
 def grouped(memories: Iterable[tuple[int, str, str]], group_by: str, order_by: str | None) -> list[Grouped]:
-    """What ``Trajectories.groups`` returns, of memories given as (row, id, metadata)."""
+    """Returns the same as ``Trajectories.groups``, for memories given as (row, id, metadata)."""
     connection = sqlite3.connect(":memory:")
     try:
         connection.execute("CREATE TABLE memories (row INTEGER PRIMARY KEY, id TEXT, metadata TEXT)")

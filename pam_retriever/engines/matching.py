@@ -1,4 +1,4 @@
-"""A filter applied to metadata that an engine returned, as in a folder."""
+"""Evaluates a filter on metadata from an engine, as for a folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Matcher:
         where: the filter.
 
     Raises:
-        InvalidInput: as ``read_filter``.
+        InvalidInput: see ``read_filter``.
     """
 
     def __init__(self, where: Mapping[str, object]) -> None:
         self._condition = read_filter(where)
 
     def __call__(self, metadatas: Sequence[str]) -> Bools:
-        """Whether each of them satisfies the filter."""
+        """Returns whether each of them satisfies the filter."""
         matching = np.zeros(len(metadatas), bool)
         matching[Segment.of(np.arange(len(metadatas)), metadatas).matching(self._condition)] = True
         return matching

@@ -1,4 +1,4 @@
-"""The words of an index whose engine cannot count them: in memory, brought up to date when they are asked for."""
+"""Full-text postings in memory, for an engine that cannot count words; updated on demand."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pam_retriever.types import Int64
 
 
 class Texts(Protocol):
-    """What postings are made of."""
+    """The source of the postings."""
 
     @property
     def words_version(self) -> int:
-        """Changes with every memory that is written or removed."""
+        """Changes with every write or removal of a memory."""
 
     def rows(self) -> Int64:
         """Returns all rows, sorted."""
 
     def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:
-        """Row, text and metadata of the memories that were written after a version."""
+        """Returns row, text and metadata of the memories written after a version."""
 
 
 class Postings:
-    """Which memories hold a term, and how often.
+    """The memories that hold a term, and the counts.
 
     Args:
-        memories: whose words they are.
+        memories: with the words.
     """
 
     def __init__(self, memories: Texts) -> None:
         self._memories = memories
         self._count = WordCounter()
         self._version = -1
-        self._mutex = threading.Lock()  # a thread that brings the table up to date is not looked at meanwhile
+        self._mutex = threading.Lock()  # no thread reads the table while another one updates it
         self._table = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._table.execute("CREATE TABLE words (term TEXT, label INTEGER, row INTEGER, times INTEGER)")
         self._table.execute("CREATE INDEX terms ON words (term, label, row)")
@@ -45,7 +45,7 @@ class Postings:
         self._table.execute("CREATE TABLE texts (row INTEGER PRIMARY KEY, length INTEGER)")
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """As ``Memories.places``."""
+        """See ``Memories.places``."""
         with self._mutex, self._table:
             self._follow()
             return _columns(
@@ -56,7 +56,7 @@ class Postings:
             )
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """As ``Memories.lengths``."""
+        """See ``Memories.lengths``."""
         with self._mutex, self._table:
             self._follow()
             return _columns(self._table.execute("SELECT row, length FROM texts ORDER BY row"))

@@ -1,4 +1,4 @@
-"""What every call to an engine reads first."""
+"""The state of an index in an engine, which every call reads first."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class State:
     """The one row that every call reads first.
 
     Attributes:
-        version: counted up by every transaction that writes.
-        model: the version at which predictor, encoder or calibration changed last.
-        texts: the version at which a memory changed last.
-        logged_from: of removals before this version there is no record any more.
+        version: raised by every transaction that writes.
+        model: the version of the last change of predictor, encoder or calibration.
+        texts: the version of the last change of a memory.
+        logged_from: the first version whose removals are still recorded.
         generation: the number of the table with the keys; 0 before ``fit``.
-        memories: how many there are.
+        memories: number of memories.
         last_row: the highest row that any memory ever had.
         last_trajectory: the highest number that any trajectory ever had.
     """

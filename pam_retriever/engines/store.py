@@ -1,4 +1,4 @@
-"""A store in an engine: what other processes write is seen by the next call, and a lost connection is tried again."""
+"""A store in an engine: the next call sees the writes of other processes, and lost connections are retried."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from pam_retriever.store.view import FIRST_WINDOW, View
 from pam_retriever.store.write_trajectories import Written, link, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64
 
-ATTEMPTS = 5  # at a call whose connection is lost; each waits as long as the engine's patience
+ATTEMPTS = 5  # of a call whose connection is lost; each lasts as long as the engine's patience
 T = TypeVar("T")
 
 
 class Stale(Exception):
-    """Another process has fitted since this one looked."""
+    """Another process has fitted since the last call."""
 
 
 class EngineStore(Store):
-    """The memories of one index in an engine, and what this process knows of them.
+    """The memories of one index in an engine, and this process's copies.
 
-    Vectors, keys and records stay in the engine. The links and the predictor are copies here, and follow what
-    other processes write: each call begins by comparing one number.
+    Vectors, keys and records stay in the engine. The links and the predictor are copies in this process. Each call
+    begins with the comparison of one number, and updates the copies if other processes wrote.
 
     Args:
-        engine: its name.
-        database: in which the index is.
+        engine: name of the engine.
+        database: with the index.
     """
 
     def __init__(self, engine: str, database: EngineDatabase) -> None:
@@ -77,19 +77,19 @@ class EngineStore(Store):
         return self._closed
 
     def close(self) -> None:
-        """Closes the connections. Closing twice is harmless."""
+        """Closes the connections. A second call does nothing."""
         if not self._closed:
             self._closed = True
             self._database.close()
 
     @property
     def location(self) -> str:
-        """Where the index is, in words."""
+        """A description of the location."""
         return f"in {self._database.place}"
 
     @property
     def observed(self) -> None:
-        """None: an engine holds vectors alone."""
+        """None: an engine holds only vectors."""
         return None
 
     @property
@@ -97,19 +97,19 @@ class EngineStore(Store):
         """Whether this process sees what the first process of a distributed ``fit`` writes."""
         return True
 
-    # ---- following what others write
+    # ---- updates from the engine
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        """One moment of the engine; whether this process knows all that was written before it."""
-        if self._closed:  # a closed store says so
+        """Holds a snapshot of the engine; yields whether this process's copies are current."""
+        if self._closed:  # raises on a closed store
             yield True
             return
         with self._database.reading() as state:
             yield state.version == self.seen.version
 
     def refresh(self) -> None:
-        """Takes in what other processes wrote. Nobody may read meanwhile."""
+        """Applies the writes of other processes. Nobody may read meanwhile."""
         with self._database.reading() as state:
             if state.model != self.seen.model:
                 self._read_model(state)
@@ -117,7 +117,7 @@ class EngineStore(Store):
             self.seen = replace(state)
 
     def _began(self, state: State) -> None:
-        """A transaction sees what others wrote up to now, so this process has to."""
+        """Updates the copies to the state that a transaction sees."""
         if state.model != self.seen.model:
             raise Stale
         self._follow(replace(state, version=state.version - 1))
@@ -126,7 +126,7 @@ class EngineStore(Store):
         self.seen = replace(state)
 
     def _follow(self, state: State) -> None:
-        """Brings the links from what was seen last up to a state of the engine."""
+        """Updates the links from the last known state to another state of the engine."""
         seen, trajectories = self.seen, self._database.trajectories
         if state.version == seen.version:
             return
@@ -148,7 +148,7 @@ class EngineStore(Store):
         self._use_model(predictor, calibration, window, state.generation)
 
     def again(self, call: Callable[[], T]) -> T:
-        """What ``call`` returns, made again if it was interrupted before anything was stored."""
+        """Returns the result of ``call``; repeats it if it was interrupted before anything was stored."""
         for attempt in range(ATTEMPTS):
             try:
                 return call()
@@ -161,7 +161,7 @@ class EngineStore(Store):
             f"Other processes fit the index {self.location} again and again.", "one at a time", "Call again."
         )
 
-    # ---- changes: those of ``Store``, made again where that is needed
+    # ---- changes: those of ``Store``, repeated after an interruption
 
     def add(
         self,
@@ -172,7 +172,7 @@ class EngineStore(Store):
         observed: list[bytes] | None = None,
         times: NewTimes | None = None,
     ) -> None:
-        """Stores checked memories, replacing those whose id is there."""
+        """Stores checked memories and replaces those with the same id."""
         self.again(lambda: super(EngineStore, self).add(ids, texts, metadatas, vectors, observed, times))
         self._database.index_vectors()
 
@@ -200,14 +200,14 @@ class EngineStore(Store):
         self.again(lambda: super(EngineStore, self).set_embedder(name))
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
-        """How many memories to keep."""
+        """Bounds the number of memories."""
         self.again(lambda: super(EngineStore, self).set_capacity(memories, half_life))
 
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
-        """Forgets all but the ``keep`` strongest memories; returns how many are gone. Space the engine frees itself."""
+        """Deletes all but the ``keep`` strongest memories; returns how many. The engine frees the space itself."""
         del shrink
         gone = self.again(lambda: self._forget(keep, half_life))
-        if gone:  # short trajectories went too
+        if gone:  # short trajectories were removed, too
             self.again(self._read_links)
         return gone
 
@@ -227,7 +227,7 @@ class EngineStore(Store):
             self._publish(links=CooccurrenceGraph(*self._database.trajectories.experienced()))
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Asks the engine to overwrite or drop removed rows; returns where, and what it does not promise."""
+        """Asks the engine to overwrite or drop removed rows; returns the places, and where it guarantees nothing."""
         return self.again(self._database.erase_removed)
 
     # ---- fit
@@ -242,7 +242,7 @@ class EngineStore(Store):
         return EngineRebuild(self, self._database, learnt_to)
 
     def use_model(self, learnt: Learnt, generation: int) -> None:
-        """Answers by what a training found, and by a generation of keys, from now on."""
+        """Switches to the result of a training and to a generation of keys."""
         self._use_model(learnt.predictor, learnt.calibration, learnt.window, generation)
 
     def _use_model(
@@ -261,10 +261,10 @@ class EngineStore(Store):
 
 
 class EngineRebuild:
-    """See ``Rebuild``. The keys are made in a generation of their own, beside those that are in use.
+    """See ``Rebuild``. The new keys are a generation beside the one in use.
 
     Args:
-        store: which is to take it over.
+        store: the store whose keys are replaced.
         database: of the store.
         learnt_to: the highest number of a trajectory that the training saw.
     """
@@ -273,11 +273,11 @@ class EngineRebuild:
         self._store, self._database, self._learnt_to = store, database, learnt_to
         self.rows, self._vectors = database.memories.all_vectors(store.dim)
         self._version = database.state.version
-        self.changed: set[int] = set()  # the engine notes them itself, by version
+        self.changed: set[int] = set()  # the engine records changes itself, by version
         self._made: Generation | None = None
 
     def prepare(self, learnt: Learnt) -> None:
-        """Makes the keys, during which the index may answer and change."""
+        """Computes the keys. The index may answer and change meanwhile."""
 
         def make() -> None:
             self._drop()
@@ -287,10 +287,10 @@ class EngineRebuild:
         self._store.again(make)
 
     def help_prepare(self, learnt: Learnt) -> None:
-        """The first process makes all keys, and the next call takes them in."""
+        """Does nothing: the first process computes all keys, and the next call reads them."""
 
     def commit(self, learnt: Learnt, episodes: list[Episode]) -> None:
-        """Takes over a finished training: episodes, weights and the generation of keys, all or none."""
+        """Takes over a finished training: episodes, weights and the generation of keys, in one transaction."""
         store, database, made = self._store, self._database, self._made
         assert made is not None, "prepare comes first"
         model, packed = weights.pack_predictor(learnt.predictor)
@@ -312,7 +312,7 @@ class EngineRebuild:
         store.use_model(learnt, made.number)
 
     def end(self) -> None:
-        """Lets go of the generation, whether it was committed or not."""
+        """Releases the generation, whether it was committed or not."""
         self._drop()
 
     def _drop(self) -> None:

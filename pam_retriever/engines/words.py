@@ -1,4 +1,4 @@
-"""The words of texts and of the strings in their metadata, counted as the folder's own index counts them."""
+"""The words of texts and of metadata strings, counted as SQLite's full-text index counts them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from pam_retriever.store.words import LABELS, TOKENIZER
 
-MOST_BYTES = 1_000  # of a term, UTF-8; a longer one is no word
+MOST_BYTES = 1_000  # per term, in UTF-8; a longer one is ignored
 
 Word = tuple[str, bool, int, int]
 """Term, whether it is a label, row, how often."""
 
 
 class WordCounter:
-    """SQLite's own tokenizer and stemmer, so that an engine finds what a folder would find."""
+    """SQLite's own tokenizer and stemmer, so that an engine finds the same memories as a folder."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -24,7 +24,7 @@ class WordCounter:
         self._run("CREATE VIRTUAL TABLE places USING fts5vocab (words, instance)")
 
     def __call__(self, rows: Sequence[int], texts: Sequence[str | None], metadatas: Sequence[str]) -> list[Word]:
-        """The words of each memory that has a text."""
+        """Returns the words of each memory that has a text."""
         with self._mutex:
             labels = LABELS.replace("{0}.metadata", "?3")
             for row, text, metadata in zip(rows, texts, metadatas, strict=True):

@@ -1,11 +1,11 @@
 """Two predictors over one learned space (Dury, sections 3.1 to 3.5).
 
-The flow, one module a step::
+The flow, one module per step::
 
     modalities -> observations -> encoder -> outward, ema, collapse -> joint -> store
 
-An observation is what the senses gave at one moment. ``CompositeEncoder`` fuses it into a state; ``OutwardPredictor``
-says which state comes next, the library's own ``Predictor`` (inward) which ones were experienced with it.
+An observation has the values of all modalities at one time. ``CompositeEncoder`` fuses it to a state.
+``OutwardPredictor`` predicts the next state, and ``Predictor`` (inward) the states that were experienced with it.
 ``JointTrainer`` trains all three.
 """
 

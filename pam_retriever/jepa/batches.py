@@ -1,4 +1,4 @@
-"""What a joint training trains on: whole trajectories in batches, what comes after each step, what is left out."""
+"""The data of a joint training: batches of trajectories, the next steps, and dropped modalities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Actions = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a training trains on; see ``JointTrainer.fit``."""
+    """The data of a training; see ``JointTrainer.fit``."""
 
     observations: Observations
     experience: Experience
@@ -59,7 +59,7 @@ class TrainingData:
         return cls(observations, experience, actions, associations, salience, lookup, goes_on(experience))
 
     def segments(self, batch_size: int, horizon: int, window: int) -> Int64:
-        """(n, 2) first step and one after the last, of runs of at most a batch, that overlap where one is cut."""
+        """Returns the first step and the one after the last (n, 2) of segments that fit into a batch and overlap."""
         ends = np.flatnonzero(np.diff(self.experience.trajectory)) + 1
         bounds = np.concatenate([[0], ends, [len(self.experience)]])
         overlap = min(max(window, horizon), batch_size // 2)
@@ -70,7 +70,7 @@ class TrainingData:
         return np.concatenate(pieces)
 
     def ahead(self, steps: Int64, horizon: int) -> Int64:
-        """(B, horizon) where in ``steps`` the 1st, 2nd, ... step after each is; -1 for none."""
+        """Returns the positions (B, horizon) in ``steps`` of the 1st, 2nd, ... step after each; -1 for none."""
         place = np.full(len(self.experience) + horizon, -1, np.int64)
         place[steps] = np.arange(len(steps))
         offsets = np.arange(1, horizon + 1)
@@ -80,7 +80,7 @@ class TrainingData:
         return np.where(unbroken, place[steps[:, None] + offsets], -1)
 
     def future_actions(self, steps: Int64, horizon: int) -> Actions | None:
-        """(B, horizon, ...) the actions from each step on; past the end, the last one over again."""
+        """Returns the actions (B, horizon, ...) from each step on; after the end the last one is repeated."""
         if self.actions is None:
             return None
         later = np.minimum(steps[:, None] + np.arange(horizon), len(self.experience) - 1)
@@ -89,14 +89,14 @@ class TrainingData:
 
 
 def goes_on(experience: Experience) -> npt.NDArray[np.bool_]:
-    """(S,) whether the next step is the next position of the same trajectory."""
+    """Returns whether the next step (S,) is the next position of the same trajectory."""
     same = np.diff(experience.trajectory, append=-1) == 0
     follows: npt.NDArray[np.bool_] = same & (np.diff(experience.position, append=0) == 1)
     return follows
 
 
 def batches(segments: Int64, random: np.random.Generator, count: int) -> Iterator[Int64]:
-    """One pass: the segments shuffled and cut into ``count`` runs, as the distinct steps of each."""
+    """Yields one pass: the segments, shuffled and divided into ``count`` batches of distinct steps."""
     shuffled = random.permutation(segments)
     ends = np.cumsum(shuffled[:, 1] - shuffled[:, 0])
     cuts = np.searchsorted(ends, np.linspace(0, ends[-1], count + 1)[1:-1])
@@ -106,7 +106,7 @@ def batches(segments: Int64, random: np.random.Generator, count: int) -> Iterato
 
 
 def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) -> dict[str, Tensor]:
-    """The same, with modalities left out at random; a moment that would be left with none keeps all."""
+    """Drops modalities at random; a moment that would lose all keeps them."""
     names = list(present)
     there = torch.stack([present[name] for name in names])  # (modalities, B)
     kept = there & (torch.rand(there.shape, generator=generator) >= rate).to(there.device)
@@ -115,7 +115,7 @@ def drop(present: dict[str, Tensor], rate: float, generator: torch.Generator) ->
 
 
 def check_actions(outward: OutwardPredictor, actions: Actions | None, steps: int) -> None:
-    """Raises InvalidInput unless the actions are as the outward predictor takes them, one a step."""
+    """Raises InvalidInput unless the actions fit the outward predictor, one per step."""
     wants = (steps,) if outward.actions is not None else (steps, outward.action_dim)
     if (actions is None) != (not outward.action_dim) or (actions is not None and np.shape(actions) != wants):
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Collapse: how to see that an encoder maps everything to one place, and a term against it."""
+"""Collapse, the failure in which an encoder maps everything to one point: measures and a loss term."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def effective_rank(states: Tensor) -> float:
 
 @torch.no_grad()
 def spread(states: Tensor) -> float:
-    """The mean, over dimensions, of the standard deviation of the states (n, d) at unit length, times sqrt(d).
+    """The mean over dimensions of the standard deviation of the unit-length states (n, d), times sqrt(d).
 
-    1 for states that point everywhere, 0 when all are the same.
+    1 for states in all directions, 0 if all are the same.
     """
     unit = torch.nn.functional.normalize(states.float(), dim=-1)
     return float(unit.std(dim=0).mean() * states.shape[1] ** 0.5)
 
 
 def variance_loss(states: Tensor, target: float = 1.0) -> Tensor:
-    """VICReg's variance term: how far the deviation of each dimension over (B, d) stays below ``target``.
+    """VICReg's variance term: the shortfall of the deviation of each dimension over (B, d) below ``target``.
 
     Bardes et al., "VICReg", ICLR 2022.
     """

@@ -12,7 +12,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def make_target(encoder: Module) -> Module:
-    """A copy that no gradient reaches."""
+    """Returns a copy without gradients."""
     return copy.deepcopy(encoder).requires_grad_(False).eval()
 
 

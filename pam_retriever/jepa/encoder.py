@@ -1,4 +1,4 @@
-"""f_theta: the composite state of what the senses give (Dury, section 3.3)."""
+"""f_theta: the encoder from several modalities to one state (Dury, section 3.3)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Fusion = Literal["mlp", "concatenate"]
 class CompositeEncoder(KeptModule):
     """Encodes each modality with its own module, and fuses them into one state vector.
 
-    A missing modality is normal: "mlp" puts a learned token in its place, "concatenate" zeros, so that it does not
-    count in any cosine.
+    Modalities may be missing: "mlp" uses a learned token instead, "concatenate" uses zeros, so that it has no effect on
+    any cosine.
 
     Args:
-        modalities: name -> what it observes; names without dots.
-        dim: d, length of a state; follows from the modalities for "concatenate".
-        width: length of a modality's features, where it does not bring its own.
+        modalities: name -> modality; names without dots.
+        dim: d, length of a state; for "concatenate" the modalities determine it.
+        width: length of the features of a modality without its own length.
         hidden: width of the fusing MLP.
-        fusion: "mlp" is learned. "concatenate" lays unit vectors side by side: without training, the
-            cosine of two states is the weighted mean of the cosines of what both have.
-        weights: for "concatenate", how much each modality counts; 1 if not given.
+        fusion: "mlp" is learned. "concatenate" joins unit vectors: without training, the cosine of two states is the
+            weighted mean of the cosines of the modalities that both have.
+        weights: for "concatenate", the weight of each modality; 1 by default.
         seed: of the weights.
 
     Raises:
-        InvalidInput: of the arguments.
+        InvalidInput: an argument is invalid.
 
     Example:
         >>> kinds = {"text": Modality.vector(4), "speaker": Modality.category(["Ada", "Ben"])}
@@ -69,7 +69,7 @@ class CompositeEncoder(KeptModule):
         if fusion == "concatenate" and dim not in (None, total):
             raise InvalidInput(f"Got dim={dim} for modalities of {lengths}.", str(total), "Leave dim out.")
         self.dim = total if fusion == "concatenate" else check_count("dim", 128 if dim is None else dim)
-        with torch.random.fork_rng(devices=[]):  # torch's initialisation draws from the global generator
+        with torch.random.fork_rng(devices=[]):  # torch's initialisation uses the global generator
             torch.manual_seed(seed)
             self.senses = nn.ModuleDict({name: kind.build(width) for name, kind in modalities.items()})
             if fusion == "mlp":
@@ -82,7 +82,7 @@ class CompositeEncoder(KeptModule):
         """Encodes B moments.
 
         Args:
-            values: name -> (B, *shape) as observed.
+            values: name -> (B, *shape), observations.
             present: name -> (B,) bool.
 
         Returns:
@@ -105,10 +105,10 @@ class CompositeEncoder(KeptModule):
 
     @torch.inference_mode()
     def encode(self, observations: ObservationsLike | Observed, batch_size: int = 512) -> Float32:
-        """The states (n, d) of n observations: a list of dicts, a dict of columns, or ``Observations``.
+        """Returns the states (n, d) of n observations: a list of dicts, a dict of columns, or ``Observations``.
 
         Raises:
-            InvalidInput: of the observations.
+            InvalidInput: an observation is invalid.
         """
         read = observations
         if not isinstance(read, Observations):
@@ -124,16 +124,16 @@ class CompositeEncoder(KeptModule):
         """Checks n observations of any form.
 
         Raises:
-            InvalidInput: of the observations; the message names ``where``.
+            InvalidInput: an observation is invalid. The message names ``where``.
         """
         return read_observations(given, self.modalities, where)
 
     def unpack(self, packed: Sequence[bytes]) -> Observations:
-        """The observations that ``Observations.pack`` made bytes of."""
+        """Returns observations from the bytes of ``Observations.pack``."""
         return unpack(packed, self.modalities)
 
     def tensors(self, observations: Observations, place: torch.device) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What ``forward`` takes; references are loaded, zeros where a modality is missing."""
+        """Returns the arguments of ``forward``; loads references, and uses zeros for missing modalities."""
         values = {}
         for name, kind in self.modalities.items():
             value, there = observations.values[name], observations.present[name]
@@ -147,7 +147,7 @@ class CompositeEncoder(KeptModule):
         return values, present
 
     def to_json(self) -> dict[str, object]:
-        """What rebuilds it, apart from weights and custom modules."""
+        """Returns the arguments that rebuild it, without weights and custom modules."""
         return {
             "modalities": {name: kind.to_json() for name, kind in self.modalities.items()},
             "dim": self.dim,

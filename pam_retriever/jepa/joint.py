@@ -32,26 +32,26 @@ from pam_retriever.types import Float32, Int64
 
 @dataclass(frozen=True)
 class JointConfig:
-    """How to train both predictors.
+    """The settings of a joint training.
 
     Attributes:
         passes: over all trajectories.
-        settle: passes after these, in which only the outward predictor is trained, on the final states. (For the inward
-            one there is ``fit`` of the index.)
-        batch_size: states in a step, made of whole trajectories or segments of them.
-        learning_rate: peak, after a twentieth of the steps; falls along a cosine to a hundredth.
+        settle: later passes, in which only the outward predictor is trained, on the final states. (``fit`` of the index
+            trains the inward one.)
+        batch_size: states per step, from whole trajectories or segments of them.
+        learning_rate: the peak, after a twentieth of the steps; it falls along a cosine to a hundredth.
         weight_decay: of AdamW.
         gradient_clip: largest gradient norm.
-        momentum: of the target encoder; None for none: targets are the encoder's own.
-        final_momentum: at the end, reached linearly; None for the same throughout.
-        stop_gradient: whether targets are constants. Without, gradient reaches the encoder through them,
-            also where their values are those of the target encoder.
+        momentum: of the target encoder; None for no target encoder: the encoder gives the targets.
+        final_momentum: at the end, reached linearly; None for constant momentum.
+        stop_gradient: whether targets are constants. If not, the encoder gets gradients through them, even if the
+            target encoder gives their values.
         outward: weight of the outward loss.
         inward: weight of the inward loss.
         variance: weight of the variance term, see ``collapse.variance_loss``.
-        horizon: how many steps ahead the outward predictor is unrolled.
-        drop: how often each modality is left out of what the encoder sees, so that it copes when one is missing.
-        temperature: of the inward loss at the start; falls along a cosine to ``final_temperature``.
+        horizon: number of steps that the outward predictor is unrolled.
+        drop: probability that a modality is dropped from the input, so that the encoder learns to handle missing ones.
+        temperature: of the inward loss at the start; it falls along a cosine to ``final_temperature``.
         final_temperature: at the end.
         hidden: width of the inward predictor.
     """
@@ -77,17 +77,17 @@ class JointConfig:
 
 @dataclass(frozen=True)
 class JointReport:
-    """What a training did.
+    """The report of a joint training.
 
     Attributes:
-        outward: mean outward loss of each pass: squared error a dimension, 2 for unrelated states.
+        outward: mean outward loss of each pass: squared error per dimension, 2 for unrelated states.
         inward: mean inward loss of each pass.
         effective_rank: of the target encoder's states, after each pass, on a sample: 1 if they are all the same.
-        spread: their standard deviation, 1 for states that point everywhere; see ``collapse.spread``.
-        seconds: how long it took.
-        steps: how many.
-        device: where.
-        config: how.
+        spread: their standard deviation, 1 for states in all directions; see ``collapse.spread``.
+        seconds: duration.
+        steps: number of steps.
+        device: of the training.
+        config: the settings.
     """
 
     outward: tuple[float, ...]
@@ -111,18 +111,18 @@ Moments = ObservationsLike | Observations
 class JointTrainer:
     """Trains an encoder with an outward and an inward predictor.
 
-    The ``Trainer`` of ``fit`` cannot: its states stay what they are, and here every step changes the encoder that makes
-    them, the target that follows it, and two predictors.
+    The ``Trainer`` of ``fit`` has constant states. Here every step changes the encoder, its target copy, and both
+    predictors.
 
     Args:
-        encoder: what to train; None of its weights may be frozen for the target to follow.
-        outward: None makes one without actions.
-        inward: None makes one.
-        config: how to train.
+        encoder: to train. The target copies all its weights, so none may be frozen.
+        outward: None creates one without actions.
+        inward: None creates one.
+        config: the settings.
 
     Attributes:
         encoder, outward, inward: trained by ``fit``, in place.
-        target: the EMA copy of the encoder. It is the steadier of the two, and encodes memories and cues.
+        target: the EMA copy of the encoder. It changes more slowly, and encodes memories and cues.
     """
 
     def __init__(
@@ -155,20 +155,20 @@ class JointTrainer:
         seed: int = 0,
         progress: bool | None = None,
     ) -> JointReport:
-        """Trains; a second call goes on from where the first ended.
+        """Trains; a second call continues from the end of the first.
 
         Args:
             observations: of the M memories: a list of dicts, a dict of columns, or ``Observations``.
-            experience: the trajectories, S steps that point at memories.
-            actions: (S,) int64 or (S, action_dim): what was done at each step.
+            experience: the trajectories, S steps that index memories.
+            actions: (S,) int64 or (S, action_dim): the action at each step.
             window: tau.
-            salience: (M,) how much each memory counts; an association counts by the larger of its two.
-            device: "auto" takes CUDA if there is one.
+            salience: (M,) weight of each memory; the weight of an association is the larger of the two.
+            device: "auto" uses CUDA if available.
             seed: of the batches.
             progress: show a progress bar; None shows it on a terminal only.
 
         Raises:
-            InvalidInput: of the arguments.
+            InvalidInput: an argument is invalid.
             TrainingDiverged: the loss became NaN or infinite.
         """
         read = read_observations(observations, self.encoder.modalities, "fit")
@@ -220,7 +220,7 @@ class JointTrainer:
         optimizer: torch.optim.Optimizer,
         generator: torch.Generator,
     ) -> Tensor:
-        """One step of a training that is ``done`` from 0 to 1; the outward and the inward loss, (2,)."""
+        """Makes one step, at progress ``done`` from 0 to 1; returns the outward and the inward loss, (2,)."""
         config = self.config
         rate = config.learning_rate * min(done / 0.05 + 0.01, 0.01 + 0.99 * _cosine(done))
         low, high = config.final_temperature, config.temperature
@@ -230,7 +230,7 @@ class JointTrainer:
         return torch.stack(losses[1:]).detach().cpu()
 
     def surprise(self, observations: Moments, experience: Experience, actions: Actions | None = None) -> Float32:
-        """How wrong the outward predictor was about each step (S,): 1 - cosine; 0 where a trajectory begins."""
+        """Returns the error of the outward predictor at each step (S,): 1 - cosine; 0 at the start of a trajectory."""
         read = read_observations(observations, self.encoder.modalities, "surprise")
         check_actions(self.outward, actions, len(experience))
         states = torch.from_numpy(self.target.encode(read))[experience.states]
@@ -242,7 +242,7 @@ class JointTrainer:
         return np.concatenate([[0], np.where(went_on, error, 0)]).astype(np.float32)
 
     def _settle(self, data: TrainingData, segments: Int64, random: np.random.Generator, place: torch.device) -> None:
-        """The outward predictor over the final states: nothing is encoded again, so this takes little time."""
+        """Trains the outward predictor on the final states. Nothing is encoded again, so this takes little time."""
         config = self.config
         if not config.settle or not config.outward:
             return
@@ -259,7 +259,7 @@ class JointTrainer:
                 descend(optimizer, loss, rate, config.gradient_clip)
 
     def _losses(self, data: TrainingData, steps: Int64, temperature: float, generator: torch.Generator) -> list[Tensor]:
-        """The whole loss, the outward and the inward part of it, of a batch of steps."""
+        """Returns the whole loss of a batch of steps, and its outward and inward parts."""
         config, place = self.config, next(self.outward.parameters()).device
         members, at = np.unique(data.experience.states[steps], return_inverse=True)
         values, present = self.encoder.tensors(data.observations[members], place)
@@ -276,7 +276,7 @@ class JointTrainer:
         return [loss, outward, inward]
 
     def _targets(self, states: Tensor, values: dict[str, Tensor], present: dict[str, Tensor]) -> Tensor:
-        """Where predictions should go: by the target encoder or the encoder itself, with or without gradient."""
+        """Returns the targets of the predictions, by the target encoder or the encoder, with or without gradients."""
         own = states.detach() if self.config.stop_gradient else states
         if self.config.momentum is None:
             return own
@@ -285,8 +285,8 @@ class JointTrainer:
         return slow if self.config.stop_gradient else own + (slow - own).detach()
 
     def _outward_loss(self, states: Tensor, targets: Tensor, data: TrainingData, steps: Int64, at: Tensor) -> Tensor:
-        """The mean squared error a dimension, over 1 to ``horizon`` steps ahead."""
-        ahead = data.ahead(steps, self.config.horizon)  # (B, horizon) places in steps, -1 for none
+        """Returns the mean squared error per dimension, over 1 to ``horizon`` steps ahead."""
+        ahead = data.ahead(steps, self.config.horizon)  # (B, horizon) positions in steps, -1 for none
         actions = data.future_actions(steps, self.config.horizon)
         given = None if actions is None else torch.from_numpy(actions).to(states.device)
         total, count = states.new_zeros(()), 0
@@ -301,7 +301,7 @@ class JointTrainer:
     def _inward_loss(
         self, states: Tensor, targets: Tensor, data: TrainingData, members: Int64, temperature: float
     ) -> Tensor:
-        """The library's loss, on the score that recall uses, against the targets."""
+        """Returns the loss of ``fit``, on the score of recall, against the targets."""
         rows, columns, _ = within(data.associations, members, data.lookup)
         if not len(rows):
             return states.new_zeros(())
@@ -332,12 +332,12 @@ class JointTrainer:
 
 
 def salience_of(surprise: npt.NDArray[np.floating], usual: float = 3.0, strongest: float = 20.0) -> Float32:
-    """Surprise as salience: 1 for what is within the usual, up to ``strongest`` for what is far beyond.
+    """Converts surprise to salience: 1 in the usual range, up to ``strongest`` far beyond it.
 
     Args:
-        surprise: (S,) of ``JointTrainer.surprise``; zeros, the beginnings of trajectories, get 1.
-        usual: how many robust standard deviations (1.4826 times the median absolute deviation) above the median
-            still count as usual. Each one more adds 1.
+        surprise: (S,) from ``JointTrainer.surprise``; zeros (starts of trajectories) get 1.
+        usual: upper end of the usual range, in robust standard deviations (1.4826 times the median absolute deviation)
+            above the median. Each one more adds 1.
         strongest: the largest salience.
 
     Returns:

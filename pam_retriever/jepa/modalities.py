@@ -1,4 +1,4 @@
-"""Modalities: what one sense observes, how that is checked and stored, and the module that encodes it."""
+"""Modalities: the check and the storage of their observations, and the modules that encode them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ PERIODS = (DAY, 7 * DAY, 365.2425 * DAY)
 
 @dataclass(frozen=True)
 class Modality:
-    """One sense. Make one with ``vector``, ``image``, ``category``, ``time`` or ``custom``.
+    """A modality. Create one with ``vector``, ``image``, ``category``, ``time`` or ``custom``.
 
     Attributes:
-        kind: which of these.
+        kind: the name of the constructor.
         shape: of one observation; () for a single value.
-        dtype: what observations are stored as; "uint8" ones reach the module divided by 255.
-        features: length of what the module gives; None for the width of the encoder.
-        options: what else rebuilds the module, as JSON holds it.
+        dtype: of stored observations; the module gets "uint8" ones divided by 255.
+        features: length of the module's output; None for the width of the encoder.
+        options: other arguments that rebuild the module, as JSON.
         module: for "custom": maps (B, *shape) float32 to (B, features).
-        loader: reads what references stand for, see ``custom``.
+        loader: loads references, see ``custom``.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Modality:
 
     @classmethod
     def vector(cls, dim: int, precomputed: bool = False) -> Modality:
-        """Numbers (dim,), encoded by a small MLP; ``precomputed`` for embeddings to take as they are."""
+        """Numbers (dim,), encoded by a small MLP; ``precomputed`` embeddings are used unchanged."""
         return cls("vector", (dim,), features=dim if precomputed else None, options={"precomputed": precomputed})
 
     @classmethod
@@ -55,12 +55,12 @@ class Modality:
 
     @classmethod
     def category(cls, values: Sequence[str]) -> Modality:
-        """One of some strings, such as a speaker or a tool, each with an embedding of its own."""
+        """One of some strings, for example a speaker or a tool; each has an embedding."""
         return cls("category", (), "int64", options={"values": list(values)})
 
     @classmethod
     def time(cls, periods: Sequence[float] = PERIODS) -> Modality:
-        """Seconds, as where they fall in each of the ``periods`` (seconds: day, week and year)."""
+        """Seconds, encoded by their phase in each of the ``periods`` (seconds: day, week and year)."""
         return cls("time", (), "float64", 2 * len(periods), {"periods": list(periods)})
 
     @classmethod
@@ -72,28 +72,28 @@ class Modality:
         dtype: str = "float32",
         loader: Loader | None = None,
     ) -> Modality:
-        """Any torch module. An index with it is loaded by passing an encoder with such a module again.
+        """Any torch module. To load an index with it, pass an encoder with such a module again.
 
         Args:
             module: maps (B, *shape) float32 to (B, features).
             shape: of one observation.
-            features: length of what it gives.
-            dtype: what observations are stored as.
-            loader: with one, observations are strings, such as file names, and the memories keep these;
-                whenever they are encoded, ``loader(strings)`` gives their (n, *shape).
+            features: length of its output.
+            dtype: of stored observations.
+            loader: if given, observations are strings, for example file names, and the index stores these. Each
+                encoding calls ``loader(strings)``, which returns (n, *shape).
         """
         return cls("custom", tuple(shape), dtype, features, module=module, loader=loader)
 
     @property
     def stored(self) -> npt.DTypeLike:
-        """The dtype in which memories store it: references are stored as text."""
+        """The dtype in which memories store it; references are stored as text."""
         return np.dtype(object) if self.loader else np.dtype(self.dtype)
 
     def read(self, values: Sequence[object] | Array, where: str) -> Array:
-        """The observations (n, *shape) that are present, checked and in the stored dtype.
+        """Returns the present observations (n, *shape), checked and in the stored dtype.
 
         Raises:
-            InvalidInput: a wrong shape, kind or value, naming ``where``.
+            InvalidInput: a shape, kind or value is wrong. The message names ``where``.
         """
         if self.loader:
             bad = [value for value in values if not isinstance(value, str)]
@@ -105,15 +105,15 @@ class Modality:
         return self._read_numbers(values, self.dtype, where)
 
     def load(self, stored: Array, where: str) -> Array:
-        """What the module sees of stored observations (n, ...): references are read."""
+        """Returns the input of the module from stored observations (n, ...); loads references."""
         if self.loader is None:
             return stored
         return self._read_numbers(self.loader(stored.tolist()), self.dtype, f"{where}, from its loader")
 
     def build(self, width: int) -> nn.Module:
-        """The module, (B, *shape) float32 to (B, features or ``width``)."""
+        """Returns the module, (B, *shape) float32 to (B, features or ``width``)."""
         if self.module is not None:
-            return copy.deepcopy(self.module)  # two encoders of one modality share no weights
+            return copy.deepcopy(self.module)  # two encoders with one modality share no weights
         if self.kind == "image":
             return _image_net(self.shape, width)
         if self.kind == "category":
@@ -125,7 +125,7 @@ class Modality:
         return nn.Sequential(nn.Linear(self.shape[0], 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
     def to_json(self) -> dict[str, object]:
-        """All but the module and the loader."""
+        """Returns all but the module and the loader."""
         return {
             "kind": self.kind,
             "shape": list(self.shape),
@@ -188,7 +188,7 @@ class _Categories(nn.Module):
 
 
 class _Periods(nn.Module):
-    """Sine and cosine of where a time falls in each period, (B,) float64 to (B, 2 * periods)."""
+    """Sine and cosine of the phase of a time in each period, (B,) float64 to (B, 2 * periods)."""
 
     def __init__(self, periods: Sequence[float]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Observations: what was sensed at n moments, any of it missing."""
+"""Observations of n moments; modalities may be missing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Observations:
     """n moments.
 
     Attributes:
-        values: name of the modality -> (n, *shape); where it is missing, anything.
-        present: name of the modality -> (n,) whether it is there. No moment lacks all.
+        values: name of the modality -> (n, *shape); any value if it is missing.
+        present: name of the modality -> (n,) whether it is present. No moment lacks all.
     """
 
     values: dict[str, Array]
@@ -44,17 +44,17 @@ class Observations:
         return f"Observations({len(self):,} moments: {senses})"
 
     def without(self, *names: str) -> Observations:
-        """The same with modalities missing throughout.
+        """Removes modalities from all moments.
 
         Raises:
-            InvalidInput: a moment would be left with none.
+            InvalidInput: a moment would have none left.
         """
         there = {name: p & (name not in names) for name, p in self.present.items()}
         _check_some(there, "the observations")
         return Observations(self.values, there)
 
     def pack(self) -> list[bytes]:
-        """Each moment as bytes: a line of JSON, then its present modalities, one after the other."""
+        """Returns each moment as bytes: a line of JSON, then its present modalities."""
         names = [name for name in self.values if self.present[name].any()]
         columns = [_as_bytes(self.values[name]) for name in names]
         there = np.stack([self.present[name] for name in names], axis=1)
@@ -67,10 +67,10 @@ class Observations:
 
 
 def unpack(blobs: Sequence[bytes], modalities: Mapping[str, Modality]) -> Observations:
-    """What ``pack`` wrote.
+    """Reads the output of ``pack``.
 
     Raises:
-        IndexFormatError: it does not fit the modalities.
+        IndexFormatError: the bytes do not fit the modalities.
     """
     values = {name: np.zeros((len(blobs), *_inner(kind)), kind.stored) for name, kind in modalities.items()}
     present = {name: np.zeros(len(blobs), np.bool_) for name in modalities}
@@ -97,7 +97,7 @@ def read_observations(given: Any, modalities: Mapping[str, Modality], where: str
     """Checks n observations, as a list of dicts or as a dict of n values each (None: missing).
 
     Raises:
-        InvalidInput: an unknown modality, a wrong shape, a non-finite value, or a moment without any.
+        InvalidInput: a modality is unknown, a shape is wrong, a value is not finite, or a moment has no modality.
     """
     if isinstance(given, Observations):
         columns: dict[str, Any] = {n: _with_gaps(v, given.present[n]) for n, v in given.values.items()}

@@ -1,4 +1,4 @@
-"""The outward predictor: which state comes next (Dury, section 3.2)."""
+"""The outward predictor of the next state (Dury, section 3.2)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class OutwardPredictor(KeptModule):
 
     Args:
         dim: d, length of a state.
-        actions: how many actions there are, for actions as whole numbers.
-        action_dim: length of an action, for actions as vectors. Neither: the state alone decides.
+        actions: number of actions, for actions as integers.
+        action_dim: length of an action, for actions as vectors. If neither is given, the state alone decides.
         hidden: width of the hidden layers.
         seed: of the weights.
     """
@@ -34,7 +34,7 @@ class OutwardPredictor(KeptModule):
             self.outward = nn.Linear(hidden, dim)
 
     def forward(self, states: Tensor, actions: Tensor | None = None) -> Tensor:
-        """The next state; (B, d) and actions (B,) int64 or (B, action_dim) -> (B, d), mean 0 and variance 1."""
+        """Returns the next state; (B, d) and actions (B,) int64 or (B, action_dim) -> (B, d), mean 0 and variance 1."""
         x = states
         if self.action_dim and actions is not None:
             given = F.one_hot(actions, self.action_dim) if self.actions is not None else actions
@@ -44,12 +44,12 @@ class OutwardPredictor(KeptModule):
         return F.layer_norm(states + self.outward(h), (self.dim,))
 
     def rollout(self, states: Tensor, actions: Tensor | None, steps: int) -> list[Tensor]:
-        """The states after 1, 2, ... ``steps`` steps, each predicted from the last.
+        """Returns the states after 1, 2, ... ``steps`` steps, each predicted from the last.
 
         Args:
-            states: (B, d) where to start.
+            states: (B, d) to start from.
             actions: (B, steps) or (B, steps, action_dim), or None.
-            steps: how many.
+            steps: number of steps.
 
         Returns:
             ``steps`` tensors (B, d).

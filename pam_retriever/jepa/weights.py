@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class KeptModule(nn.Module):
-    """A module that an index keeps."""
+    """A module that an index stores."""
 
     def duplicate(self, trainable: bool) -> Self:
-        """A copy on the CPU, to go on training or not."""
+        """Returns a copy on the CPU, for further training or not."""
         twin = copy.deepcopy(self).requires_grad_(trainable)
         return twin if trainable else twin.cpu().eval()
 
@@ -29,7 +29,7 @@ class KeptModule(nn.Module):
         """Replaces the weights by those from ``pack_weights``.
 
         Raises:
-            ValueError: they are damaged, or another module's.
+            ValueError: the weights are damaged, or belong to another module.
         """
         try:
             self.load_state_dict(safetensors.torch.load(packed))

@@ -1,4 +1,4 @@
-"""Code memory: the files of a repository, and what its history says of them."""
+"""Code memory: the files of a repository, and its history as experience."""
 
 from pam_retriever.apps.code.learning import Learnt, learn, state_of
 from pam_retriever.apps.code.memory import CodeMemory, FileHit, Reason

@@ -1,4 +1,4 @@
-"""The command line of code memory: ``pam-retriever git``, and what ``recall`` does with an index that it made."""
+"""The command line of code memory: ``pam-retriever git``, and ``recall`` on its index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pam_retriever.index import PredictiveAssociativeIndex
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-INDEX = "pam-retriever"  # folder of an index, in the folder that git keeps its own files in
+INDEX = "pam-retriever"  # name of the index folder inside the .git folder
 ModelOf = Callable[[argparse.Namespace, "str | None"], str]
 PLAIN = {
     "mode": None,
@@ -32,7 +32,7 @@ PLAIN = {
 
 
 def add_git(commands: Commands, add_model: Callable[[argparse.ArgumentParser], None], model: ModelOf) -> None:
-    """Adds ``git``."""
+    """Adds the command ``git``."""
     command = commands.add_parser("git", help="learn which files change together, and why, from a git repository")
     command.add_argument("repository", type=Path, help="its folder")
     command.add_argument(
@@ -47,17 +47,17 @@ def add_git(commands: Commands, add_model: Callable[[argparse.ArgumentParser], N
 
 
 def add_changed(command: argparse.ArgumentParser) -> None:
-    """Adds what ``recall`` of a code memory takes."""
+    """Adds the options of ``recall`` for a code memory."""
     command.add_argument(
         "--changed", nargs="+", metavar="PATH", help="of a code memory: the files that usually change with these"
     )
 
 
 def is_asked(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> bool:
-    """Whether a call of ``recall`` is a question to a code memory.
+    """Returns whether a call of ``recall`` is a question to a code memory.
 
     Raises:
-        InvalidInput: ``--changed`` with an index that is none, or with what would be ignored.
+        InvalidInput: ``--changed`` with another kind of index, or with options that would be ignored.
     """
     if parsed.changed is None:
         plain = all(getattr(parsed, name) == value for name, value in PLAIN.items())
@@ -70,7 +70,7 @@ def is_asked(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> b
 
 
 def answer(index: PredictiveAssociativeIndex, parsed: argparse.Namespace, model: ModelOf) -> None:
-    """Prints the files that a question, or changed files, call for."""
+    """Prints the files for a question, or for changed files."""
     embedder = Embedder(model(parsed, index.embedder_name), parsed.same_embedder)
     embedder.check(index.embedder_name)
     memory = CodeMemory(index, embedder)
@@ -87,7 +87,7 @@ def _git(parsed: argparse.Namespace, model: ModelOf) -> None:
 
     repository = Repository(parsed.repository)
     folder = parsed.index or repository.common / INDEX
-    repository.commit(parsed.revision)  # before a folder is made
+    repository.commit(parsed.revision)  # fails before a folder is created
     used = None
     if (folder / "manifest.json").exists():
         with PredictiveAssociativeIndex.open(folder, read_only=True) as index:

@@ -1,7 +1,7 @@
-"""From a repository to an index: files become memories, commits become feedback and experience.
+"""Reads a repository into an index: files become memories, commits become feedback and experience.
 
-The index holds one more memory, ``STATE``, which says how far the history was read. Files and that memory are written
-in one transaction; so a run that is killed begins again where the files are, and loses or doubles nothing.
+The index has one more memory, ``STATE``, which records the last commit that was read. One transaction writes it
+together with the files. So after a kill, the next run continues from the stored files, without losses or duplicates.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pam_retriever.types import Float32, Metadata, Record, Trajectory
 from pam_retriever.validation import check_count
 
 STATE = "git:repository"
-FILE, COMMIT, REPOSITORY = "file", "commit", "repository"  # kinds, in the metadata
-MOST_FILES = 20  # of a commit that is learnt: one that changes more says little of any
-BATCH = 500  # files whose contents are held at once
-LATEST = 2**37  # seconds; a later time is a fault of somebody's clock
+FILE, COMMIT, REPOSITORY = "file", "commit", "repository"  # kinds of memories, in the metadata
+MOST_FILES = 20  # per commit: a larger commit says little about any file, and is not learnt
+BATCH = 500  # files whose contents are in memory together
+LATEST = 2**37  # seconds; a later time comes from a wrong clock
 
 
 class Settings(TypedDict):
-    """What decides which commits are learnt: how many files they may have, and where a shallow clone ends."""
+    """The rules for commits to learn: the largest number of files, and the end of a shallow clone."""
 
     most_files: int
     shallow: list[str]
@@ -37,17 +37,17 @@ class Settings(TypedDict):
 
 @dataclass
 class Learnt:
-    """What was learnt of a repository.
+    """The report of a run.
 
     Attributes:
-        head: the commit that the index is at.
-        commits: how many were learnt now.
-        giant: how many were left out because they change too many files.
-        empty: how many were left out because no file of today comes from what they changed.
-        forgotten: how many were forgotten because the history was rewritten.
-        added, changed, renamed, removed: files.
-        rewritten: whether the history was another than before.
-        shallow: whether the repository holds only a part of its history.
+        head: the commit of the files in the index.
+        commits: number of commits learnt in this run.
+        giant: number of commits skipped because they change too many files.
+        empty: number of commits skipped because none of their files exists today.
+        forgotten: number of commits deleted because the history was rewritten.
+        added, changed, renamed, removed: numbers of files.
+        rewritten: whether the history was rewritten since the last run.
+        shallow: whether the repository has only a part of its history.
         seconds: wall-clock time.
     """
 
@@ -76,7 +76,7 @@ class Learnt:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A commit as it is stored: its message, and the ids of the files that it changed."""
+    """A commit to store: its message, and the ids of the changed files."""
 
     id: str
     time: datetime | None
@@ -88,7 +88,7 @@ Progress = Callable[[list[list[Lesson]]], Iterable[list[Lesson]]]
 
 
 def state_of(index: PredictiveAssociativeIndex) -> dict[str, object] | None:
-    """How far an index has read a repository; None where it is no code memory."""
+    """Returns the stored state of an index; None if it is no code memory."""
     found = index.get([STATE], missing_ok=True)
     state = found[0].metadata if found else {}
     return dict(state) if state.get("kind") == REPOSITORY else None
@@ -101,17 +101,17 @@ def learn(
     most_files: int = MOST_FILES,
     progress: Progress = iter,
 ) -> Learnt:
-    """Brings an index to a revision of a repository; what it knows already is not read again.
+    """Updates an index to a revision of a repository; does not read known commits again.
 
     Args:
-        index: with an embedder; new, or one that this made before.
+        index: with an embedder; new, or from an earlier run.
         repository: to read.
         revision: a branch, a tag or a hash.
-        most_files: a commit that changes more is left out.
+        most_files: a commit that changes more files is skipped.
         progress: wraps the batches of commits, as tqdm does.
 
     Raises:
-        InvalidInput: the index holds something else, or another repository.
+        InvalidInput: the index has other contents, or is of another repository.
     """
     began = time.perf_counter()
     state = state_of(index)
@@ -132,14 +132,14 @@ def learn(
 
 @dataclass(frozen=True)
 class _Past:
-    """What an index knows of a history.
+    """The part of the history that an index knows.
 
     Attributes:
-        since: the commit up to which it is known; None for a history that is read from its beginning.
-        files_at: the commit that the files are of, if it is still there.
-        linear: whether the history goes on from ``since``.
-        gone: commits that are known, and are not in the history any more.
-        rewritten: whether the history is another than before.
+        since: the last known commit; None to read the history from its beginning.
+        files_at: the commit of the stored files, if it still exists.
+        linear: whether the history continues from ``since``.
+        gone: known commits that are no longer in the history.
+        rewritten: whether the history was rewritten.
     """
 
     since: str | None = None
@@ -183,7 +183,7 @@ def _learn(
     files = _Files(index, repository, tip)
     files.follow(_renames(repository, past, tip, commits))
     if since is not None and repository.changed_before(since, files.new_paths()):
-        # a path that had a file before has one again: older commits tell of it
+        # a path that had a file before has one again, so older commits matter
         since, commits = None, list(repository.commits(tip))
     record = {"kind": REPOSITORY, "path": str(repository.path.resolve()), **settings}
     files.store({**record, "head": since, "files_at": tip}, report)
@@ -194,7 +194,7 @@ def _learn(
     elif past.gone:
         report.forgotten = index.delete_feedback(list(past.gone))
         index.delete_trajectory(list(past.gone))
-    if since is not None and since != past.files_at:  # a run before was interrupted
+    if since is not None and since != past.files_at:  # an earlier run was interrupted
         there = {one.id for one in index.feedbacks({"kind": COMMIT})}
     lessons = [one for one in _lessons(commits, files.ids, settings, report) if one.id not in there][::-1]
     for batch in progress([lessons[at : at + BATCH] for at in range(0, len(lessons), BATCH)]):
@@ -204,7 +204,7 @@ def _learn(
 
 
 def _forget(index: PredictiveAssociativeIndex, report: Learnt) -> dict[str, Float32]:
-    """Before the history is read anew, forgets what commits said; returns the vectors of their messages."""
+    """Deletes the stored commits before the history is read again; returns the vectors of their messages."""
     vectors = {one.text: one.vector for one in index.feedbacks({"kind": COMMIT}) if one.text is not None}
     report.forgotten = index.delete_feedback(where={"kind": COMMIT})
     index.delete_trajectory(where={"kind": FILE})
@@ -212,7 +212,7 @@ def _forget(index: PredictiveAssociativeIndex, report: Learnt) -> dict[str, Floa
 
 
 def _renames(repository: Repository, past: _Past, tip: str, commits: list[Commit]) -> list[list[Change]]:
-    """Files that were renamed since the index read them, commit by commit."""
+    """Returns the renames since the index read the files, commit by commit."""
     if past.files_at in {None, tip}:
         return []
     if past.linear and past.files_at == past.since:
@@ -223,7 +223,7 @@ def _renames(repository: Repository, past: _Past, tip: str, commits: list[Commit
 class _Files:
     """The files of a commit, and their memories.
 
-    A memory keeps its id when its file is renamed: the path of today is in its metadata.
+    A renamed file keeps the id of its memory: the metadata have its current path.
     """
 
     def __init__(self, index: PredictiveAssociativeIndex, repository: Repository, tip: str) -> None:
@@ -232,17 +232,17 @@ class _Files:
         self.ids = {str(record.metadata["path"]): id for id, record in self._stored.items()}
 
     def follow(self, renames: list[list[Change]]) -> None:
-        """Takes the memory of a file along to its new path; two files of one commit may change places."""
+        """Moves the memory of a file to its new path. Two files of one commit may swap paths."""
         for together in renames:
             self.ids |= {change.path: self.ids.pop(change.before) for change in together if change.before in self.ids}
 
     def new_paths(self) -> list[str]:
-        """The paths at which the index has no file."""
+        """Returns the paths at which the index has no file."""
         known = {str(record.metadata["path"]) for record in self._stored.values()}
         return [file.path for file in self._files if file.path not in known]
 
     def store(self, state: dict[str, object], report: Learnt) -> None:
-        """Brings the memories to the files of the commit, and stores ``state`` with them."""
+        """Updates the memories to the files of the commit, and stores ``state`` in the same transaction."""
         unchanged, texts = self._read()
         now = {file.path: file for file in self._files if file.path in unchanged or file.path in texts}
         gone = set(self._stored) - {self.ids[path] for path in now if path in self.ids}
@@ -263,7 +263,7 @@ class _Files:
         report.removed = self._index.delete(sorted(gone)) if gone else 0
 
     def _read(self) -> tuple[set[str], dict[str, str]]:
-        """The paths of the files that are stored as they are; and the others that hold text, with it."""
+        """Returns the paths of unchanged files, and the other text files with their contents."""
         stored = {
             (path, self._stored[id].metadata["path"], self._stored[id].metadata["blob"])
             for path, id in self.ids.items()
@@ -278,7 +278,7 @@ class _Files:
         return unchanged, texts
 
     def _new_id(self, path: str) -> str:
-        """The path; with a number where a file that has moved away has that id still."""
+        """Returns the path as id, with a number if a file that was moved away still has this id."""
         taken = {*self._stored, *self.ids.values(), STATE}
         id, number = path, 2
         while id in taken:
@@ -287,8 +287,8 @@ class _Files:
 
 
 def _lessons(commits: list[Commit], ids: dict[str, str], settings: Settings, report: Learnt) -> Iterator[Lesson]:
-    """What commits say of the files of today, the newest first; a file of theirs is found by the renames since."""
-    today: dict[str, str] = {}  # path at the time -> path today
+    """Yields commits for the current files, the newest first. Renames since the commit map old paths to new ones."""
+    today: dict[str, str] = {}  # path at the time -> current path
     for commit in commits:
         paths = [today.get(change.path, change.path) for change in commit.changes if change.kind != "D"]
         used = list(dict.fromkeys(ids[path] for path in paths if path in ids))
@@ -308,12 +308,12 @@ def _lessons(commits: list[Commit], ids: dict[str, str], settings: Settings, rep
 
 
 def store(index: PredictiveAssociativeIndex, lessons: list[Lesson], vectors: dict[str, Float32]) -> None:
-    """Stores commits, experience first: one whose feedback is stored is stored.
+    """Stores commits, experience first: if the feedback of a commit is stored, its experience is, too.
 
     Args:
         index: with an embedder.
         lessons: in order of time.
-        vectors: of messages that need no embedding any more.
+        vectors: of messages that are embedded already.
     """
     index.observe_many([Trajectory(ids=lesson.used, id=lesson.id) for lesson in lessons if len(lesson.used) > 1])
     for known in (True, False):

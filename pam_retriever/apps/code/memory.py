@@ -1,4 +1,4 @@
-"""Questions to a code memory: which files a change needs, and the commits that say why."""
+"""Queries to a code memory: the files that a change needs, with the commits as reasons."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Float32, Hits
 from pam_retriever.validation import check_count
 
-REASONS = 3  # commits that are shown for a file
-DEPTH = 50  # hits of each changed file that are added up
+REASONS = 3  # commits per file in an answer
+DEPTH = 50  # hits of each changed file that are summed
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A commit that speaks for a file.
+    """A commit that supports a file.
 
     Attributes:
-        commit: its hash.
+        commit: the hash.
         subject: the first line of its message.
-        date: when it was made, as ISO 8601, or None.
-        likeness: how much it is like the question, cosine; None where files were asked for, not words.
+        date: as ISO 8601, or None.
+        likeness: cosine with the question; None for a query by files.
     """
 
     commit: str
@@ -46,10 +46,10 @@ class FileHit:
     """A file that a change may need.
 
     Attributes:
-        path: of today.
-        score: what files are sorted by.
-        commits: how many past commits speak for it: all that changed it, or that changed it with the files asked for.
-        reasons: the best of these; none for a file that is found by its path and content alone.
+        path: the current path.
+        score: the sort key.
+        commits: number of commits that changed it, or that changed it together with the given files.
+        reasons: the best of these; none for a file that is found only by its path and contents.
     """
 
     path: str
@@ -63,11 +63,11 @@ class FileHit:
 
 
 class CodeMemory:
-    """An index that ``pam-retriever git`` made, to be asked.
+    """A query interface to an index from ``pam-retriever git``.
 
     Args:
         index: open or loaded.
-        embedder: the one that filled the index.
+        embedder: of the index.
 
     Raises:
         InvalidInput: the index is no code memory.
@@ -79,15 +79,15 @@ class CodeMemory:
         self._index, self._embedder = index, embedder
 
     def recall(self, question: str, k: int = 10, where: Mapping[str, object] | None = None) -> list[FileHit]:
-        """The files that a change in words needs, best first, each with past commits like it.
+        """Returns the files that a described change needs, best first, each with similar past commits.
 
         Args:
-            question: such as the first line of a commit message.
-            k: how many files at most.
-            where: metadata filter; a file has ``path``.
+            question: for example the first line of a commit message.
+            k: number of files, at most.
+            where: metadata filter; files have the key ``path``.
 
         Raises:
-            InvalidInput: of the arguments.
+            InvalidInput: an argument is invalid.
         """
         if not isinstance(question, str) or not question.strip():
             raise InvalidInput(f"Got the question {question!r}.", "words", "Say what is to be changed.")
@@ -103,17 +103,17 @@ class CodeMemory:
         return found
 
     def changed_with(self, paths: Sequence[str], k: int = 10) -> list[FileHit]:
-        """The files that usually change with these, best first, each with commits that changed both.
+        """Returns the files that usually change together with these, best first, each with common commits.
 
-        What default recall says of each file counts as much as the share of its commits that changed the other, too:
-        recall knows what looks alike and what is recent, the share knows what always goes together.
+        The score has two parts of equal weight: default recall, which covers similar and recent files, and the share of
+        the commits of a file that also changed the other one, which covers files that always change together.
 
         Args:
             paths: of files in the repository.
-            k: how many files at most.
+            k: number of files, at most.
 
         Raises:
-            InvalidInput: no paths, or one that is not in the index.
+            InvalidInput: there are no paths, or one is not in the index.
         """
         if isinstance(paths, str) or not paths:
             raise InvalidInput(f"Got the paths {paths!r}.", "a list of one or more", "Name the files that changed.")
@@ -135,12 +135,12 @@ class CodeMemory:
         return found
 
     def _ask(self, question: str, k: int, where: Mapping[str, object] | None) -> tuple[Float32, Hits]:
-        """The vector of a question in words, and what default recall says of it."""
+        """Returns the vector of a question, and its hits by default recall."""
         vector = np.asarray(self._embedder.queries([question]), np.float32)[0]
         return vector, self._index.recall(vector, k=k, text=question, where=_files(where))
 
     def _by_path(self, id: str, known: Hits, k: int) -> dict[str, float]:
-        """Scores for a file that met no other yet: what is ``known`` of it, and as much by the words of its path."""
+        """Returns scores for a file without common commits: those of ``known``, plus those by the words of its path."""
         found: dict[str, float] = {}
         for hits in (known, self._ask(path_words(self._paths[id]), k, None)[1]):
             others = [hit for hit in hits if hit.id != id]
@@ -156,7 +156,7 @@ class CodeMemory:
         return FileHit(self._paths[id], float(score), len(commits), reasons)
 
     def _shares(self, id: str) -> dict[str, float]:
-        """The share of the commits of a file that changed another, too; one more that did not keeps few from all."""
+        """Returns the share of the commits of a file that also changed another, smoothed by one pseudo-commit."""
         mine = self._changing.get(id, [])
         together = Counter(other for at in mine for other in self._commits[at].used)
         return {other: count / (len(mine) + 1) for other, count in together.items()}
@@ -183,7 +183,7 @@ class CodeMemory:
 
     @cached_property
     def _commits(self) -> list[Feedback]:
-        """From the oldest to the newest."""
+        """Returns the commits from the oldest to the newest."""
         return sorted(self._index.feedbacks({"kind": COMMIT}), key=lambda one: one.timestamp or 0.0)
 
     @cached_property
@@ -193,7 +193,7 @@ class CodeMemory:
 
     @cached_property
     def _changing(self) -> dict[str, list[int]]:
-        """For each file the places of the commits that changed it."""
+        """Returns for each file the positions of its commits."""
         found: dict[str, list[int]] = {}
         for at, commit in enumerate(self._commits):
             for id in commit.used:
@@ -212,7 +212,7 @@ def _reason(commit: Feedback, likeness: float | None) -> Reason:
 
 
 def _share_of_words(question: str, messages: list[str]) -> Float32:
-    """(n,) which share of the words of a question each message has, rare ones counted more."""
+    """Returns the share (n,) of the question's words in each message, with more weight for rare words."""
     asked = set(path_words(question).split())
     has = np.array([[word in words for word in asked] for words in (set(path_words(m).split()) for m in messages)])
     weights = np.log1p(len(messages) / (1 + has.sum(axis=0)))

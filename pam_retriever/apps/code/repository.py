@@ -1,4 +1,4 @@
-"""A git repository, read by git itself: its commits, its files and their contents. Nothing in it is changed."""
+"""Reads a git repository by git itself: commits, files and contents. Changes nothing in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pam_retriever.errors import InvalidInput, PAMError
 
-# a stranger's repository must run no program, ask nobody and write nothing
+# an untrusted repository must not run programs, open prompts or write files
 SAFE = (
     "--no-pager",
     "--no-optional-locks",
@@ -31,12 +31,12 @@ HASH = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 STATUS = re.compile(rb"[A-Z]\d*")
 PIECE = 1 << 16
 SUBMODULE, LINK = "160000", "120000"
-LARGEST = 1_000_000  # bytes; a longer file is data, or made by a program
-SNIFFED = 8_000  # bytes, in which git looks for a NUL to tell a binary file
+LARGEST = 1_000_000  # bytes; a longer file is data, or generated
+SNIFFED = 8_000  # bytes in which git searches for a NUL to detect binary files
 
 
 class RepositoryUnreadable(PAMError, OSError):
-    """git is not there, or cannot read the repository."""
+    """git is not installed, or cannot read the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class Repository:
         self.common = Path(self._line("rev-parse", "--path-format=absolute", "--git-common-dir"))
 
     def commit(self, revision: str) -> str:
-        """The full hash of the commit that a revision names.
+        """Returns the full hash of the commit of a revision.
 
         Raises:
-            InvalidInput: it names none, as in a repository without commits.
+            InvalidInput: there is no such commit, for example in an empty repository.
         """
         done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", check=False)
         name = done.stdout.decode().strip()
@@ -118,28 +118,28 @@ class Repository:
         return name
 
     def has(self, commit: str) -> bool:
-        """Whether a commit is still there."""
+        """Returns whether a commit still exists."""
         return not self._run("cat-file", "-e", f"{commit}^{{commit}}", check=False).returncode
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether the history of ``newer`` holds ``older``."""
+        """Returns whether the history of ``newer`` contains ``older``."""
         return not self._run("merge-base", "--is-ancestor", older, newer, check=False).returncode
 
     def boundary(self) -> list[str]:
-        """The commits at which a shallow clone ends, sorted: what they changed is not known."""
+        """Returns the commits at which a shallow clone ends, sorted: their changes are unknown."""
         file = self.path / self._line("rev-parse", "--git-path", "shallow")
         return sorted(file.read_text().split()) if file.exists() else []
 
     def commits(self, tip: str, since: str | None = None) -> Iterator[Commit]:
-        """The commits of ``tip`` that ``since`` does not have, the newest first; merges are left out."""
+        """Yields the commits of ``tip`` that ``since`` does not have, the newest first, without merges."""
         yield from _parsed(self._stream("log", *LOG, tip, *([f"^{since}"] if since else []), "--"))
 
     def ids(self, tip: str, since: str) -> list[str]:
-        """The hashes of the commits of ``tip`` that ``since`` does not have."""
+        """Returns the hashes of the commits of ``tip`` that ``since`` does not have."""
         return self._run("rev-list", tip, f"^{since}", "--").stdout.decode().split()
 
     def changed_before(self, commit: str, paths: Sequence[str]) -> bool:
-        """Whether ``commit`` or one before it changed a file at one of these paths."""
+        """Returns whether ``commit`` or an earlier one changed a file at one of these paths."""
         if not paths:
             return False
         given = "\n".join([commit, "--", *(path for path in paths if "\n" not in path)])
@@ -150,13 +150,13 @@ class Repository:
         )
 
     def renames(self, old: str, new: str) -> list[Change]:
-        """The files that have one path in commit ``old`` and another in ``new``."""
+        """Returns the files whose path in commit ``old`` differs from that in ``new``."""
         wanted = ("-r", "-z", "-M", "-l1000", "--no-ext-diff", "--name-status", "--diff-filter=R")
         tokens = iter(self._run("diff-tree", *wanted, old, new, "--").stdout.split(b"\0"))
         return [_change(token, tokens) for token in tokens if token]
 
     def files(self, commit: str) -> list[File]:
-        """The files of a commit that may hold text: no links, submodules, ignored files or very large ones."""
+        """Returns the files of a commit that may be text: no links, submodules, ignored files or very large ones."""
         found = []
         for line in self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit).stdout.split(b"\0"):
             if line:
@@ -168,7 +168,7 @@ class Repository:
         return [file for file in found if file.path not in ignored]
 
     def texts(self, blobs: Sequence[str]) -> list[str | None]:
-        """The content of each blob, None of a binary one."""
+        """Yields the content of each blob, None for a binary one."""
         if not blobs:
             return []
         answer = self._run("cat-file", "--batch", given="".join(f"{blob}\n" for blob in blobs).encode()).stdout
@@ -185,8 +185,8 @@ class Repository:
         return texts
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
-        """Those that .gitignore names, though they are in the repository."""
-        # "./" keeps git from reading a path as one with magic, such as ":(top)a"
+        """Returns the files that .gitignore lists, although they are in the repository."""
+        # "./" prevents git from reading a path as a pathspec with magic, for example ":(top)a"
         given = b"".join(b"./" + path.encode("utf-8", "replace") + b"\0" for path in paths)
         if not given or self._line("rev-parse", "--is-inside-work-tree") != "true":
             return set()
@@ -219,8 +219,8 @@ class Repository:
         return done
 
     def _stream(self, *arguments: str) -> Iterator[bytes]:
-        """The output of git, as it comes: the pieces between its NULs."""
-        with tempfile.TemporaryFile() as said:  # a pipe that nobody reads would fill up
+        """Yields the output of git, split at NULs."""
+        with tempfile.TemporaryFile() as said:  # a pipe that nobody reads could block git
             with subprocess.Popen(  # noqa: S603 - as above
                 self._command(arguments),
                 stdin=subprocess.DEVNULL,
@@ -247,7 +247,7 @@ class Repository:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process, without what points git elsewhere, such as GIT_DIR within a hook."""
+    """Returns the environment of this process without variables that redirect git, for example GIT_DIR in a hook."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
 
@@ -257,7 +257,7 @@ def _no_git() -> RepositoryUnreadable:
 
 
 def _parsed(tokens: Iterator[bytes]) -> Iterator[Commit]:
-    """Commits from the output of git log: hash, time, message, then kind and path of each change."""
+    """Yields commits parsed from git log: hash, time, message, then kind and path of each change."""
     header: tuple[bytes, bytes, bytes] | None = None
     changes: list[Change] = []
     for raw in tokens:

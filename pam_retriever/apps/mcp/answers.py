@@ -1,4 +1,4 @@
-"""What the tools return: data of bounded size, marked as data."""
+"""The results of the tools: data of bounded size, labelled as data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pam_retriever.types import Hit, Record
 
-LONGEST = 2_000  # characters of a text in an answer; the resource of a memory has more
+LONGEST = 2_000  # characters of a text in an answer; the resource of a memory has the whole text
 LONGEST_RESOURCE = 100_000
 LONGEST_METADATA = 2_000  # characters of JSON
 MOST_REASONS = 5
@@ -151,7 +151,7 @@ class RelatedFiles:
 
 
 def memory(record: Record | Hit, score: float | None = None, why: Iterable[str] = ()) -> Memory:
-    """A memory as it is answered."""
+    """Returns a memory in the form of an answer."""
     text, cut = shortened(record.text or "", LONGEST)
     metadata = {name: value for name, value in record.metadata.items() if name != "session"}
     long = len(json.dumps(metadata)) > LONGEST_METADATA
@@ -169,13 +169,13 @@ def memory(record: Record | Hit, score: float | None = None, why: Iterable[str] 
 
 
 def session_of(metadata: Mapping[str, object]) -> str | None:
-    """The session that a memory was remembered in."""
+    """Returns the session of a memory."""
     session = metadata.get("session")
     return session if isinstance(session, str) else None
 
 
 def reasons(hit: Hit) -> list[str]:
-    """What speaks for a hit, in words."""
+    """Returns the reasons for a hit, in words."""
     said = [f"similar to the question ({hit.similarity:.2f})"] if hit.similarity >= 0.2 else []
     if hit.lexical:
         said.append(f"has words of the question, or stands next to them ({hit.lexical:.2f})")
@@ -190,5 +190,5 @@ def reasons(hit: Hit) -> list[str]:
 
 
 def shortened(text: str, limit: int) -> tuple[str, bool]:
-    """The beginning of a text, and whether it goes on."""
+    """Returns the beginning of a text, and whether the text is longer."""
     return (text, False) if len(text) <= limit else (text[: limit - 1] + "…", True)

@@ -21,7 +21,7 @@ HIGHEST_PORT = 65_535
 
 
 def add_mcp(commands: Commands, model: Callable[[argparse.Namespace, str | None], str]) -> None:
-    """Adds ``mcp``."""
+    """Adds the command ``mcp``."""
     command = commands.add_parser("mcp", help="serve an index to agents, by the Model Context Protocol")
     command.add_argument("folder", type=Path, help="folder of the index; made if it is not there")
     command.add_argument(
@@ -60,7 +60,7 @@ def _serve(parsed: argparse.Namespace, model: Callable[[argparse.Namespace, str 
         read_only=parsed.read_only,
         fit_after=None if code else FIT_AFTER,
     )
-    folder.reader()  # what is wrong is said before an agent asks
+    folder.reader()  # reports errors before an agent asks
     server = MemoryServer(folder, code)
     try:
         if parsed.http is None:

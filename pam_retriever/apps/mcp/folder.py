@@ -1,4 +1,4 @@
-"""An index in a folder that several processes read and write: read as it is now, written one at a time."""
+"""An index in a folder that several processes read and write: readers are current, and writers take turns."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pam_retriever.errors import IndexLocked, InvalidInput, PAMError, ReadOnlyIn
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Float32
 
-WAIT = 10.0  # seconds for which a write waits for other writers
-FIT_AFTER = 50  # new steps and requests after which the index is fitted
-FIT_SECONDS = 4.0  # that a training may take: other processes wait for it, at most ``WAIT``
+WAIT = 10.0  # seconds that a write waits for other writers
+FIT_AFTER = 50  # number of new steps and requests that start a fit
+FIT_SECONDS = 4.0  # seconds of a training: other processes wait for it, at most ``WAIT``
 
 log = logging.getLogger(__name__)
 
 
 class TextModel(Protocol):
-    """What makes vectors of texts; as ``pam_retriever.embedding.text_models.TextModel``."""
+    """A model that makes vectors of texts, such as ``pam_retriever.embedding.text_models.TextModel``."""
 
     model_name: str
 
@@ -34,12 +34,12 @@ class TextModel(Protocol):
 
 
 class OneAtATime:
-    """A model that one thread asks at a time: a tokenizer is not made for more.
+    """A model that one thread at a time may call, because tokenizers are not thread-safe.
 
-    It remembers the last text of each kind, so that a text is embedded before a write, for which others wait.
+    It caches the last text of each kind. So a text can be embedded before a write, while other processes need not wait.
 
     Args:
-        model: to ask.
+        model: to call.
     """
 
     def __init__(self, model: TextModel) -> None:
@@ -47,11 +47,11 @@ class OneAtATime:
         self._last: dict[str, tuple[list[str], Float32]] = {}
 
     def encode_document(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
-        """(n, d) vectors of texts that are stored."""
+        """Returns vectors (n, d) of texts to store."""
         return self._encode("document", texts, show_progress_bar)
 
     def encode_query(self, texts: list[str], show_progress_bar: bool = False) -> Float32:
-        """(n, d) vectors of texts that are asked."""
+        """Returns vectors (n, d) of queries."""
         return self._encode("query", texts, show_progress_bar)
 
     encode = encode_document
@@ -68,15 +68,15 @@ class OneAtATime:
 class SharedFolder:
     """An index that this process shares with others.
 
-    Readers follow the writers. A write opens the index, changes it and closes it, so that everybody gets a turn and
-    what was acknowledged is on disk.
+    Readers follow the writers. A write opens the index, changes it and closes it, so that all processes get their turn,
+    and acknowledged writes are on disk.
 
     Args:
-        path: the folder; made by the first call.
+        path: the folder; the first call creates it.
         model: makes vectors of texts.
         read_only: refuse writes.
-        wait: seconds for which a write waits for other writers.
-        fit_after: new steps and requests after which ``wrote`` begins a fit; None for never.
+        wait: seconds that a write waits for other writers.
+        fit_after: number of new steps and requests after which ``wrote`` starts a fit; None for never.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class SharedFolder:
         self.last_fit = "none yet"
 
     def reader(self) -> PredictiveAssociativeIndex:
-        """The index as it is now; made if it is not there.
+        """Returns the current index; creates it if it does not exist.
 
         Raises:
-            InvalidInput: it is not there, and may not be made; or it is of another model.
+            InvalidInput: the index does not exist and may not be created; or it is of another model.
         """
         if self._reader is None and not (self.path / "manifest.json").exists():
-            self._make()  # outside of the lock, which a writer takes, too
+            self._make()  # outside the lock, which a writer takes, too
         with self._opening:
             if self._reader is None:
                 self._reader = PredictiveAssociativeIndex.open(
@@ -119,17 +119,17 @@ class SharedFolder:
             pass
 
     def drop_reader(self) -> None:
-        """Has the folder opened anew by the next question, as after it was found damaged or was replaced."""
+        """Makes the next query open the folder again, for example after damage or a replacement."""
         with self._opening:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
 
     def code(self) -> CodeMemory:
-        """The index as a code memory.
+        """Returns the index as a code memory.
 
         Raises:
-            InvalidInput: it is none.
+            InvalidInput: it is no code memory.
         """
         index = self.reader()
         state = state_of(index)
@@ -140,11 +140,11 @@ class SharedFolder:
 
     @contextmanager
     def writing(self) -> Iterator[PredictiveAssociativeIndex]:
-        """The index to change, and nobody else changes it meanwhile.
+        """Opens the index for changes; nobody else changes it meanwhile.
 
         Raises:
-            ReadOnlyIndex: this process may not.
-            IndexLocked: others wrote for longer than the wait.
+            ReadOnlyIndex: this process must not write.
+            IndexLocked: other processes wrote for longer than the wait.
         """
         if self.read_only:
             raise ReadOnlyIndex("The server was started with --read-only.", "a server that may write", "Start one.")
@@ -157,12 +157,12 @@ class SharedFolder:
                 yield index
             with self._opening:
                 if self._reader is not None:
-                    self._reader.refresh()  # whoever wrote sees it at once
+                    self._reader.refresh()  # this process sees its own write at once
         finally:
             self._writing.release()
 
     def wrote(self, steps: int) -> None:
-        """Counts new experience, and begins a fit in the background once there is enough."""
+        """Counts new experience, and starts a fit in the background if there is enough."""
         self._new += steps
         running = self._fitting is not None and self._fitting.is_alive()
         if self._fit_after is None or self._new < self._fit_after or running:
@@ -178,7 +178,7 @@ class SharedFolder:
             with self.writing() as index:
                 report = index.fit(time_budget=FIT_SECONDS, progress=False)
             self.last_fit = f"{report.memories} memories, {report.requests} requests, {report.seconds:.1f} s"
-        except PAMError as error:  # it is tried again after more experience
+        except PAMError as error:  # tried again after more experience
             log.warning("fit: %s", error)
             self.last_fit = f"failed: {error}"
 

@@ -1,4 +1,4 @@
-"""The tools and resources of the server, on the official SDK."""
+"""The tools and resources of the server, with the official SDK."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class MemoryServer(MCPServer[Any]):
             raise ResourceError(str(error)) from error
 
     async def list_resources(self) -> list[Resource]:
-        """The newest memories; others are read by their id."""
+        """Returns the newest memories; others can be read by id."""
         newest = await anyio.to_thread.run_sync(self._memories.newest)
         return [
             Resource(
@@ -138,7 +138,7 @@ class MemoryServer(MCPServer[Any]):
         ]
 
     async def serve_http(self, listening: socket.socket) -> None:
-        """Serves streamable HTTP on a socket of the loopback, to those who name it as their host and origin."""
+        """Serves streamable HTTP on a loopback socket; checks host and origin of requests."""
         port = listening.getsockname()[1]
         names = [f"{name}:{port}" for name in (LOOPBACK, "localhost")]
         security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
@@ -150,10 +150,10 @@ class MemoryServer(MCPServer[Any]):
 
 
 def listen(port: int) -> socket.socket:
-    """A socket of the loopback; 0 takes a free port.
+    """Returns a loopback socket; port 0 takes a free one.
 
     Raises:
-        InvalidInput: the port is taken, or not for this user.
+        InvalidInput: the port is taken, or this user may not use it.
     """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -166,7 +166,7 @@ def listen(port: int) -> socket.socket:
 
 
 def _tools(memories: Tools, folder: SharedFolder, code: bool) -> list[Tool]:
-    """The tools that this server has."""
+    """Returns the tools of this server."""
     asking = [_recall(memories), _what_happened_with(memories), _sessions(memories), _status(memories)]
     files = [_related_files(memories)] if code else []
     writing = [] if folder.read_only else [_remember(memories), _feedback(memories)]
@@ -196,7 +196,7 @@ def _tool(function: Callable[..., object], folder: SharedFolder, kind: Literal["
 
 
 def _told(function: Callable[P, R], folder: SharedFolder) -> Callable[P, R]:
-    """The errors of the library as errors of a tool, which a model reads and mends."""
+    """Turns errors of the library into tool errors, which a model can read and act on."""
 
     @wraps(function)
     def run(*arguments: P.args, **options: P.kwargs) -> R:

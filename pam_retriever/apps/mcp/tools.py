@@ -1,4 +1,4 @@
-"""What the tools do, without the protocol."""
+"""The tools, without the protocol."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.types import Direction, Record
 
-EXAMPLES = 5  # memories that ``forget`` shows
+EXAMPLES = 5  # memories in an answer of ``forget``
 AROUND = 5  # steps of a session before and after a memory
 SHOWN = 200  # characters of the last step of a session
-MOST_REQUESTS = 5_000  # past questions that are read to say which of them a memory served
+MOST_REQUESTS = 5_000  # past questions that are read to count those that a memory served
 NEWEST = 100  # memories that are listed as resources
 
 
@@ -43,7 +43,7 @@ class Tools:
 
     Args:
         folder: of the index.
-        session: the session of what is remembered without one.
+        session: the default session of new memories.
     """
 
     def __init__(self, folder: SharedFolder, session: str) -> None:
@@ -57,7 +57,7 @@ class Tools:
             raise InvalidInput(
                 f"Got the session {name!r}, and {given['session']!r} in the metadata.", "one", "Leave it out there."
             )
-        self._folder.model.encode_document([text])  # before others have to wait
+        self._folder.model.encode_document([text])  # before the write, so that others need not wait
         now = datetime.now(timezone.utc)
         with self._folder.writing() as index:
             try:
@@ -66,21 +66,21 @@ class Tools:
                 last = _last_time(index, name)
                 if last is None or last <= now.timestamp():
                     raise
-                # the clock of whoever wrote the last step was ahead
+                # the clock of the last writer was ahead
                 then = datetime.fromtimestamp(last, timezone.utc)
                 id = index.append(name, text=text, metadata=given, timestamp=then)
         self._folder.wrote(1)
         return Stored(id, name)
 
     def recall(self, question: str, k: int = 10, filter: Mapping[str, object] | None = None) -> Recalled:
-        """Memories that answer a question."""
+        """Returns memories that answer a question."""
         index = self._folder.reader()
         hits = index.recall(text=question, k=k, where=_memories(index, filter), explain=True)
         served = _served(index, {hit.id for hit in hits})
         return Recalled(NOTICE, tuple(memory(hit, hit.score, [*served.get(hit.id, ()), *reasons(hit)]) for hit in hits))
 
     def what_happened_with(self, id: str, k: int = 10, direction: Direction | None = None) -> Happened:
-        """The steps around a memory, and what belongs to it, in a direction or in both."""
+        """Returns the steps around a memory, and its associates, in one direction or both."""
         index = self._folder.reader()
         _check_known(index, [id])
         (record,) = index.get([id])
@@ -114,7 +114,7 @@ class Tools:
         return Stored(id, None)
 
     def sessions(self, limit: int = 20, offset: int = 0) -> Sessions:
-        """Sessions, the newest first."""
+        """Returns sessions, the newest first."""
         index = self._folder.reader()
         total = index.overview().trajectories
         end = max(0, total - offset)
@@ -131,7 +131,7 @@ class Tools:
     def forget(
         self, ids: Sequence[str] = (), filter: Mapping[str, object] | None = None, confirm: int | None = None
     ) -> Forgotten:
-        """Says how many memories would be forgotten; with that number as ``confirm``, forgets them."""
+        """Returns how many memories would be deleted; with that number as ``confirm``, deletes them."""
         if bool(ids) == (filter is not None):
             raise InvalidInput(
                 "Got neither ids nor a filter, or both.", "one of them", "A filter of {} is all memories."
@@ -152,7 +152,7 @@ class Tools:
         return Forgotten(NOTICE, done, 0, None, examples)
 
     def status(self) -> Status:
-        """What the memory holds, in numbers."""
+        """Returns the size of the memory in numbers."""
         index = self._folder.reader()
         seen = index.overview()
         return Status(
@@ -168,7 +168,7 @@ class Tools:
         )
 
     def related_files(self, paths: Sequence[str] = (), question: str = "", k: int = 10) -> RelatedFiles:
-        """Files that a change needs: by the words for it, or by files that were changed."""
+        """Returns files that a change needs, by its description or by changed files."""
         if bool(paths) == bool(question):
             raise InvalidInput("Got neither paths nor a question, or both.", "one of them", "Ask twice.")
         code = self._folder.code()
@@ -176,7 +176,7 @@ class Tools:
         return RelatedFiles(NOTICE, tuple(_file(hit) for hit in found))
 
     def text_of(self, id: str) -> str:
-        """The text of a memory, for its resource.
+        """Returns the text of a memory, for its resource.
 
         Raises:
             UnknownId: there is no such memory.
@@ -185,13 +185,13 @@ class Tools:
         return shortened(record.text or "", LONGEST_RESOURCE)[0]
 
     def newest(self) -> list[Record]:
-        """The memories that were added last, the newest first."""
+        """Returns the last added memories, the newest first."""
         index = self._folder.reader()
         return index.find(_memories(index, None), limit=NEWEST, offset=max(0, len(index) - NEWEST))[::-1]
 
 
 def _memories(index: PredictiveAssociativeIndex, filter: Mapping[str, object] | None) -> Json | None:
-    """A filter that leaves out what a code memory keeps for itself."""
+    """Returns a filter that excludes the internal memory of a code memory."""
     if STATE not in index:
         return None if filter is None else dict(filter)
     own: Json = {"kind": {"$ne": "repository"}}
@@ -199,7 +199,7 @@ def _memories(index: PredictiveAssociativeIndex, filter: Mapping[str, object] | 
 
 
 def _served(index: PredictiveAssociativeIndex, ids: set[str]) -> dict[str, list[str]]:
-    """For each memory the number of past questions that it served, and the last of them."""
+    """Returns for each memory the number of past questions that it served, and the last of them."""
     found: dict[str, list[str]] = {}
     for one in index.feedbacks() if (index.overview().requests or 0) <= MOST_REQUESTS else ():
         for id, weight in one.used.items():
@@ -223,7 +223,7 @@ def _check_known(index: PredictiveAssociativeIndex, ids: Sequence[str]) -> None:
 
 
 def _last_time(index: PredictiveAssociativeIndex, session: str) -> float | None:
-    """The time of the last step of a session."""
+    """Returns the time of the last step of a session."""
     for one in index.trajectories():
         if one.id == session and one.timestamps:
             return one.timestamps[-1]

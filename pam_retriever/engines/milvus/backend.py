@@ -1,4 +1,4 @@
-"""MilvusBackend: where an index lives in Milvus."""
+"""MilvusBackend: the location of an index in Milvus."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 FORMAT = 1
-LEAST = (2, 5)  # nullable fields, array_contains_any, several vectors in an entity
-MAX_DIM = 16_000  # Milvus holds 32,768 numbers, and a key [p ; f(p) ; e(p)] is two vectors and a code
+LEAST = (2, 5)  # needed for nullable fields, array_contains_any, and several vectors per entity
+MAX_DIM = 16_000  # Milvus allows 32,768 numbers, and a key [p ; f(p) ; e(p)] has two vectors and a code
 
 
 class MilvusBackend:
-    """Keeps an index in Milvus: ``PredictiveAssociativeIndex(dim, backend=MilvusBackend("memories.db"))``.
+    """Stores an index in Milvus: ``PredictiveAssociativeIndex(dim, backend=MilvusBackend("memories.db"))``.
 
-    A file is Milvus Lite, which one process at a time has open; a server is used by any number, of which one
-    writes at a time. Milvus has no transactions: docs/reference/engines.md says what that means.
+    A file is Milvus Lite, which only one process can open. Any number of processes can use a server, and one at a time
+    can write. Milvus has no transactions: docs/reference/engines.md describes the consequences.
 
     Args:
         uri: a path that ends in ".db", or "http://host:port".
         token: "user:password" or a token of the server.
-        prefix: with which the names of the index's collections begin; one for each index.
-        patience: seconds in which a lost connection may come back before a call fails.
+        prefix: of the names of the index's collections; different for each index.
+        patience: seconds for which a call tries to restore a lost connection before it fails.
 
     Raises:
-        InvalidInput: of the arguments.
+        InvalidInput: an argument is invalid.
         MissingExtra: pymilvus is not installed, or milvus-lite for a file.
     """
 
@@ -76,7 +76,7 @@ class MilvusBackend:
             if calls.settings.read("$state") is None:
                 calls.make()
                 database.memories.make(0, None, FLAT)
-                calls.settings.write("$index", f"{FORMAT} {dim}")  # the last: from here on it is there
+                calls.settings.write("$index", f"{FORMAT} {dim}")  # written last: from here on the index exists
         except BaseException:
             connection.close()
             raise
@@ -91,7 +91,7 @@ def _check_version(found: str, place: str) -> None:
 
 
 def _agreed(stored: str | None, dim: int | None, place: str) -> int:
-    """The dimension of the index that is there, or of the one to be made."""
+    """Returns the dimension of the existing index, or of the new one."""
     if stored is None:
         if dim is None:
             raise InvalidInput(f"There is no index at {place}.", "dim for a new one", "Pass dim=...")

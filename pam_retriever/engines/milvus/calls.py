@@ -1,4 +1,4 @@
-"""Calls to Milvus: which state they see, and who writes."""
+"""Calls to Milvus: their consistent state, and the exclusion of writers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pam_retriever.engines.milvus.settings import MilvusSettings
 from pam_retriever.engines.state import State
 from pam_retriever.errors import IndexLocked
 
-LEASE = 60.0  # seconds after which a writer that says nothing is gone
+LEASE = 60.0  # seconds without a sign after which a writer counts as dead
 PAUSE = 0.05
 
 
 @dataclass
 class MilvusState(State):
-    """The state, as one entity: replacing it is what makes a change visible.
+    """The state as one entity. Replacing it makes a change visible.
 
     Attributes:
         previous: the generation before this one.
-        writer: who is writing, "" for nobody.
-        since: when that began.
+        writer: the current writer, "" for none.
+        since: the start of its write.
     """
 
     previous: int = 0
@@ -50,19 +50,19 @@ class Calls:
 
     @property
     def state(self) -> MilvusState:
-        """The state as the call of this thread sees it."""
+        """The state for the call of this thread."""
         current: MilvusState | None = getattr(self._local, "state", None)
         return current or self._read()
 
     @property
     def committed(self) -> int:
-        """The last version whose call came to its end, as the call of this thread sees it."""
+        """The last version whose call has ended, for the call of this thread."""
         state = self.state
         return state.version - (state.writer == self._me and getattr(self._local, "state", None) is not None)
 
     @contextmanager
     def reading(self) -> Iterator[MilvusState]:
-        """All that is read inside goes by one state; what others write meanwhile may be seen in part."""
+        """Uses one state for all reads inside. Concurrent writes may be partly visible."""
         if getattr(self._local, "state", None) is not None:
             yield self._local.state
             return
@@ -74,15 +74,15 @@ class Calls:
 
     @contextmanager
     def transaction(self, began: Callable[[State], None], recount: Callable[[], int]) -> Iterator[MilvusState]:
-        """What is written inside becomes known at its end. Milvus takes nothing back if it fails before.
+        """Makes the writes inside visible at its end. Milvus cannot undo them if it fails before.
 
         Raises:
-            IndexLocked: another process has been writing all the while.
+            IndexLocked: another process has been writing for the whole time.
         """
         state = self._local.state = self._take_over()
         last = replace(state, writer="", since=0.0)
         try:
-            if state.since:  # a writer before died, or this is the first
+            if state.since:  # an earlier writer died, or this is the first one
                 state.memories = recount()
             state.version += 1
             began(state)
@@ -97,7 +97,7 @@ class Calls:
         self._write(MilvusState(0, 0, 0, 0, 0, 0, 0, 0))
 
     def _take_over(self) -> MilvusState:
-        """The state, with this process as its writer; ``since`` is set if the one before did not finish."""
+        """Returns the state with this process as its writer. ``since`` is set if the writer before did not finish."""
         until = time.monotonic() + LEASE
         while True:
             state = self._read()

@@ -1,4 +1,4 @@
-"""The connection to Milvus: every operation may be repeated, so one that is lost is."""
+"""The connection to Milvus. Every operation is idempotent, so lost ones are repeated."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pymilvus import DataType, MilvusClient, MilvusException
 from pam_retriever.errors import EngineUnavailable, IndexClosed, StorageError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts
-AT_ONCE = 1_000  # entities in a message
-MAX_BYTES = 65_535  # of one string or JSON value
+AT_ONCE = 1_000  # entities per message
+MAX_BYTES = 65_535  # per string or JSON value
 LOST = ("unavailable", "connect", "closed channel", "deadline", "timeout", "not ready")
 T = TypeVar("T")
-# Milvus Lite has no timestamps for iterators, and pymilvus says so in a line for each
+# Milvus Lite has no timestamps for iterators, and pymilvus logs a line for each
 logging.getLogger("pymilvus.client.iterator.query_iterator").setLevel(logging.ERROR)
 Row = dict[str, Any]
 
 
 class Connection:
-    """A client of one Milvus, which is connected again when it is lost.
+    """A client of one Milvus, which reconnects after a loss.
 
     Args:
         uri: a file for Milvus Lite, or "http://host:port".
         token: "user:password" or a token.
         prefix: of the names of the collections.
-        patience: seconds in which a lost connection may come back.
+        patience: seconds for which it tries to reconnect.
 
     Attributes:
-        place: where that is, in words.
+        place: description of the location.
     """
 
     def __init__(self, uri: str, token: str, prefix: str, patience: float) -> None:
@@ -54,11 +54,11 @@ class Connection:
             ) from error
 
     def run(self, operation: Callable[[MilvusClient], T]) -> T:
-        """What ``operation`` returns; repeated while the server is away and there is patience.
+        """Returns the result of ``operation``; repeats it while the server is away, within the patience.
 
         Raises:
-            EngineUnavailable: it stayed away.
-            StorageError: it refused.
+            EngineUnavailable: the server did not come back.
+            StorageError: the server refused.
         """
         until, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
@@ -92,17 +92,17 @@ class Connection:
     # ---- operations
 
     def upsert(self, collection: str, entities: list[Row]) -> None:
-        """Stores entities, replacing those with the same key."""
+        """Stores entities and replaces those with the same key."""
         for start in range(0, len(entities), AT_ONCE):
             some = entities[start : start + AT_ONCE]
             self.run(lambda client, some=some: client.upsert(collection, some))  # type: ignore[misc]
 
     def delete(self, collection: str, expression: str) -> None:
-        """Removes the entities of which an expression holds."""
+        """Removes the entities that satisfy an expression."""
         self.run(lambda client: client.delete(collection, filter=expression))
 
     def query(self, collection: str, expression: str, fields: Sequence[str]) -> list[Row]:
-        """All entities of which an expression holds, however many, by rising key."""
+        """Returns all entities that satisfy an expression, by rising key, in any number."""
 
         def ask(client: MilvusClient) -> list[Row]:
             iterator = client.query_iterator(
@@ -117,11 +117,11 @@ class Connection:
         return self.run(ask)
 
     def query_few(self, collection: str, expression: str, fields: Sequence[str]) -> list[Row]:
-        """The entities of which an expression holds, some thousand at most."""
+        """Returns the entities that satisfy an expression, up to a few thousand."""
         return list(self.run(lambda client: client.query(collection, filter=expression, output_fields=list(fields))))
 
     def get(self, collection: str, keys: Sequence[int], fields: Sequence[str]) -> list[Row]:
-        """The entities that have one of the primary keys, in any order."""
+        """Returns the entities with these primary keys, in any order."""
         found: list[Row] = []
         for start in range(0, len(keys), AT_ONCE):
             some = list(keys[start : start + AT_ONCE])
@@ -131,14 +131,14 @@ class Connection:
         return found
 
     def query_in(self, collection: str, name: str, values: Sequence[Any], fields: Sequence[str]) -> list[Row]:
-        """The entities that have one of ``values``."""
+        """Returns the entities that have one of ``values``."""
         found: list[Row] = []
         for start in range(0, len(values), AT_ONCE):
             found += self.query_few(collection, f"{name} in {_listed(values[start : start + AT_ONCE])}", fields)
         return found
 
     def create(self, collection: str, key: str, fields: dict[str, Any], vectors: dict[str, Row]) -> None:
-        """Makes a collection, unless it is there.
+        """Creates a collection, unless it exists.
 
         Args:
             collection: its name.
@@ -162,17 +162,17 @@ class Connection:
                     name, index_type=vector["index"], metric_type=vector["metric"], params=vector["params"]
                 )
             client.create_collection(collection, schema=schema, consistency_level="Strong")
-            client.create_index(collection, indexes, sync=False)  # of nothing: there is nothing to wait for
+            client.create_index(collection, indexes, sync=False)  # empty: there is nothing to wait for
             client.load_collection(collection)
 
         self.run(make)
 
     def drop(self, collection: str) -> None:
-        """Drops a collection, if it is there."""
+        """Drops a collection, if it exists."""
         self.run(lambda client: client.drop_collection(collection))
 
     def compact(self, collection: str) -> None:
-        """Begins to write what is left of a collection into new segments."""
+        """Starts to rewrite the remaining entities of a collection to new segments."""
 
         def begin(client: MilvusClient) -> None:
             client.flush(collection)
@@ -181,7 +181,7 @@ class Connection:
         self.run(begin)
 
     def collections(self) -> Iterator[str]:
-        """The names of those with the prefix."""
+        """Returns the collections with the prefix."""
         return (name for name in self.run(lambda client: client.list_collections()) if name.startswith(self.prefix))
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ class Connection:
 
 
 def text(nullable: bool = False) -> tuple[Any, Row]:
-    """The type of a string."""
+    """Returns the type of a string."""
     return DataType.VARCHAR, {"max_length": MAX_BYTES, "nullable": nullable}
 
 
@@ -203,7 +203,7 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 def quoted(value: str) -> str:
-    """A string in an expression."""
+    """Returns a string as a literal in an expression."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 

@@ -17,14 +17,14 @@ from pam_retriever.errors import EngineUnavailable
 from pam_retriever.model.keys import make_keys
 from pam_retriever.types import Float32, Int64
 
-FLAT_UP_TO = 20_000  # memories; fewer are scanned exactly in milliseconds
+FLAT_UP_TO = 20_000  # memories; a smaller number is scanned exactly in milliseconds
 FLAT = {"index": "FLAT", "params": {}}
 HNSW = {"index": "HNSW", "params": {"M": 32, "efConstruction": 100}}
 AT_ONCE = 10_000  # memories
 
 
 class MilvusGeneration:
-    """A collection that no call reads yet: all memories, with new keys; see ``Generation``.
+    """A collection with all memories and new keys, which no call reads yet; see ``Generation``.
 
     Args:
         database: of the index.
@@ -38,19 +38,19 @@ class MilvusGeneration:
         self._replaces = self._memories.collection(database.state.generation)
         self._collection = self._memories.collection(number)
         self._milvus = database.calls.connection
-        self._milvus.drop(self._collection)  # what a fit that was killed has left
+        self._milvus.drop(self._collection)  # left by a killed fit
         index = FLAT if len(self._memories) <= FLAT_UP_TO else HNSW
         self._memories.make(number, width, index)
 
     def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
-        """Copies the memories, with the association vectors that ``associate`` makes."""
+        """Copies the memories, with association vectors from ``associate``."""
         for start in range(0, len(rows), AT_ONCE):
             first, last = rows[start], rows[min(start + AT_ONCE, len(rows)) - 1]
             self._copy(f"row >= {first} and row <= {last}", associate)
-        del vectors  # read again, with the records that belong to them
+        del vectors  # read again together with the records
 
     def catch_up(self, version: int, associate: Associate) -> None:
-        """Inside a transaction: brings keys that were filled in at a version up to now."""
+        """Inside a transaction: updates keys that were computed at an earlier version."""
         self._copy(f"version > {version}", associate)
         now = {one["row"] for one in self._milvus.query(self._replaces, "row >= 0", ["row"])}
         copied = {one["row"] for one in self._milvus.query(self._collection, "row >= 0", ["row"])}
@@ -59,20 +59,20 @@ class MilvusGeneration:
             self._milvus.delete(self._collection, f"row in {gone[start : start + 1_000].tolist()}")
 
     def switch(self) -> None:
-        """Inside a transaction: from its end on, calls read this generation."""
+        """Inside a transaction: after its end, calls read this generation."""
         state = self._database.state
         state.previous, state.generation, state.model = state.generation, self.number, state.version
 
     def _copy(self, expression: str, associate: Associate) -> None:
-        """Copies some memories from the generation that this one replaces."""
+        """Copies some memories from the previous generation."""
         entities, vectors = self._memories.entities(self._replaces, expression)
         if entities:
             rows = np.array([entity["row"] for entity in entities], np.int64)
             self._memories.put(self._collection, entities, vectors, make_keys(vectors, associate(rows, vectors)))
 
     def close(self) -> None:
-        """Ends the making of it: it is in use by now, or is dropped. The one before stays for calls that read it."""
-        with suppress(EngineUnavailable):  # what stays is dropped by the next fit
+        """Ends its creation: it is in use, or is dropped. The previous one stays for calls that read it."""
+        with suppress(EngineUnavailable):  # the next fit drops a collection that stays
             state = self._database.state
             for name in self._milvus.collections():
                 number = name.rpartition("_")[2]
@@ -85,18 +85,18 @@ class MilvusDatabase(EngineTables):
     """See ``EngineDatabase``, and look-ups over what is stored.
 
     Args:
-        calls: to where it is.
+        calls: to Milvus.
         dim: length of the vectors.
 
     Attributes:
-        calls: to where it is.
+        calls: to Milvus.
         dim: length of the vectors.
-        memories: what is stored.
-        trajectories: in which they were experienced.
-        settings: what else the index keeps.
-        similar: over p.
-        began: called at the start of a transaction, with the state as it will be.
-        committed: called after its end.
+        memories: the memories.
+        trajectories: the trajectories of the memories.
+        settings: the other stored values.
+        similar: the look-ups over p.
+        began: called at the start of a transaction, with its new state.
+        committed: called after the end of a transaction.
     """
 
     def __init__(self, calls: Calls, dim: int) -> None:
@@ -108,27 +108,27 @@ class MilvusDatabase(EngineTables):
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
+        """A description of the location."""
         return self.calls.place
 
     @property
     def state(self) -> MilvusState:
-        """What every call reads first."""
+        """The state that every call reads first."""
         return self.calls.state
 
     def reading(self) -> AbstractContextManager[State]:
-        """All that is read inside goes by one state."""
+        """Uses one state for all reads inside."""
         return self.calls.reading()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside becomes known at its end."""
+        """Makes the writes inside visible at its end."""
         with self.calls.transaction(self.began, self.memories.count) as state:
             yield
         self.committed(state)
 
     def associative(self, generation: int, width: int) -> MilvusKeys:
-        """Look-ups over the keys of a generation."""
+        """Returns the look-ups over the keys of a generation."""
         name = self.memories.collection(generation)
         return MilvusKeys(self.calls, lambda: name, "key", width)
 
@@ -138,7 +138,7 @@ class MilvusDatabase(EngineTables):
         self.trajectories.remove_empty()
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Removes names of trajectories without a step, and has Milvus write its segments anew, in its own time."""
+        """Removes names of trajectories without steps, and asks Milvus to rewrite its segments, in its own time."""
         with self.transaction():
             self.trajectories.remove_empty()
         names = sorted(self.calls.connection.collections())
@@ -149,12 +149,12 @@ class MilvusDatabase(EngineTables):
         ]
 
     def index_vectors(self) -> None:
-        """Nothing: the index of a collection is chosen when it is made."""
+        """Does nothing: the index of a collection is chosen when it is created."""
 
     # ---- generations
 
     def begin_generation(self, width: int) -> MilvusGeneration:
-        """A collection for keys of that width, which nobody reads yet."""
+        """Creates a collection for keys of this width, which no call reads yet."""
         numbers = [name.rpartition("_")[2] for name in self.calls.connection.collections()]
         used = max((int(number) for number in numbers if number.isdigit()), default=0)
         return MilvusGeneration(self, max(used, self.state.generation) + 1, width)

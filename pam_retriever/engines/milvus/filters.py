@@ -1,8 +1,8 @@
-"""The filter language in Milvus: an expression that lets no memory out that satisfies the filter.
+"""The filter language in Milvus: an expression that holds for all memories that satisfy the filter, and maybe for more.
 
-Milvus compares JSON otherwise than this library does, and version by version. So equality, ``$in``, ``$contains``
-and ``$exists`` ask an array of tags that are made here, ranges of numbers ask the JSON, what is negated asks nothing;
-and what comes back is checked once more (``matching.py``).
+Milvus compares JSON differently from this library, and differently by version. So equality, ``$in``, ``$contains`` and
+``$exists`` use an array of tags that are computed here. Ranges of numbers use the JSON. A negation is not translated.
+``matching.py`` checks the results again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from pam_retriever.engines.compiler import Compiler, Path
 from pam_retriever.filters import Kind, Symbol, Value, to_json
 
-MOST_TAGS = 4_000  # of one memory; Milvus holds 4,096 in an array
-MANY = "*"  # the one tag of a memory with more: it has to be looked at
+MOST_TAGS = 4_000  # per memory; Milvus allows 4,096 in an array
+MANY = "*"  # the only tag of a memory with more tags: it has to be checked
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXACT = 2**53
 
 
 def tags_of(metadata: str) -> list[str]:
-    """What can be asked of metadata, as an array."""
+    """Returns the tags of metadata, as an array."""
     entries: Mapping[str, Any] = json.loads(metadata)
     tags = set()
     for key, value in entries.items():
@@ -37,7 +37,7 @@ def tags_of(metadata: str) -> list[str]:
 
 
 class MilvusCompiler(Compiler):
-    """Writes a filter for Milvus; an empty expression holds for all."""
+    """Translates a filter for Milvus; an empty expression is true for all."""
 
     true, false = "", "row < 0"
 
@@ -48,11 +48,11 @@ class MilvusCompiler(Compiler):
         return super().join(kept, word.lower()) if kept or word == "OR" else ""
 
     def negated(self, test: str) -> str:
-        del test  # what lets too many in would leave some out
+        del test  # a test that is true for too many would, negated, exclude some
         return ""
 
     def has(self, path: Path) -> str:
-        return _any([_tag(path[0], "there")])  # tags are of top-level entries: what is in a dict is checked afterwards
+        return _any([_tag(path[0], "there")])  # tags are of top-level entries; ``matching`` checks the rest
 
     def is_none(self, path: Path) -> str:
         return self._is(path, [_plain(None)])
@@ -84,7 +84,7 @@ def _any(tags: list[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value such that equal ones are the same: 1, 1.0 and True are, and 0 and -0.0."""
+    """Returns the same string for equal values: 1, 1.0 and True are equal, and so are 0 and -0.0."""
     if isinstance(value, bool | int | float):
         return repr(float(value) + 0.0) if abs(value) < 1e300 else "huge"  # -0.0 + 0.0 is 0.0
     return ["nested", to_json(value)] if isinstance(value, list | dict) else [value]

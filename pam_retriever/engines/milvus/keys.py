@@ -1,4 +1,4 @@
-"""Look-ups in Milvus behind the contract of a vector backend, and filters that Milvus narrows down."""
+"""Look-ups in Milvus behind the contract of a vector backend, and filters that Milvus evaluates partly."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pam_retriever.errors import Interrupted
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Bools, Float32, Int64
 
-MOST = 16_384  # hits of a search, Milvus's own limit
-LISTED = 1_000  # rows that are named in a search; more are scanned here
+MOST = 16_384  # hits per search: Milvus's own limit
+LISTED = 1_000  # rows named in a search; a larger number is scanned here
 EF_SEARCH = 128
-AT_ONCE = 256  # queries in a message
+AT_ONCE = 256  # queries per message
 
 
 class MilvusSelected:
     """The memories that satisfy a filter; see ``selection.Selection``.
 
     Args:
-        connection: to where they are.
+        connection: to Milvus.
         collection: of the current generation.
         where: the filter.
     """
@@ -61,11 +61,11 @@ class MilvusSelected:
 class MilvusKeys:
     """Inner-product search over a vector field.
 
-    The field is written with the memory.
+    A write of a memory also writes the field.
 
     Args:
-        calls: to where it is.
-        collection: gives its name.
+        calls: to Milvus.
+        collection: returns its name.
         field: "vector", compared by cosine, or "key", by inner product.
         width: length of the vectors.
     """
@@ -83,7 +83,7 @@ class MilvusKeys:
         return f"MilvusKeys({self._field}, {self._width} wide)"
 
     def keys(self, rows: Int64) -> Float32:
-        """(n, width) the keys of ``rows``, all of which are stored."""
+        """Returns the keys (n, width) of ``rows``, all of which are stored."""
         distinct, place = np.unique(rows, return_inverse=True)
         found = self._milvus.get(self._collection(), distinct.tolist(), ["row", self._field])
         if len(found) < len(distinct):
@@ -95,7 +95,7 @@ class MilvusKeys:
         return (unit(keys) if self._field == "vector" else keys)[place]
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-        """The ``k`` best rows of each query; see ``AnnIndex``."""
+        """Returns the ``k`` best rows of each query; see ``AnnIndex``."""
         k = min(k, len(self))
         if not isinstance(allowed, MilvusSelected):
             if k <= MOST and (allowed is None or 0 < len(allowed) <= LISTED):
@@ -115,7 +115,7 @@ class MilvusKeys:
     def _ask(
         self, queries: Float32, k: int, expression: str, selected: MilvusSelected | None = None
     ) -> list[tuple[list[tuple[int, float]], int]]:
-        """For each query (row, score) of what passes, best first, and how many Milvus named."""
+        """Returns per query (row, score) of the memories that pass, best first, and the number that Milvus returned."""
         length = np.linalg.norm(queries, axis=1)
         cosine = self._field == "vector"
         asked = np.where(length[:, None] > 0, queries, 1).astype(np.float32) if cosine else queries
@@ -143,7 +143,7 @@ class MilvusKeys:
         return answers
 
     def _scan(self, queries: Float32, k: int, allowed: Int64 | None) -> tuple[Float32, Int64]:
-        """Exactly, here: for more rows than Milvus names or takes."""
+        """Scans exactly in this process, for more rows than Milvus returns or accepts."""
         if allowed is None:
             found = self._milvus.query(self._collection(), "row >= 0", ["row"])
             allowed = np.sort(np.array([one["row"] for one in found], np.int64))
@@ -160,7 +160,7 @@ def _metadata(hit: Any) -> str:
 
 
 def _filled(answers: list[Any], count: int, k: int) -> tuple[Float32, Int64]:
-    """The answers as arrays, as wide as the longest of them."""
+    """Returns the answers as arrays, as wide as the longest one."""
     hits = [passing[:k] for answer in answers for passing, _ in answer] or [[]] * count
     width = max(map(len, hits), default=0)
     scores = np.full((count, width), -np.inf, np.float32)

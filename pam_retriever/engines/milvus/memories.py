@@ -1,4 +1,4 @@
-"""The memories in Milvus: one collection a generation, each entity with all that belongs to a memory."""
+"""The memories in Milvus: one collection per generation; each entity has all data of a memory."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pam_retriever.types import Float32, Int64, Record
 FIELDS = {
     "id": text(),
     "text": text(nullable=True),
-    "metadata": text(),  # as it was given
-    "entries": (DataType.JSON, {}),  # its numbers, for ranges
+    "metadata": text(),  # as given
+    "entries": (DataType.JSON, {}),  # numbers, for ranges
     "tags": (DataType.ARRAY, {"element_type": DataType.VARCHAR, "max_capacity": MOST_TAGS + 1, "max_length": 64}),
-    "version": (DataType.INT64, {}),  # at which it was written
+    "version": (DataType.INT64, {}),  # of its last write
 }
 CONTENTS = ["row", "id", "text", "metadata"]
 
@@ -34,7 +34,7 @@ class MilvusMemories:
     """The memories of one index.
 
     Args:
-        calls: to where they are.
+        calls: to Milvus.
         dim: length of the vectors.
     """
 
@@ -43,11 +43,11 @@ class MilvusMemories:
         self._postings = Postings(self)
 
     def collection(self, generation: int | None = None) -> str:
-        """The name of the collection of a generation, of the current one if None."""
+        """Returns the name of the collection of a generation; None for the current one."""
         return f"{self._milvus.prefix}_{self._calls.state.generation if generation is None else generation}"
 
     def make(self, generation: int, width: int | None, index: Mapping[str, Any]) -> None:
-        """Makes the collection of a generation; its keys have ``width``, None before ``fit``."""
+        """Creates the collection of a generation; its keys have ``width``, None before ``fit``."""
         vectors = {"vector": {"dim": self._dim, "metric": "COSINE", **index}}
         if width is not None:
             vectors["key"] = {"dim": width, "metric": "IP", **index}
@@ -58,11 +58,11 @@ class MilvusMemories:
 
     @property
     def words_version(self) -> int:
-        """Changes with every memory that is written or removed."""
+        """Changes with every write or removal of a memory."""
         return self._calls.state.texts
 
     def written_since(self, version: int) -> Int64 | None:
-        """As ``Memories.written_since``: other processes write, too, and nobody notes what."""
+        """See ``Memories.written_since``. Returns None: writes of other processes are not recorded."""
         return np.empty(0, np.int64) if version == self.words_version else None
 
     @property
@@ -71,7 +71,7 @@ class MilvusMemories:
         return self._calls.state.last_row
 
     def count(self) -> int:
-        """How many there are, counted by Milvus."""
+        """Returns the number of memories, counted by Milvus."""
         name = self.collection()
         found = self._milvus.run(lambda client: client.query(name, filter="", output_fields=["count(*)"]))
         return int(found[0]["count(*)"])
@@ -103,7 +103,7 @@ class MilvusMemories:
         assert observed is None, "no encoder makes vectors in an engine"
         check_contents(ids, texts, metadatas)
         state, known = self._calls.state, self.rows_of(ids)
-        last = max(state.last_row, *known.values(), 0)  # a call that failed may have stored some
+        last = max(state.last_row, *known.values(), 0)  # a failed call may have stored some
         rows, last = number_rows(ids, known, last)
         state.last_row, state.texts = last, state.version
         state.memories += len(ids) - len(known)
@@ -117,7 +117,7 @@ class MilvusMemories:
         return rows
 
     def put(self, collection: str, entities: list[dict[str, Any]], vectors: Float32, keys: Float32 | None) -> None:
-        """Stores entities with their vectors and, after ``fit``, their keys."""
+        """Stores entities with vectors and, after ``fit``, keys."""
         for at, entity in enumerate(entities):
             entity["vector"] = vectors[at]
             if keys is not None:
@@ -125,7 +125,7 @@ class MilvusMemories:
         self._milvus.upsert(collection, entities)
 
     def remove(self, rows: Int64) -> None:
-        """Removes memories by row; their steps count no more."""
+        """Removes memories by row; their steps are ignored from then on."""
         state = self._calls.state
         state.texts = state.logged_from = state.version
         found = self._milvus.get(self.collection(), rows.tolist(), ["row"])
@@ -147,10 +147,10 @@ class MilvusMemories:
         return [_record(one) for one in sorted(found, key=lambda one: int(one["row"]))]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
-        """row -> (id, text, metadata as JSON).
+        """Returns row -> (id, text, metadata as JSON).
 
         Raises:
-            Interrupted: another process has removed some meanwhile.
+            Interrupted: another process removed some of them meanwhile.
         """
         distinct = np.unique(rows).tolist()
         found = self._milvus.get(self.collection(), distinct, CONTENTS)
@@ -161,17 +161,17 @@ class MilvusMemories:
         return {one["row"]: (one["id"], one["text"], one["metadata"]) for one in found}
 
     def rows_where(self, where: Mapping[str, object]) -> MilvusSelected:
-        """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
+        """Returns the rows whose metadata satisfy a filter; the engine keeps them until they are needed."""
         return MilvusSelected(self._milvus, self.collection(), where)
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Every row and its vector."""
+        """Returns every row and its vector."""
         del dim
         found = sorted(self._all(["row", "vector"]), key=lambda one: int(one["row"]))
         return np.array([one["row"] for one in found], np.int64), _vectors(found, self._dim)
 
     def entities(self, collection: str, expression: str) -> tuple[list[dict[str, Any]], Float32]:
-        """Whole entities but for vectors and keys, and their vectors."""
+        """Returns whole entities without vectors and keys, and their vectors."""
         found = self._milvus.query(collection, expression, [*CONTENTS, "version", "vector"])
         made = [_entity(one["row"], one["id"], one["text"], one["metadata"], one["version"]) for one in found]
         return made, _vectors(found, self._dim)
@@ -179,7 +179,7 @@ class MilvusMemories:
     # ---- words
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """The rows whose "text" or "labels" hold a term, sorted, and how often each does; of ``most`` rows at most."""
+        """Returns the sorted rows whose "text" or "labels" hold a term, and the counts, for at most ``most`` rows."""
         return self._postings.places(term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
@@ -187,12 +187,12 @@ class MilvusMemories:
         return self._postings.lengths()
 
     def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:
-        """Row, text and metadata of the memories that were written after a version."""
+        """Returns row, text and metadata of the memories written after a version."""
         found = self._all(["row", "text", "metadata"], f"version > {version}")
         return [(one["row"], one["text"], one["metadata"]) for one in found]
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
-        """(row, id, metadata) of each memory that has a key."""
+        """Returns (row, id, metadata) of each memory that has a key."""
         found = self._milvus.get(
             self.collection(), np.asarray(self.rows_where({key: {"$exists": True}})).tolist(), CONTENTS
         )
@@ -200,7 +200,7 @@ class MilvusMemories:
 
 
 def check_contents(ids: Sequence[str], texts: Sequence[str | None], metadatas: Sequence[str]) -> None:
-    """Refuses what Milvus cannot hold.
+    """Refuses contents that Milvus cannot hold.
 
     Raises:
         InvalidInput: a string of more than 65,535 bytes.

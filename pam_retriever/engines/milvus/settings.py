@@ -1,4 +1,4 @@
-"""Settings and weights in Milvus, in parts of what one string may hold."""
+"""Settings and weights in Milvus, in parts that fit into one string."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pam_retriever.filters import to_json
 from pam_retriever.store.columns import from_json
 
 OF_GENERATION = ("model", "forgotten")
-PART = 45_000  # characters, at most 4 bytes each where they are not ASCII
-POINT = {"dim": 2, "metric": "IP", "index": "FLAT", "params": {}}  # Milvus wants a vector in every collection
+PART = 45_000  # characters, of at most 4 bytes each
+POINT = {"dim": 2, "metric": "IP", "index": "FLAT", "params": {}}  # every collection in Milvus needs a vector
 
 
 class MilvusSettings:
     """Settings of the index, beside memories and trajectories.
 
     Args:
-        connection: to where it is.
-        generation: that of the call; the setting "model" and the weights are a generation's own.
+        connection: to Milvus.
+        generation: of the call. Each generation has its own setting "model" and weights.
     """
 
     def __init__(self, connection: Connection, generation: Callable[[], int]) -> None:
@@ -32,35 +32,35 @@ class MilvusSettings:
         connection.create(self._name, "key", fields, {"point": POINT})
 
     def get(self, key: str) -> object:
-        """The value that ``set`` stored, or None."""
+        """Returns the value from ``set``, or None."""
         found = self.read(self._own(key))
         return None if found is None else from_json(found, f"The setting {key!r}")
 
     def set(self, key: str, value: object) -> None:
-        """Keeps a value that JSON can hold."""
+        """Stores a value that JSON can hold."""
         self.write(self._own(key), to_json(value))
 
     def all(self) -> dict[str, object]:
-        """Every setting of the current generation."""
+        """Returns every setting of the current generation."""
         found = self._milvus.query(self._name, "key >= 0", ["name"])
         names = {row["name"] for row in found if not row["name"].startswith(("$", "model@", "forgotten@"))}
         kept = {key: self.get(key) for key in sorted({*names, *OF_GENERATION})}
         return {key: value for key, value in kept.items() if value is not None}
 
     def weights(self, name: str) -> bytes | None:
-        """The weights that ``set_weights`` stored, or None."""
+        """Returns the weights from ``set_weights``, or None."""
         found = self.read(f"$weights:{name}@{self._generation()}")
         return None if found is None else base64.b64decode(found)
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
-        """Keeps weights; those of other generations stay."""
+        """Stores weights; those of other generations stay."""
         self.write(f"$weights:{name}@{self._generation()}", base64.b64encode(safetensors).decode())
 
     def _own(self, key: str) -> str:
         return f"{key}@{self._generation()}" if key in OF_GENERATION else key
 
     def read(self, name: str) -> str | None:
-        """The string of that name, None if it is not there in full."""
+        """Returns the string of that name, None if it is not complete."""
         fields = ["part", "parts", "value"]
         rows = self._milvus.get(self._name, [_key(name, 0)], fields)
         if not rows:
@@ -69,7 +69,7 @@ class MilvusSettings:
         return "".join(row["value"] for row in sorted(rows, key=lambda row: int(row["part"])))
 
     def write(self, name: str, value: str) -> None:
-        """Keeps a string; one of up to 45,000 characters is replaced at once."""
+        """Stores a string; one of up to 45,000 characters is replaced atomically."""
         size = PART if value.isascii() else PART // 4
         parts = [value[at : at + size] for at in range(0, len(value), size)] or [""]
         self._milvus.upsert(
@@ -81,7 +81,7 @@ class MilvusSettings:
         )
 
     def remove(self, name: str) -> None:
-        """Forgets a string."""
+        """Removes a string."""
         self._milvus.delete(self._name, f"name == {quoted(name)}")
 
 

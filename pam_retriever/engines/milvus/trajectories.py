@@ -1,4 +1,4 @@
-"""The trajectories in Milvus: their steps as JSON, some hundred in an entity, and read into memory as a whole."""
+"""The trajectories in Milvus: steps as JSON, a few hundred per entity, all read into memory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pam_retriever.store.database import End, Grouped, Step, Steps
 from pam_retriever.store.listing import to_records
 from pam_retriever.types import Bools, Evidence, Float32, Int64, Times, TrajectoryRecord
 
-CHUNK, MOST_CHUNKS = 500, 1 << 13  # steps in an entity, entities of a trajectory
+CHUNK, MOST_CHUNKS = 500, 1 << 13  # steps per entity, entities per trajectory
 
 
 @dataclass(frozen=True)
 class Table:
-    """Steps, ordered by trajectory and position, (S,) each; ``named`` are the trajectories, by number."""
+    """Steps, ordered by trajectory and position, (S,) each; ``named`` has the trajectories by number."""
 
     named: dict[int, str]
     rows: Int64
@@ -32,10 +32,10 @@ class Table:
     positions: Int64
     times: Times
     salience: Float32
-    weighed: Bools  # whether the salience was given
+    weighed: Bools  # whether a salience was given
 
     def at(self, places: Any) -> Table:
-        """Some of the steps."""
+        """Returns the steps at these positions."""
         columns = (self.rows, self.trajectories, self.positions, self.times, self.salience, self.weighed)
         return Table(self.named, *(column[places] for column in columns))
 
@@ -44,7 +44,7 @@ class MilvusTrajectories:
     """The trajectories of one index.
 
     Args:
-        calls: to where they are.
+        calls: to Milvus.
         memories: of the same index.
     """
 
@@ -71,14 +71,14 @@ class MilvusTrajectories:
         """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
 
         Returns:
-            Its number, and the number of the one that it replaces.
+            Its number, and the number of the replaced one.
         """
         check_contents([id], [], [])
         state = self._calls.state
         found = self._milvus.query_few(self._name, f"id == {quoted(id)}", ["number"])
         replaced = sorted({one["number"] for one in found})
         number = state.last_trajectory = max(state.last_trajectory, *replaced, 0) + 1
-        self._remove([number])  # what a call that failed has left
+        self._remove([number])  # left by a failed call
         there = [self._packed(at, step) for at, step in enumerate(steps) if step]
         self._put_chunks(id, number, 0, [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)] or [[]])
         if replaced:
@@ -90,7 +90,7 @@ class MilvusTrajectories:
         return [at, step.row, step.timestamp, step.salience, self._calls.state.version]
 
     def _put_chunks(self, id: str, number: int, first: int, chunks: list[list[list[Any]]]) -> None:
-        """Stores chunks of a trajectory, each of which says how many there are at least."""
+        """Stores chunks of a trajectory, each with the least number of chunks."""
         self._milvus.upsert(
             self._name,
             [
@@ -108,11 +108,11 @@ class MilvusTrajectories:
         self._kept = None
 
     def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
-        """Stores more steps of a trajectory, from position ``first`` on: what that costs does not grow with it."""
+        """Stores more steps of a trajectory, from position ``first`` on; the cost does not grow with its length."""
         fields = ["key", "id", "steps"]
         newest = number * MOST_CHUNKS + self._chunks(number) - 1
         (chunk,) = self._milvus.get(self._name, [newest], fields)
-        # a call that failed may have left the very steps that are to come
+        # a failed call may have left the same steps
         there = [one for one in chunk["steps"]["steps"] if one[0] < first]
         there += [self._packed(at, step) for at, step in enumerate(steps, first)]
         pieces = [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)]
@@ -163,7 +163,7 @@ class MilvusTrajectories:
         return found[1] if found else []
 
     def _steps_of(self, expression: str, version: int) -> tuple[int, list[tuple[int, Step]]] | None:
-        """Number and steps of one trajectory; those that a call after ``version`` has left are none."""
+        """Returns number and steps of one trajectory, without steps of a failed call after ``version``."""
         parts = self._milvus.query(self._name, expression, ["key", "number", "chunks", "steps"])
         whole = [number for number, of in _by_number(parts).items() if len(of) >= of[0]["chunks"]]
         if not whole:
@@ -198,7 +198,7 @@ class MilvusTrajectories:
         return to_records(numbers, table.named, zip(*columns, strict=True))
 
     def _table(self, fresh: bool = False) -> Table:
-        """All steps of memories that are still there."""
+        """Returns all steps of memories that are still stored."""
         version = self._calls.state.version
         if self._kept is None or self._kept[0] != version or fresh:
             self._kept = version, self._read("key >= 0")
@@ -206,7 +206,7 @@ class MilvusTrajectories:
 
     def _read(self, expression: str) -> Table:
         chunks = _by_number(self._milvus.query(self._name, expression, ["key", "id", "number", "chunks", "steps"]))
-        # a call that failed may have left a part, or the trajectory that it was about to replace
+        # a failed call may have left a part, or the trajectory that it was about to replace
         whole = {number: parts for number, parts in sorted(chunks.items()) if len(parts) >= parts[0]["chunks"]}
         newest = {parts[0]["id"]: number for number, parts in whole.items()}
         named = {number: parts[0]["id"] for number, parts in whole.items() if newest[parts[0]["id"]] == number}
@@ -223,11 +223,11 @@ class MilvusTrajectories:
         return table.at(np.isin(table.rows, self._memories.rows()))
 
     def named(self) -> list[tuple[int, str]]:
-        """The number and the id of each trajectory."""
+        """Returns the number and the id of each trajectory."""
         return list(self._table().named.items())
 
     def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
-        """Trajectory, position, row, timestamp and salience of each step."""
+        """Returns trajectory, position, row, timestamp and salience of each step."""
         table = self._table()
         times = [None if np.isnan(time) else time for time in table.times.tolist()]
         salience = [w if given else None for w, given in zip(table.salience.tolist(), table.weighed, strict=True)]
@@ -235,18 +235,18 @@ class MilvusTrajectories:
         return list(zip(*columns, strict=True))
 
     def experienced(self, without: Sequence[str] = ()) -> Steps:
-        """All steps in order, but those of the named trajectories; as ``Trajectories.experienced``."""
+        """Returns all steps in order, without those of the named trajectories; see ``Trajectories.experienced``."""
         table = self._table()
         left_out = [number for number, id in table.named.items() if id in set(without)]
         return _steps(table.at(~np.isin(table.trajectories, left_out)))
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
-        """The steps of the trajectories numbered above ``number``: where one has grown, all are read anew."""
+        """Returns the steps of the trajectories numbered above ``number``; if one has grown, all steps."""
         del grown
         return _steps(self._read(f"number > {number}"))
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
-        """Nothing: after a removal all steps are read anew."""
+        """Returns nothing: after a removal all steps are read again."""
         del version
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
@@ -279,7 +279,7 @@ class MilvusTrajectories:
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """hit row -> where it met one of ``cues``, nearest first."""
+        """Returns hit row -> the meetings with one of ``cues``, nearest first."""
         table = self._table()
         ids = self._memories.contents(cues[np.isin(cues, table.rows)])
         occasions = []
@@ -299,7 +299,7 @@ class MilvusTrajectories:
 
 
 def _by_number(parts: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
-    """The chunks of each trajectory."""
+    """Returns the chunks of each trajectory."""
     chunks: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for found in parts:
         chunks[found["number"]].append(found)

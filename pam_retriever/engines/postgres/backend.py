@@ -1,4 +1,4 @@
-"""PgVectorBackend: where an index lives in PostgreSQL."""
+"""PgVectorBackend: the location of an index in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from pam_retriever.store.base import Store
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-MAX_DIM = 7_900  # pgvector holds 16,000 numbers, and a key [p ; f(p) ; e(p)] is two vectors and a code
+MAX_DIM = 7_900  # pgvector allows 16,000 numbers, and a key [p ; f(p) ; e(p)] has two vectors and a code
 
 
 class PgVectorBackend:
-    """Keeps an index in PostgreSQL with pgvector: ``PredictiveAssociativeIndex(dim, backend=PgVectorBackend(dsn))``.
+    """Stores an index in PostgreSQL with pgvector: ``PredictiveAssociativeIndex(dim, backend=PgVectorBackend(dsn))``.
 
-    Any number of processes may read and write it at once. It is made where it is not there.
+    Any number of processes can read and write it at the same time. It is created if it does not exist.
 
     Args:
-        dsn: such as "postgresql://user:password@host:5432/database".
-        schema: the PostgreSQL schema that is the index's own; one for each index in the database.
-        patience: seconds in which a lost connection may come back before a call fails.
+        dsn: for example "postgresql://user:password@host:5432/database".
+        schema: the PostgreSQL schema of the index; different for each index in the database.
+        patience: seconds for which a call tries to restore a lost connection before it fails.
 
     Raises:
-        InvalidInput: of the arguments.
+        InvalidInput: an argument is invalid.
         MissingExtra: psycopg is not installed.
     """
 

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: one snapshot or one transaction a call, retried where that is safe."""
+"""Connections to PostgreSQL: one snapshot or one transaction per call, retried if that is safe."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pam_retriever.engines.postgres.vectors import adapt_vectors
 from pam_retriever.engines.state import State
 from pam_retriever.errors import EngineUnavailable, IndexClosed
 
-IDLE = 8  # connections that stay open for the next call
+IDLE = 8  # connections kept open for later calls
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts to connect
-LOCKED_FOR, IDLE_FOR = "120s", "600s"  # how long to wait for another writer; how long one may hang
-EF_SEARCH = 200  # pgvector's own 40 finds too little of a pool of candidates
+LOCKED_FOR, IDLE_FOR = "120s", "600s"  # maximum wait for another writer; maximum idle time of a transaction
+EF_SEARCH = 200  # pgvector's default of 40 finds too few candidates
 
-# what is committed is on the server's disk
+# a commit is on the server's disk
 SETTINGS = """
 SELECT set_config('search_path', quote_ident(%s) || ', ' || current_setting('search_path'), false),
     set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false),
@@ -39,7 +39,7 @@ NAMES = [field.name for field in fields(State)]
 
 @dataclass
 class _Call:
-    """What one thread is in the middle of."""
+    """The current call of a thread."""
 
     connection: psycopg.Connection[Any]
     state: State
@@ -51,11 +51,11 @@ class Connections:
 
     Args:
         dsn: of the database.
-        namespace: the schema that the tables are in.
-        patience: seconds in which a lost connection may come back.
+        namespace: the schema of the tables.
+        patience: seconds for which it tries to reconnect.
 
     Attributes:
-        place: where that is, in words.
+        place: description of the location.
     """
 
     def __init__(self, dsn: str, namespace: str, patience: float) -> None:
@@ -71,7 +71,7 @@ class Connections:
 
     @property
     def state(self) -> State:
-        """The state as the call of this thread sees it."""
+        """The state for the call of this thread."""
         call = self._call
         if call is not None:
             return call.state
@@ -80,7 +80,7 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[State]:
-        """All that is read inside is of one moment."""
+        """Reads one snapshot inside."""
         if self._call is not None:
             yield self._call.state
             return
@@ -93,13 +93,13 @@ class Connections:
 
     @contextmanager
     def transaction(self, began: Callable[[State], None]) -> Iterator[State]:
-        """All that is written inside is committed together, or not at all; transactions run one after the other.
+        """Commits all writes inside together, or none; transactions run one after the other.
 
         Args:
             began: called with the state inside, before anything is written.
 
         Raises:
-            Interrupted: the connection was lost, and nothing was written: the call may be made again.
+            Interrupted: the connection was lost, and nothing was written. The call can be repeated.
         """
         if self._call is not None:
             raise RuntimeError("a call that reads cannot write")
@@ -123,9 +123,9 @@ class Connections:
         self._commit(call)
 
     def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Runs one statement inside the call of this thread, or in one of its own; returns all rows."""
+        """Runs one statement in the call of this thread, or in a new one; returns all rows."""
         call = self._call
-        if call is None:  # nothing else was seen, so it may see a later moment after a connection is lost
+        if call is None:  # nothing else was read, so a later snapshot is fine after a loss
             return self.retried(lambda: self._fetch_alone(statement, parameters))
         while True:
             try:
@@ -142,7 +142,7 @@ class Connections:
             return self.fetch(statement, parameters)
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Runs one statement for each row of parameters, inside a transaction."""
+        """Runs one statement per row of parameters, inside a transaction."""
         with self._writing() as connection, connection.cursor() as cursor:
             cursor.executemany(statement.encode(), rows)
 
@@ -172,10 +172,10 @@ class Connections:
     # ---- connections
 
     def connect(self) -> psycopg.Connection[Any]:
-        """A new connection, outside all calls.
+        """Opens a new connection, outside all calls.
 
         Raises:
-            EngineUnavailable, InvalidInput: the server cannot be reached, or does not let one in.
+            EngineUnavailable, InvalidInput: the server cannot be reached, or refuses the login.
         """
         with explained(self.place):
             connection = psycopg.connect(self._dsn, autocommit=True)
@@ -188,7 +188,7 @@ class Connections:
             return connection
 
     def retried(self, attempt: Callable[[], T]) -> T:
-        """What ``attempt`` returns, tried again for as long as there is patience with a server that is away."""
+        """Returns the result of ``attempt``; repeats it while the server is away, within the patience."""
         until, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
             try:
@@ -197,7 +197,7 @@ class Connections:
             except EngineUnavailable:
                 if time.monotonic() + pause > until:
                     raise
-                self._drop_idle()  # they are from before as well
+                self._drop_idle()  # idle connections are lost, too
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -207,7 +207,7 @@ class Connections:
         return call
 
     def _begin(self, writing: bool) -> _Call:
-        """A transaction, and the state as it sees it."""
+        """Begins a transaction; returns it with its state."""
         if self._closed:
             raise IndexClosed("The index is closed.", "an open index", "Make or open it again.")
         with self._mutex:
@@ -230,11 +230,11 @@ class Connections:
         return _Call(connection, state, writing)
 
     def _end(self, call: _Call, how: str) -> None:
-        """Ends a transaction; a sound connection stays open for the next call."""
+        """Ends a transaction; keeps a sound connection for later calls."""
         try:
             if not call.connection.closed:
                 call.connection.execute(how.encode())
-        except psycopg.Error:  # nothing was written, or it is rolled back with the connection
+        except psycopg.Error:  # nothing was written, or the rollback happens with the disconnect
             call.connection.close()
         self._give_back(call.connection)
 
@@ -252,7 +252,7 @@ class Connections:
             connection.close()
 
     def _resume(self, call: _Call, error: EngineUnavailable) -> None:
-        """Goes on with a call that reads, over a new connection, where it would see the same."""
+        """Continues a reading call over a new connection, if its snapshot would be the same."""
         fresh = self.retried(lambda: self._begin(writing=False))
         if fresh.state.version != call.state.version:
             self._end(fresh, "COMMIT")
@@ -260,7 +260,7 @@ class Connections:
         call.connection = fresh.connection
 
     def _commit(self, call: _Call) -> None:
-        """Commits; where the answer is lost, asks what became of it."""
+        """Commits; if the answer is lost, finds out the result."""
         try:
             with explained(self.place):
                 call.connection.execute("COMMIT")
@@ -278,19 +278,19 @@ class Connections:
         self._give_back(call.connection)
 
     def _was_committed(self, version: int) -> bool:
-        """Whether this process has written that version.
+        """Returns whether this process has written this version.
 
-        PostgreSQL's own number of a transaction does not say it: after a crash it may be another's.
+        PostgreSQL's transaction number cannot tell: after a crash it may be reused.
         """
         with self.connect() as connection, connection.transaction():
-            # waits for the transaction itself, which a server that has not noticed that its client is gone still ends
+            # waits for the transaction, which the server may still end if it has not noticed the loss
             connection.execute("SELECT 1 FROM state FOR UPDATE")
             found = connection.execute("SELECT version FROM writers WHERE process = %s", [self._me]).fetchall()
         return bool(found and found[0][0] == version)
 
 
 def _place(dsn: str, namespace: str) -> str:
-    """Where the tables are, in words and without a password."""
+    """Returns a description of the location, without a password."""
     try:
         known = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:

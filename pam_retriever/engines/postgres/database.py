@@ -23,18 +23,18 @@ class PostgresDatabase(EngineTables):
     """See ``EngineDatabase``, and look-ups over what is stored.
 
     Args:
-        connections: to tables that are there.
+        connections: to existing tables.
         dim: length of the vectors.
 
     Attributes:
         connections: transactions and snapshots.
         dim: length of the vectors.
-        memories: what is stored.
-        trajectories: in which they were experienced.
-        settings: what else the index keeps.
-        similar: over p.
-        began: called at the start of a transaction, with the state as it will be.
-        committed: called after its end.
+        memories: the memories.
+        trajectories: the trajectories of the memories.
+        settings: the other stored values.
+        similar: the look-ups over p.
+        began: called at the start of a transaction, with its new state.
+        committed: called after the end of a transaction.
     """
 
     def __init__(self, connections: Connections, dim: int) -> None:
@@ -49,16 +49,16 @@ class PostgresDatabase(EngineTables):
 
     @property
     def place(self) -> str:
-        """Where it is, in words and without a password."""
+        """A description of the location, without a password."""
         return self.connections.place
 
     @property
     def state(self) -> State:
-        """What every call reads first."""
+        """The state that every call reads first."""
         return self.connections.state
 
     def reading(self) -> AbstractContextManager[State]:
-        """All that is read inside is of one moment."""
+        """Reads one snapshot inside."""
         return self.connections.reading()
 
     @contextmanager
@@ -69,7 +69,7 @@ class PostgresDatabase(EngineTables):
         self.committed(state)
 
     def associative(self, generation: int, width: int) -> PostgresKeys:
-        """Look-ups over the keys of a generation."""
+        """Returns the look-ups over the keys of a generation."""
         return PostgresKeys(self.connections, Column(f"keys_{generation}", "key", width, cosine=False))
 
     def forget(self, rows: Int64) -> None:
@@ -78,7 +78,7 @@ class PostgresDatabase(EngineTables):
         self.trajectories.remove_empty()
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Writes every table anew: ``VACUUM`` alone leaves the bytes of a removed row in its page.
+        """Rewrites every table: ``VACUUM`` alone leaves the bytes of a removed row in its page.
 
         Raises:
             StorageError: another process uses a table for too long.
@@ -97,7 +97,7 @@ class PostgresDatabase(EngineTables):
         ]
 
     def index_vectors(self) -> None:
-        """Makes the HNSW index over p, once there are enough memories for one. Others may read meanwhile."""
+        """Creates the HNSW index over p, if there are enough memories. Others may read meanwhile."""
         if self._indexed or len(self.memories) < INDEXED_FROM:
             return
         self.connections.retried(self._build_index)
@@ -110,7 +110,7 @@ class PostgresDatabase(EngineTables):
     # ---- generations
 
     def begin_generation(self, width: int) -> PostgresGeneration:
-        """A table for keys of that width, which nobody reads yet."""
+        """Creates a table for keys of this width, which no call reads yet."""
         return PostgresGeneration(self.connections, self.memories, width)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What PostgreSQL reports, as errors of this library."""
+"""Errors of PostgreSQL, translated to errors of this library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psycopg import errors
 
 from pam_retriever.errors import EngineUnavailable, Interrupted, InvalidInput, PAMError, StorageError
 
-# FATAL while connecting, and yet worth another attempt
+# FATAL at login, but worth another attempt
 PASSING = ("starting up", "shutting down", "recovery", "too many", "terminating", "not yet accepting")
 ADVICE: list[tuple[type[psycopg.Error], str]] = [
     (errors.DiskFull, "Make room on the server's disk and call again."),
@@ -24,15 +24,15 @@ ADVICE: list[tuple[type[psycopg.Error], str]] = [
 
 @contextmanager
 def explained(place: str) -> Iterator[None]:
-    """Turns errors of PostgreSQL into errors that say what to do.
+    """Turns errors of PostgreSQL into errors of this library that name a remedy.
 
     Args:
         place: of the tables, in words.
 
     Raises:
         EngineUnavailable: the server cannot be reached, or the connection is lost.
-        InvalidInput: the DSN is wrong, or the server does not let one in.
-        StorageError: the server did not take it.
+        InvalidInput: the DSN is wrong, or the server refuses the login.
+        StorageError: the server refused the write.
     """
     try:
         yield
@@ -43,7 +43,7 @@ def explained(place: str) -> Iterator[None]:
 
 
 def interrupted(place: str) -> Interrupted:
-    """The error for a call whose connection was lost, of which nothing was stored."""
+    """Returns the error for a call whose connection was lost, and that stored nothing."""
     return Interrupted(
         f"The connection to {place} was lost in the middle of a call.", "a server that stays", "Call again."
     )

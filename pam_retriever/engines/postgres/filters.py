@@ -1,7 +1,7 @@
 """The filter language in PostgreSQL: a condition on the columns ``entries`` (jsonb) and ``metadata`` (its text).
 
-``@>`` and small ``$in`` use the GIN index. jsonb keeps numbers as decimals, so what lies beyond 53 bits, where a
-double is no longer the number that its digits say, is compared by a function that reads it as SQLite does.
+``@>`` and small ``$in`` use the GIN index. jsonb stores numbers as decimals. Beyond 53 bits a double differs from its
+digits, so a function compares such numbers as SQLite does.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pam_retriever.engines.compiler import Compiler, Path
 from pam_retriever.filters import Kind, Value, to_json
 
 EXACT = 2**53
-INDEXED_UP_TO = 16  # values of $in that are worth one look-up each
+INDEXED_UP_TO = 16  # values of $in that are looked up one by one
 
-# what SQLite compares: integers of 64 bits exactly, everything else as a double
+# SQLite compares integers of 64 bits exactly, and everything else as doubles
 NUMBER_OF = """
 CREATE FUNCTION number_of(metadata text, key text) RETURNS numeric LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 SELECT CASE
@@ -34,7 +34,7 @@ $$
 
 
 class PostgresCompiler(Compiler):
-    """Writes a filter for PostgreSQL."""
+    """Translates a filter for PostgreSQL."""
 
     most_parameters = 60_000  # of 65,535
 
@@ -116,23 +116,23 @@ class PostgresCompiler(Compiler):
         return self._with(f"coalesce(({number}) {test}, false)", *path, *path, *path, value)
 
     def _large(self, path: Path, test: str, value: object) -> str:
-        """A test of a number beyond 53 bits."""
+        """Returns a test of a number beyond 53 bits."""
         inside = "metadata" if len(path) == 1 else f"({_at(path[:-1], 'metadata::json')})::text"
         return self._with(f"coalesce(number_of({inside}, %s) {test}, false)", *path, value)
 
 
 def _at(path: Path, root: str = "entries") -> str:
-    """The value at the end of a path; NULL if there is none, also where it leads into a list."""
+    """Returns the value at the end of a path; NULL if there is none, or if the path leads into a list."""
     return f"({root}{' -> %s' * len(path)})"
 
 
 def _text(path: Path, root: str = "entries") -> str:
-    """The same as text."""
+    """Returns the same as text."""
     return f"{_at(path[:-1], root) if len(path) > 1 else root} ->> %s"
 
 
 def _digits(value: float) -> str:
-    """A number as ``number_of`` reads it: below 64 bits exactly."""
+    """Returns a number in the form of ``number_of``: integers below 64 bits are exact."""
     if isinstance(value, float) and EXACT <= abs(value) < 2**63:
         return str(int(value))
     return repr(value)

@@ -1,4 +1,4 @@
-"""Keys of all memories, made beside those that are in use, and taken into use at once."""
+"""Generations of keys: computed beside those in use, and switched in one transaction."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pam_retriever.errors import EngineUnavailable
 from pam_retriever.model.keys import make_keys
 from pam_retriever.types import Float32, Int64
 
-MAKING = 7_240_219  # with the number: the lock of whoever makes a generation
+MAKING = 7_240_219  # with the number: the lock during the creation of a generation
 AT_ONCE = 10_000  # memories
-INDEXED_FROM = 20_000  # memories; fewer are scanned exactly in milliseconds
-KEPT_REMOVALS = 1_000_000  # versions
+INDEXED_FROM = 20_000  # memories; a smaller number is scanned exactly in milliseconds
+KEPT_REMOVALS = 1_000_000  # number of versions
 MAX_INDEXED = 2_000  # pgvector's limit for an HNSW index over "vector"
 
 
@@ -37,7 +37,7 @@ class PostgresGeneration:
 
     def __init__(self, connections: Connections, memories: PostgresMemories, width: int) -> None:
         self._connections, self._memories = connections, memories
-        self._own = connections.connect()  # of its own: nobody waits for it
+        self._own = connections.connect()  # a separate connection, so that nobody waits for it
         with self._explained():
             self._drop_abandoned()
             self.number = int(
@@ -51,7 +51,7 @@ class PostgresGeneration:
             self._run("ALTER TABLE {} ALTER COLUMN key SET STORAGE PLAIN", self.column.table)
 
     def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
-        """Puts in the keys of memories."""
+        """Adds the keys of memories."""
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(self.column.table))
         with self._explained(), self._own.cursor() as cursor:
             for start in range(0, len(rows), AT_ONCE):
@@ -66,30 +66,30 @@ class PostgresGeneration:
             self._run("ANALYZE {}", self.column.table)
 
     def catch_up(self, version: int, associate: Associate) -> None:
-        """Inside a transaction: brings keys that were filled in at a version up to now."""
+        """Inside a transaction: updates keys that were computed at an earlier version."""
         rows, vectors = self._memories.vectors_since(version)
         if len(rows):
             self._memories.set_keys(self.number, rows, make_keys(vectors, associate(rows, vectors)))
         self._connections.fetch(f"DELETE FROM {self.column.table} WHERE row NOT IN (SELECT row FROM memories)")
 
     def switch(self) -> None:
-        """Inside a transaction: from its end on, calls read this generation."""
+        """Inside a transaction: after its end, calls read this generation."""
         state = self._connections.state
         self._connections.fetch("UPDATE generations SET replaced = true WHERE number = %s", [state.generation])
         state.generation, state.model = self.number, state.version
-        # whoever has not called since then reads all steps anew
+        # a process that has not called since then reads all steps again
         for table in ("removals", "writers"):
             self._connections.fetch(f"DELETE FROM {table} WHERE version < %s", [state.version - KEPT_REMOVALS])
         state.logged_from = max(state.logged_from, state.version - KEPT_REMOVALS)
 
     def close(self) -> None:
-        """Ends the making of it: it is in use by now, or is dropped."""
-        with suppress(EngineUnavailable), self._explained():  # what stays is dropped by the next fit
+        """Ends its creation: it is in use, or is dropped."""
+        with suppress(EngineUnavailable), self._explained():  # the next fit drops a table that stays
             self._drop_abandoned()
         self._own.close()
 
     def _drop_abandoned(self) -> None:
-        """Drops tables whose maker is gone, and those that were replaced before the last switch."""
+        """Drops tables whose creator is gone, and those that were replaced before the last switch."""
         abandoned = self._own.execute(
             "DELETE FROM generations WHERE number < (SELECT coalesce(max(number), 0) FROM generations WHERE replaced) "
             "AND replaced OR NOT replaced AND number != (SELECT generation FROM state) "
@@ -114,7 +114,7 @@ class PostgresGeneration:
 
 
 def build_index(connection: psycopg.Connection[Any], column: Column) -> None:
-    """An HNSW index over a column, if pgvector can have one of that width."""
+    """Creates an HNSW index over a column, if pgvector supports its width."""
     if column.width > MAX_INDEXED:
         return
     operators = "vector_cosine_ops" if column.cosine else "vector_ip_ops"

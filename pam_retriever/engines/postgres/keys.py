@@ -19,13 +19,13 @@ MAX_EF_SEARCH = 1_000  # pgvector's own limit
 
 @dataclass(frozen=True)
 class Column:
-    """Where vectors are.
+    """The column with the vectors.
 
     Attributes:
-        table: its name.
+        table: name of the table.
         name: of the column.
         width: length of the vectors.
-        cosine: they are of any length, and compared at unit length; else they are compared as they are.
+        cosine: whether the vectors have any length and are compared by cosine; otherwise by inner product.
     """
 
     table: str
@@ -42,13 +42,12 @@ class Column:
 class PostgresKeys:
     """Inner-product search over a column.
 
-    An index over it is used where PostgreSQL's planner finds that worth it, and its answer is replaced by an
-    exact one where a filter left less of it than was asked for. The column changes in the transaction
-    that changes the memories.
+    PostgreSQL's planner decides whether to use an index over it. If a filter leaves too few of its results, an exact
+    search replaces them. The transaction that changes the memories also changes the column.
 
     Args:
-        database: where it is.
-        column: which one.
+        database: with the column.
+        column: to search.
     """
 
     description = "pgvector"
@@ -63,7 +62,7 @@ class PostgresKeys:
         return f"PostgresKeys({self._column.table}.{self._column.name}, {self._column.width} wide)"
 
     def keys(self, rows: Int64) -> Float32:
-        """(n, width) the keys of ``rows``, all of which are stored."""
+        """Returns the keys (n, width) of ``rows``, all of which are stored."""
         column = self._column
         distinct, place = np.unique(rows, return_inverse=True)
         found = self._database.fetch(
@@ -73,7 +72,7 @@ class PostgresKeys:
         return (unit(keys) if column.cosine else keys)[place]
 
     def search(self, queries: Float32, k: int, allowed: Rows | None = None) -> tuple[Float32, Int64]:
-        """The ``k`` best rows of each query; see ``AnnIndex``."""
+        """Returns the ``k`` best rows of each query; see ``AnnIndex``."""
         if allowed is not None and isinstance(allowed, np.ndarray) and not len(allowed):
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
         most = min(k, len(self), *([len(allowed)] if isinstance(allowed, np.ndarray) else []))
@@ -100,10 +99,10 @@ class PostgresKeys:
         rows: Int64,
         exact: bool,
     ) -> Int64:
-        """Fills in the answers of the queries ``asked``; returns how many each has."""
+        """Fills in the answers of the queries ``asked``; returns the number of answers of each."""
         column, chosen = self._column, queries[asked]
         length = np.linalg.norm(chosen, axis=1)
-        if column.cosine:  # the cosine to nothing is none, but its inner product is 0
+        if column.cosine:  # the cosine with a zero vector is undefined, but its inner product is 0
             chosen = np.where(length[:, None] > 0, chosen, 1)
         operator, score = ("<=>", "1 - distance") if column.cosine else ("<#>", "-distance")
         condition, parameters = _condition(allowed, column.table)
@@ -112,7 +111,7 @@ class PostgresKeys:
         found = self._database.fetch(
             f"SELECT at, row, {score} FROM unnest(%s::vector[]) WITH ORDINALITY AS asked (query, at), LATERAL ("
             f"SELECT row, {column.name} {operator} query AS distance FROM {column.table} {condition} "
-            # the sum keeps the planner from the approximate index
+            # the sum prevents the planner from using the approximate index
             f"ORDER BY ({column.name} {operator} query){' + 0' if exact else ''} LIMIT %s) AS nearest",
             [pack(chosen), *parameters, k],
         )

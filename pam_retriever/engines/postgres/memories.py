@@ -17,14 +17,14 @@ from pam_retriever.model.keys import make_keys
 from pam_retriever.store.columns import from_json, number_rows
 from pam_retriever.types import Float32, Int64, Record
 
-MAX_ID_BYTES = 2_600  # what a B-tree page holds
+MAX_ID_BYTES = 2_600  # limit of a B-tree page
 
 
 class PostgresMemories:
     """The memories of one index.
 
     Args:
-        database: where they are.
+        database: with the memories.
         dim: length of the vectors.
     """
 
@@ -37,11 +37,11 @@ class PostgresMemories:
 
     @property
     def words_version(self) -> int:
-        """Changes with every memory that is written or removed."""
+        """Changes with every write or removal of a memory."""
         return self._database.state.texts
 
     def written_since(self, version: int) -> Int64 | None:
-        """As ``Memories.written_since``: other processes write, too, and nobody notes what."""
+        """See ``Memories.written_since``. Returns None: writes of other processes are not recorded."""
         return np.empty(0, np.int64) if version == self.words_version else None
 
     @property
@@ -55,7 +55,7 @@ class PostgresMemories:
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Returns the rows of those ids that are stored."""
-        # a NUL cannot be in a stored id, and PostgreSQL refuses it in any text
+        # no stored id has a NUL, and PostgreSQL refuses it in any text
         asked = [id for id in ids if "\x00" not in id]
         return dict(self._database.fetch("SELECT id, row FROM memories WHERE id = ANY(%s::text[])", [asked]))
 
@@ -91,7 +91,7 @@ class PostgresMemories:
         return rows
 
     def set_keys(self, generation: int, rows: Int64, keys: Float32) -> None:
-        """Stores the keys (n, width) of memories, replacing those that are there."""
+        """Stores the keys (n, width) of memories and replaces existing ones."""
         self._database.run_many(
             f"INSERT INTO keys_{generation} (row, key) VALUES (%s, %s) "
             "ON CONFLICT (row) DO UPDATE SET key = excluded.key",
@@ -153,23 +153,23 @@ class PostgresMemories:
         return {row: (id, text, metadata) for row, id, text, metadata in found}
 
     def rows_where(self, where: Mapping[str, object]) -> Selected:
-        """The rows whose metadata satisfy a filter; they stay in the engine until they are asked for."""
+        """Returns the rows whose metadata satisfy a filter; the engine keeps them until they are needed."""
         return Selected(self._database, *PostgresCompiler().compile(where))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Every row and its vector."""
+        """Returns every row and its vector."""
         found = self._database.fetch("SELECT row, vector FROM memories ORDER BY row")
         return _with_vectors(found, dim)
 
     def vectors_since(self, version: int) -> tuple[Int64, Float32]:
-        """The rows that were written after a version, sorted, and their vectors."""
+        """Returns the rows written after a version, sorted, and their vectors."""
         found = self._database.fetch("SELECT row, vector FROM memories WHERE version > %s ORDER BY row", [version])
         return _with_vectors(found, self._dim)
 
     # ---- words
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """The rows whose "text" or "labels" hold a term, sorted, and how often each does; of ``most`` rows at most."""
+        """Returns the sorted rows whose "text" or "labels" hold a term, and the counts, for at most ``most`` rows."""
         found = self._database.fetch(
             "SELECT row, times FROM words WHERE term = %s AND label = %s ORDER BY row LIMIT %s",
             [term, column == "labels", most],
@@ -182,16 +182,16 @@ class PostgresMemories:
         return _numbers([(row,) for row, _ in found]), _numbers([(length,) for _, length in found])
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
-        """(row, id, metadata) of each memory that has a key, or the first part of its path."""
+        """Returns (row, id, metadata) of each memory that has a key, or the first part of its path."""
         keys = [key, key_path(key)[0]]
         return self._database.fetch("SELECT row, id, metadata FROM memories WHERE entries ?| %s", [keys])
 
 
 def check_contents(ids: Sequence[str], texts: Sequence[str | None]) -> None:
-    """Refuses what PostgreSQL cannot hold.
+    """Refuses contents that PostgreSQL cannot hold.
 
     Raises:
-        InvalidInput: an id that is too long to be looked up, or a NUL.
+        InvalidInput: an id is too long for the index, or a text has a NUL.
     """
     for id in ids:
         if len(id.encode()) > MAX_ID_BYTES:

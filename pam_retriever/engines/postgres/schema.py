@@ -1,4 +1,4 @@
-"""The tables in PostgreSQL, and what a server must have."""
+"""The tables in PostgreSQL, and the requirements on the server."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pam_retriever.engines.postgres.vectors import adapt_vectors
 from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 
 FORMAT = 1
-LEAST_POSTGRES = 130000  # the oldest that pgvector 0.5 is tested with
-LEAST_PGVECTOR = (0, 5, 0)  # HNSW
-MAKING = 7_240_219_301  # the lock of whoever makes tables
+LEAST_POSTGRES = 130000  # the oldest version with which pgvector 0.5 is tested
+LEAST_PGVECTOR = (0, 5, 0)  # the first with HNSW
+MAKING = 7_240_219_301  # the lock during the creation of tables
 
-# dim is put in as a number; everything else is constant
+# dim is inserted as a number; everything else is constant
 TABLES = (
     """
 CREATE TABLE state (
@@ -54,13 +54,13 @@ CREATE TABLE steps (
     PRIMARY KEY (trajectory, position)
 )""",
     "CREATE INDEX steps_row ON steps (row)",
-    # what other processes have to take out of their links
+    # removals that other processes have to apply to their links
     "CREATE TABLE removals (version bigint NOT NULL, memory bigint, trajectory bigint)",
     "CREATE INDEX removals_version ON removals (version)",
-    # tables of keys: "keys_<number>"; of those that were replaced the last one is kept, for calls that still read it
+    # tables of keys: "keys_<number>"; the last replaced one stays, for calls that still read it
     "CREATE TABLE generations (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
     "replaced bool NOT NULL DEFAULT false)",
-    # the last version that each process wrote: whether a commit whose answer was lost has happened
+    # the last version that each process wrote: shows whether a commit without an answer has happened
     "CREATE TABLE writers (process uuid PRIMARY KEY, version bigint NOT NULL)",
     "CREATE TABLE settings (key text PRIMARY KEY, value text NOT NULL)",
     "CREATE TABLE weights (name text PRIMARY KEY, safetensors bytea NOT NULL)",
@@ -69,21 +69,21 @@ CREATE TABLE steps (
 
 
 def prepare(connection: psycopg.Connection[Any], namespace: str, dim: int | None, place: str) -> int:
-    """Checks the server, and makes the tables if they are not there.
+    """Checks the server, and creates the tables if they do not exist.
 
     Args:
         connection: outside a transaction.
-        namespace: the schema that the tables are or will be in.
+        namespace: the schema of the tables.
         dim: of the index; None for that of the tables.
-        place: where it is, in words.
+        place: description of the location.
 
     Returns:
         The dimension.
 
     Raises:
-        StorageError: the server is too old or lacks pgvector, or the user may not make tables.
-        InvalidInput: the tables are of another dimension, or there are none and no ``dim``.
-        IndexFormatError: the tables are of a newer version, or somebody else's.
+        StorageError: the server is too old or lacks pgvector, or the user may not create tables.
+        InvalidInput: the tables have another dimension, or there are no tables and no ``dim``.
+        IndexFormatError: the tables are of a newer version, or of another program.
     """
     with explained(place):
         if connection.info.server_version < LEAST_POSTGRES:

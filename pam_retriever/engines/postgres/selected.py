@@ -1,4 +1,4 @@
-"""A filter that PostgreSQL applies itself, in the look-up."""
+"""A filter that PostgreSQL evaluates in the look-up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Selected:
     """The memories that satisfy a condition; see ``selection.Selection``.
 
     Args:
-        database: where they are.
+        database: with the memories.
         condition: on the table "memories".
         parameters: of the condition.
     """

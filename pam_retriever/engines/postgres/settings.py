@@ -11,14 +11,14 @@ class PostgresSettings:
     """Settings of the index, beside memories and trajectories.
 
     Args:
-        database: where it is.
+        database: with the index.
     """
 
     def __init__(self, database: Connections) -> None:
         self._database = database
 
     def get(self, key: str) -> object:
-        """The value that ``set`` stored, or None."""
+        """Returns the value from ``set``, or None."""
         found = self._database.fetch("SELECT value FROM settings WHERE key = %s", [key])
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
@@ -28,7 +28,7 @@ class PostgresSettings:
         return {key: from_json(value, f"The setting {key!r}") for key, value in found}
 
     def set(self, key: str, value: object) -> None:
-        """Keeps a value that JSON can hold."""
+        """Stores a value that JSON can hold."""
         self._database.fetch(
             "INSERT INTO settings VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             [key, to_json(value)],
@@ -39,12 +39,12 @@ class PostgresSettings:
         self._database.fetch("DELETE FROM settings WHERE key = %s", [key])
 
     def weights(self, name: str) -> bytes | None:
-        """The weights that ``set_weights`` stored, or None."""
+        """Returns the weights from ``set_weights``, or None."""
         found = self._database.fetch("SELECT safetensors FROM weights WHERE name = %s", [name])
         return bytes(found[0][0]) if found else None
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
-        """Keeps weights; those of that name are replaced."""
+        """Stores weights; replaces those of the same name."""
         self._database.fetch(
             "INSERT INTO weights VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET safetensors = excluded.safetensors",
             [name, safetensors],

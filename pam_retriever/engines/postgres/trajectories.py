@@ -21,7 +21,7 @@ class PostgresTrajectories:
     """The trajectories of one index.
 
     Args:
-        database: where they are.
+        database: with the trajectories.
         memories: in the same database.
     """
 
@@ -40,7 +40,7 @@ class PostgresTrajectories:
         """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
 
         Returns:
-            Its number, and the number of the one that it replaces.
+            Its number, and the number of the replaced one.
         """
         check_contents([id], [])
         replaced = self._database.fetch("DELETE FROM trajectories WHERE id = %s RETURNING trajectory", [id])
@@ -59,7 +59,7 @@ class PostgresTrajectories:
         )
 
     def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
-        """Stores more steps of a trajectory, from position ``first`` on. Other processes read it anew."""
+        """Stores more steps of a trajectory, from position ``first`` on. Other processes read it again."""
         self._copy(number, first, steps)
         self._log_removed([(number,)])
 
@@ -148,7 +148,7 @@ class PostgresTrajectories:
         """Returns all steps in order, without those of the named trajectories.
 
         Returns:
-            Rows, trajectories, positions and salience (1 where none was given), (S,) each.
+            Rows, trajectories, positions and salience (1 by default), (S,) each.
         """
         found = self._database.fetch(
             f"{STEPS} WHERE trajectory NOT IN (SELECT trajectory FROM trajectories WHERE id = ANY(%s::text[])) "
@@ -158,17 +158,17 @@ class PostgresTrajectories:
         return _steps(found)
 
     def named(self) -> list[tuple[int, str]]:
-        """The number and the id of each trajectory."""
+        """Returns the number and the id of each trajectory."""
         return self._database.fetch("SELECT trajectory, id FROM trajectories ORDER BY trajectory")
 
     def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
-        """Trajectory, position, row, timestamp and salience of each step."""
+        """Returns trajectory, position, row, timestamp and salience of each step."""
         return self._database.fetch(
             "SELECT trajectory, position, row, timestamp, salience FROM steps ORDER BY trajectory, position"
         )
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
-        """The steps of the trajectories numbered above ``number``, and of ``grown`` ones; as ``experienced``."""
+        """Returns the steps of trajectories numbered above ``number``, and of ``grown`` ones; see ``experienced``."""
         found = self._database.fetch(
             f"{STEPS} WHERE trajectory > %s OR trajectory = ANY(%s::bigint[]) ORDER BY trajectory, position",
             [number, list(grown)],
@@ -176,7 +176,7 @@ class PostgresTrajectories:
         return _steps(found)
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
-        """The rows of the memories, and the numbers of the trajectories, that were removed after a version."""
+        """Returns rows of memories, and numbers of trajectories, that were removed after a version."""
         found = self._database.fetch("SELECT memory, trajectory FROM removals WHERE version > %s", [version])
         memories = [memory for memory, _ in found if memory is not None]
         trajectories = [trajectory for _, trajectory in found if trajectory is not None]
@@ -212,7 +212,7 @@ class PostgresTrajectories:
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """hit row -> where it met one of ``cues``, nearest first."""
+        """Returns hit row -> the meetings with one of ``cues``, nearest first."""
         found = self._database.fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "

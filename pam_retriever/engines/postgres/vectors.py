@@ -1,4 +1,4 @@
-"""pgvector's binary format: float32 in, float32 out, without a detour over text."""
+"""pgvector's binary format: float32 in both directions, without conversion to text."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pam_retriever.types import Float32
 
 
 class Packed(bytes):
-    """One vector as pgvector sends and receives it."""
+    """One vector in pgvector's binary form."""
 
 
 class PackedList(list[Packed]):
-    """Several of them, as one parameter."""
+    """Several vectors as one parameter."""
 
 
 class _PackedDumper(Dumper):
@@ -42,11 +42,11 @@ class _Unpacked(Loader):
     format = Format.BINARY
 
     def load(self, data: Any) -> bytes:
-        return bytes(data[4:])  # big-endian; a whole column is turned around at once
+        return bytes(data[4:])  # big-endian; a whole column is byte-swapped at once
 
 
 def adapt_vectors(connection: psycopg.Connection[Any]) -> None:
-    """Teaches a connection the type ``vector``, if the server has it already."""
+    """Registers the type ``vector`` with a connection, if the server has it already."""
     info = TypeInfo.fetch(connection, "vector")
     if info is None:
         return
@@ -59,12 +59,12 @@ def adapt_vectors(connection: psycopg.Connection[Any]) -> None:
 
 
 def pack(vectors: Float32) -> PackedList:
-    """The rows of (n, d), for parameters: each by itself, or all as an array."""
+    """Converts the rows of (n, d) to parameters: one each, or all as an array."""
     header, size = struct.pack(">HH", vectors.shape[1], 0), 4 * vectors.shape[1]
     buffer = np.ascontiguousarray(vectors, ">f4").tobytes()
     return PackedList(Packed(header + buffer[at : at + size]) for at in range(0, len(buffer), size))
 
 
 def unpack(column: list[bytes], dim: int) -> Float32:
-    """(n, dim) of a column that was read."""
+    """Returns the vectors (n, dim) of a column that was read."""
     return np.frombuffer(b"".join(column), ">f4").reshape(len(column), dim).astype(np.float32)
