@@ -37,6 +37,7 @@ VARIANTS = {
     "batches of 500": replace(BASE, batch_size=500),
     "512 wide": replace(BASE, hidden=512),
     "one residual layer": replace(BASE, residual_layers=1),
+    "one hidden layer, 4,096 wide": replace(BASE, residual_layers=0, hidden=4096, learning_rate=2e-2),
     "five times the holdout": replace(BASE, holdout=5 * BASE.holdout),
 }
 
