@@ -2,11 +2,11 @@
 
 vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
 retriever    ``PAMRetriever`` also finds what happened with the query; ``as_retriever`` gives LangChain's own
-history      ``PAMHistoryRetriever`` takes the chat for the trajectory so far, and finds what comes next
-feedback     which documents served a question
+history      ``PAMHistoryRetriever`` treats the chat as a trajectory, and finds documents that come next
+feedback     documents that served a question
 tools        ``recall_tool`` and ``feedback_tool`` for agents
-citations    ``CitationFeedback``: what an answer cites served its question
-documents    documents to memories and back, filters, and what stands together in one source
+citations    ``CitationFeedback``: documents that an answer cites become feedback
+documents    documents to memories and back, filters, and the order of documents in a source
 """
 
 from importlib.util import find_spec

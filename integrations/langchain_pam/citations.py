@@ -1,4 +1,4 @@
-"""A callback that learns from answers: the documents that an answer cites served its question."""
+"""A callback that turns citations into feedback: the documents that an answer cites served its question."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from langchain_pam.vectorstore import PAMVectorStore
 
 Cited = Callable[[str, Sequence[Document]], Iterable[Document]]
 MARK = re.compile(r"\[([^\[\]]+)\]")
-ANSWERS = ("answer", "output", "result", "messages")  # entries of a chain's output that hold its answer
+ANSWERS = ("answer", "output", "result", "messages")  # keys of a chain's output that may hold its answer
 
 
 def cited_in_brackets(answer: str, documents: Sequence[Document]) -> list[Document]:
-    """The documents that an answer names in square brackets: by id, or by their number, the first being [1]."""
+    """Returns the documents that an answer names in square brackets: by id, or by number, starting with [1]."""
     names = {name.strip() for mark in MARK.findall(answer) for name in mark.split(",")}
     return [one for number, one in enumerate(documents, start=1) if one.id in names or str(number) in names]
 
@@ -35,21 +35,21 @@ class _Run:
 
 
 class CitationFeedback(BaseCallbackHandler):
-    """Turns the documents that an answer cites into feedback: such questions find them sooner.
+    """Turns the documents that an answer cites into feedback, so that similar questions find them first.
 
-    Hand it to a whole chain or agent: ``chain.invoke(question, {"callbacks": [CitationFeedback(store)]})``. A
-    document that was retrieved and not cited gains and loses nothing. One handler may serve many runs at once.
+    Pass it to a whole chain or agent: ``chain.invoke(question, {"callbacks": [CitationFeedback(store)]})``. A document
+    that was retrieved but not cited is not counted, for or against. One handler may serve several runs at once.
 
     Args:
-        store: where the documents are.
-        cited: which of all retrieved documents, in the order in which they came, an answer cites;
+        store: with the documents.
+        cited: returns those of all retrieved documents, in order, that an answer cites;
             ``cited_in_brackets`` by default.
     """
 
     def __init__(self, store: PAMVectorStore, cited: Cited = cited_in_brackets) -> None:
         self._store, self._cited = store, cited
         self._lock = threading.Lock()
-        self._runs: dict[UUID, _Run] = {}  # by the run that everything is part of
+        self._runs: dict[UUID, _Run] = {}  # by the id of the whole run
         self._root: dict[UUID, UUID] = {}
 
     def on_chain_start(
@@ -61,7 +61,7 @@ class CitationFeedback(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Remembers which run a step is part of."""
+        """Records the run of a step."""
         self._begin(run_id, parent_run_id)
 
     def on_tool_start(
@@ -73,7 +73,7 @@ class CitationFeedback(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """As ``on_chain_start``: a tool may retrieve."""
+        """Like ``on_chain_start``: a tool may retrieve."""
         self._begin(run_id, parent_run_id)
 
     def on_retriever_start(
@@ -85,7 +85,7 @@ class CitationFeedback(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Remembers the question."""
+        """Records the question."""
         run = self._begin(run_id, parent_run_id)
         run.questions[run_id] = query
 
@@ -96,7 +96,7 @@ class CitationFeedback(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Remembers what was found."""
+        """Records the retrieved documents."""
         with self._lock:
             run = self._runs.get(self._root.get(run_id, run_id))
             if run is not None and run_id in run.questions:
@@ -110,7 +110,7 @@ class CitationFeedback(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Stores feedback, where this was the whole run."""
+        """Stores feedback, if this was the end of the whole run."""
         run = self._end(run_id)
         answer = None if run is None else read_answer(outputs)
         if run is None or answer is None:
@@ -129,7 +129,7 @@ class CitationFeedback(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Forgets a tool that was called alone."""
+        """Removes a tool that was called alone."""
         self._end(run_id)
 
     def _failed(
@@ -139,30 +139,30 @@ class CitationFeedback(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Forgets a run that has no answer."""
+        """Removes a run without an answer."""
         self._end(run_id)
 
     on_chain_error = on_tool_error = on_retriever_error = _failed
 
     def _begin(self, run_id: UUID, parent: UUID | None) -> _Run:
         with self._lock:
-            # a run whose parent this handler never saw is the whole run
+            # if this handler never saw the parent, the run is the whole run
             root = run_id if parent is None else self._root.get(parent, run_id)
             self._root[run_id] = root
             return self._runs.setdefault(root, _Run())
 
     def _end(self, run_id: UUID) -> _Run | None:
-        """Forgets a step; returns the run where it was all of it."""
+        """Removes a step; returns the run if this was its last step."""
         with self._lock:
             if self._root.pop(run_id, None) != run_id:
                 return None
-            # steps that never said that they ended
+            # steps that did not report their end
             self._root = {step: root for step, root in self._root.items() if root != run_id}
             return self._runs.pop(run_id, None)
 
 
 def read_answer(outputs: object) -> str | None:
-    """The text of the answer in the output of a chain; None where there is none."""
+    """Returns the text of the answer in the output of a chain; None if there is none."""
     if isinstance(outputs, str):
         return outputs
     if isinstance(outputs, BaseMessage):

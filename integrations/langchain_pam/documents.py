@@ -1,7 +1,7 @@
-"""The index behind a store: LangChain's documents and filters to what the index takes, and back.
+"""Converts documents and filters of LangChain to those of the index, and back.
 
-LangChain hands any keyword on. One that is swallowed may be a filter that is then not applied, or turn
-``delete(where=...)`` into "delete everything", so every one that is not known is refused.
+LangChain passes on any keyword. If an unknown one were ignored, a filter might not be applied, or ``delete(where=...)``
+would delete everything. So unknown keywords are refused.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from pam_retriever.store.metadata_columns import at_path
 from pam_retriever.types import Direction, Metadata, Time
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
-Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the keys of order
+Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the keys of the order
 
 SPLITTERS_ORDER = ("page", "start_index")  # of the chunks of one source
-OTHER, NUMBER, STRING = range(3)  # kinds of values, in the order in which they come
-FIRST_LOOK = 64  # a callable filter looks at this many of the best hits first,
-FIRST_LOOK_A_HIT = 4  # or at this many for each hit that is wanted, whichever is more
+OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
+FIRST_LOOK = 64  # a callable filter tests this many of the best hits first,
+FIRST_LOOK_A_HIT = 4  # or this many per requested hit, if that is more
 
 
 class HandedOn(TypedDict, total=False):
-    """What a store hands on to ``PredictiveAssociativeIndex.recall`` as it is.
+    """Arguments that a store passes unchanged to ``PredictiveAssociativeIndex.recall``.
 
     Attributes:
-        mode: None counts all evidence that there is: similarity, words, neighbours, feedback, and association once
-            there was a ``fit``. "hybrid" is the same without feedback; and "association", "specific" (both must
-            agree), "similarity".
-        hops: how many steps of association to follow.
-        channels: weights of similarity and association, in place of those of ``mode``.
-        min_score: leave out documents that score less.
-        faithful: only what was experienced with the query.
+        mode: None uses all evidence: similarity, words, neighbours, feedback, and, after a ``fit``, association.
+            "hybrid" is the same without feedback. Others are "association", "specific" (similarity and association must
+            both be high) and "similarity".
+        hops: number of steps of association to follow.
+        channels: weights of similarity and association, instead of those of ``mode``.
+        min_score: drop documents with a lower score.
+        faithful: only documents that were experienced with the query.
         decay: half-life of a score, in the unit of the timestamps.
-        now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
-        when: only memories of that time; see ``PredictiveAssociativeIndex.recall``.
-        cue_where: filter of the documents that the query may be, or be taken for, in place of the filter; {} for all.
-        feedback_where: filter of metadata of feedback: whose past questions count; see ``feedback``.
-        direction: "after" or "before": only what came after, or before, the query is linked to it.
+        now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
+        when: only documents of this time; see ``PredictiveAssociativeIndex.recall``.
+        cue_where: filter of the documents that the query may be or be completed to, instead of the filter; {} for all.
+        feedback_where: metadata filter of the past questions to use; see ``feedback``.
+        direction: "after" or "before": only documents after, or before, the query count as linked to it.
     """
 
     mode: Mode | None
@@ -69,12 +69,12 @@ class HandedOn(TypedDict, total=False):
 
 
 class RecallOptions(HandedOn, total=False):
-    """What ``recall`` takes besides; see ``HandedOn`` for the rest.
+    """Further arguments of ``recall``; see ``HandedOn`` for the rest.
 
     Attributes:
-        id: of a stored document to start from, in place of a text; it is left out of the answer.
+        id: of a stored document as the query, instead of a text; it is not in the answer.
         filter: of metadata, a dict or a function of a document (with ``hops=1`` only).
-        where: means the same.
+        where: another name for ``filter``.
     """
 
     id: str | None
@@ -83,7 +83,7 @@ class RecallOptions(HandedOn, total=False):
 
 
 class FitOptions(TypedDict, total=False):
-    """What ``fit`` hands on to ``PredictiveAssociativeIndex.fit`` as it is; see there."""
+    """Arguments that ``fit`` passes unchanged to ``PredictiveAssociativeIndex.fit``; see there."""
 
     group_by: str | None
     order_by: str | None
@@ -98,7 +98,7 @@ class FitOptions(TypedDict, total=False):
 
 
 class AskOptions(HandedOn, total=False):
-    """What ``LinkedIndex.ask`` hands on: the words of the query, too."""
+    """Arguments of ``LinkedIndex.ask``: also the text of the query."""
 
     text: str
 
@@ -107,24 +107,24 @@ class AskOptions(HandedOn, total=False):
 
 
 def to_document(memory: Hit | Record) -> Document:
-    """A memory as a document; one that was stored without text has an empty page."""
+    """Returns a memory as a document; a memory without a text has an empty page."""
     return Document(id=memory.id, page_content=memory.text or "", metadata=memory.metadata)
 
 
 def to_documents(hits: Iterable[Hit]) -> list[Document]:
-    """Hits as documents."""
+    """Returns hits as documents."""
     return [to_document(hit) for hit in hits]
 
 
 def to_scored(hits: Iterable[Hit]) -> list[tuple[Document, float]]:
-    """Hits as documents with their scores, larger is closer."""
+    """Returns hits as documents with their scores, the largest first."""
     return [(to_document(hit), hit.score) for hit in hits]
 
 
 def from_texts(
     texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
 ) -> list[Document]:
-    """One document a text. Without ``ids`` or with None in it, a document has no id yet.
+    """Returns one document per text. Without ``ids``, or with None in it, a document has no id yet.
 
     Raises:
         InvalidInput: there are not as many metadatas or ids as texts.
@@ -143,7 +143,7 @@ def from_texts(
 
 
 def name_documents(documents: Sequence[Document], ids: Sequence[str | None] | None) -> list[str]:
-    """The id of each document: the given one, else its own, else a new uuid4.
+    """Returns the id of each document: the given one, else its own, else a new uuid4.
 
     Raises:
         InvalidInput: there are not as many ids as documents.
@@ -170,7 +170,7 @@ def refuse(options: Iterable[str], allowed: str) -> None:
 
 
 def one_filter(filter: Filter | None, where: Filter | None) -> Filter | None:
-    """The filter of a search, which is called ``filter`` in LangChain and ``where`` in the core.
+    """Returns the filter of a search: ``filter`` in LangChain, ``where`` in the core.
 
     Raises:
         InvalidInput: both were given.
@@ -181,12 +181,13 @@ def one_filter(filter: Filter | None, where: Filter | None) -> Filter | None:
 
 
 def read_filter(filter: Filter | None, options: dict[str, Any]) -> Filter | None:
-    """The filter of a similarity search, and nothing else among its options.
+    """Returns the filter of a similarity search; refuses other options.
 
     Raises:
         InvalidInput: both names were used, or there are other options.
     """
-    # FAISS's option to fetch more before it filters: there is nothing for it to do where the filter comes first
+    # an option of LangChain's FAISS store, to fetch more before filtering; not needed here, where the filter comes
+    # first
     refuse(options.keys() - {"where", "fetch_k"}, "k, filter or where")
     return one_filter(filter, options.get("where"))
 
@@ -194,10 +195,10 @@ def read_filter(filter: Filter | None, options: dict[str, Any]) -> Filter | None
 def read_recall(
     index: PredictiveAssociativeIndex | None, query: str | None, options: RecallOptions
 ) -> tuple[str | None, Filter | None, AskOptions]:
-    """The id, the filter and the rest of a recall, with the words of a question where they count.
+    """Returns the id, the filter and the other options of a recall, with the text of a question if its words count.
 
     Raises:
-        InvalidInput: two cues or none, two filters, or an option that is not known.
+        InvalidInput: there are two cues or none, two filters, or an unknown option.
     """
     own, handed_on = RecallOptions.__annotations__.keys(), HandedOn.__annotations__.keys()
     refuse(options.keys() - own - handed_on, f"k, {', '.join(dict.fromkeys([*handed_on, *own]))}")
@@ -208,26 +209,26 @@ def read_recall(
     if query is not None and options.get("mode") in (None, "hybrid"):
         if query.strip():
             asked["text"] = query
-        else:  # there are no words: what else "hybrid" has
+        else:  # without words, "hybrid" uses the rest
             asked["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
             asked.pop("feedback_where", None)  # feedback is found by words
     return id, one_filter(options.get("filter"), options.get("where")), asked
 
 
-# ---- what stands together
+# ---- groups
 
 
 def check_order(group_by: str | None, order_by: str | Sequence[str] | None) -> None:
-    """Refuses an order that nobody reads."""
+    """Refuses an order that has no effect."""
     if order_by is not None and group_by is None:
         raise InvalidInput(f"Got order_by={order_by!r} without group_by.", "both", "Leave order_by out.")
 
 
 def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_by: Sequence[str]) -> dict[str, Place]:
-    """Where each memory stands, an id and its metadata, of those that stand in a group.
+    """Returns the place of each memory, given by id and metadata, in its group.
 
-    A memory without the group, or without the last key of order, stands nowhere; a missing earlier key, such as
-    the page of a text without pages, comes first.
+    A memory without the group, or without the last key of the order, has no place. If an earlier key is missing, for
+    example the page of a text without pages, it sorts first.
     """
     found: dict[str, Place] = {}
     for id, metadata in memories:
@@ -239,20 +240,20 @@ def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_b
 
 
 def value_at(metadata: Metadata, key: str) -> object:
-    """What a key has, as filters find it: the entry spelt so, else what its path leads to, else None."""
+    """Returns the value of a key as filters find it: the entry with this name, else at its path, else None."""
     return metadata[key] if key in metadata else at_path(metadata, key_path(key))[1]
 
 
 def in_order(places: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:
-    """The ids of one group in order, and their times if one key of numbers orders them, as ``fit`` has it."""
-    ids = sorted(places, key=lambda id: places[id][1])  # those of one place stay in the order of adding
+    """Returns the ids of one group in order, and times if one key of numbers orders them, as in ``fit``."""
+    ids = sorted(places, key=lambda id: places[id][1])  # documents with equal keys stay in the order of adding
     orders = [places[id][1] for id in ids]
     timed = all(len(order) == 1 and order[0][0] == NUMBER for order in orders)
     return ids, [float(order[0][1]) for order in orders] if timed else None
 
 
 def _sortable(value: object) -> tuple[int, float | str]:
-    """A value of metadata as one that compares with any other: what is no number or string, numbers, strings."""
+    """Returns a sort key for any value: other kinds first, then numbers, then strings."""
     if isinstance(value, int | float):
         return NUMBER, value
     return (STRING, value) if isinstance(value, str) else (OTHER, 0)

@@ -1,4 +1,4 @@
-"""Feedback through a LangChain store: which documents served a question."""
+"""Feedback through a LangChain store: the documents that served a question."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Found = str | Document | tuple[Document, float] | Hit
 
 
 class FeedbackOptions(TypedDict, total=False):
-    """What ``feedback`` takes besides the question and what was used; see there."""
+    """Further arguments of ``feedback``; see there."""
 
     unused: Iterable[Found]
     metadata: Metadata | None
@@ -28,7 +28,7 @@ class FeedbackOptions(TypedDict, total=False):
 
 
 class FeedbackOfDocuments:
-    """The part of a store that keeps which documents served a question."""
+    """The part of a store that stores feedback."""
 
     embedding: Embeddings
     _linked: LinkedIndex
@@ -43,23 +43,23 @@ class FeedbackOfDocuments:
         timestamp: Time | None = None,
         id: str | None = None,
     ) -> str:
-        """Stores a question and the documents that served it. ``recall`` counts it from now on, ``fit`` learns from it.
+        """Stores a question and the documents that served it. ``recall`` uses it at once, and ``fit`` learns from it.
 
         Name documents that were *used*, not those that were retrieved.
 
         Args:
             query: the question.
-            used: the documents: as a search returned them, by id, or weights by id.
+            used: documents from a search, ids, or weights by id.
             unused: documents that were shown and did not help.
-            metadata: for ``feedback_where``, such as whose question it was.
-            timestamp: when it was asked; without times the order of arrival is time.
-            id: of your own; one that is there is replaced.
+            metadata: for ``feedback_where``, for example the author of the question.
+            timestamp: of the question; without timestamps the order of arrival is used.
+            id: of the feedback; an existing one is replaced.
 
         Returns:
             The id of the feedback.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments; nothing was stored.
+            InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
         """
         return self._keep(query, self.embedding.embed_query(query), used, unused, metadata, timestamp, id)
 
@@ -80,7 +80,7 @@ class FeedbackOfDocuments:
     def feedbacks(
         self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
     ) -> list[Feedback]:
-        """The stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
+        """Returns the stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
         index = self._linked.index
         return [] if index is None else index.feedbacks(where, limit, offset)
 
@@ -91,10 +91,10 @@ class FeedbackOfDocuments:
         return await run_in_executor(None, self.feedbacks, where, limit, offset)
 
     def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
-        """Forgets feedback, by id or by a filter on its metadata; returns how many there were.
+        """Deletes feedback by id or by a filter on its metadata; returns how many.
 
         Raises:
-            InvalidInput: neither ids nor a filter, or both.
+            InvalidInput: neither ids nor a filter are given, or both.
         """
         index = self._linked.index
         if index is None:
@@ -133,10 +133,10 @@ class FeedbackOfDocuments:
 
 
 def read_ids(found: Iterable[Found], name: str) -> list[str]:
-    """The ids of documents that a search found; one that was found twice counts once.
+    """Returns the ids of documents from a search, without duplicates.
 
     Raises:
-        InvalidInput: something else, or a document without an id.
+        InvalidInput: the value is something else, or a document has no id.
     """
     if isinstance(found, str | Document | Hit):
         raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")

@@ -1,4 +1,4 @@
-"""Models that refuse what is none of their fields."""
+"""Models that refuse unknown fields."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from langchain_pam.documents import refuse
 
 
 class KnownFields:
-    """A part of a pydantic model: an argument that nobody reads may be meant as a filter.
+    """A part of a pydantic model that refuses unknown arguments: one of them may be meant as a filter.
 
     Attributes:
-        fields_in_words: what may be given; nothing for the names of the fields.
+        fields_in_words: description of the allowed arguments; empty for the names of the fields.
     """
 
     fields_in_words: ClassVar[str] = ""
 
     @classmethod
     def _check_fields(cls, given: Mapping[str, Any]) -> None:
-        """Refuses arguments of the constructor."""
+        """Refuses unknown arguments of the constructor."""
         fields: Mapping[str, Any] = cls.model_fields  # type: ignore[attr-defined]
         refuse(given.keys() - fields.keys(), cls.fields_in_words or ", ".join(fields))
 
-    if not TYPE_CHECKING:  # for which the fields say what may be given
+    if not TYPE_CHECKING:  # type checkers take the arguments from the fields
 
         def __init__(self, **given: Any) -> None:
             self._check_fields(given)

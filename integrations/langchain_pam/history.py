@@ -1,4 +1,4 @@
-"""A retriever that takes a chat history for the trajectory so far, and finds what comes next."""
+"""A retriever that treats a chat history as a trajectory, and finds documents that come next."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from langchain_pam.fields import KnownFields
 from langchain_pam.vectorstore import PAMVectorStore
 from pam_retriever import Hits, InvalidInput
 
-LONGEST = 10  # steps that ``recall_next`` looks at
+LONGEST = 10  # steps that ``recall_next`` uses
 History: TypeAlias = Sequence[MessageLikeRepresentation] | PromptValue
 
 
 class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Document]]):
-    """Retrieves what came next in sessions that went like this chat: see ``PredictiveAssociativeIndex.recall_next``.
+    """Retrieves documents that came next in sessions like this chat: see ``PredictiveAssociativeIndex.recall_next``.
 
-    Each message with a text is a step, the newest last. One whose id is that of a stored document is this document, any
-    other is embedded as a document is. A history without such messages finds nothing, and so does an empty store.
+    Each message with a text is a step, the newest last. A message with the id of a stored document stands for this
+    document; any other is embedded like a document. A history without such messages finds nothing, and so does an empty
+    store.
 
     Attributes:
         vectorstore: the store to ask.
-        k: how many documents.
-        types: the messages that are steps: of people and of the model, not of the system and of tools.
+        k: number of documents.
+        types: the types of messages that are steps; by default those of people and of the model, not of the system and
+            of tools.
         where: metadata filter of the documents, and of all evidence: a dict.
-        cue_where: filter of the documents that a message may be taken for, in place of ``where``; {} for all.
-        min_score: leave out documents that score less.
-        tenant: keep to this tenant of the store.
-        score_key: where in the metadata of a retrieved document to put its score; None for nowhere.
+        cue_where: filter of the documents that a message may stand for, instead of ``where``; {} for all.
+        min_score: drop documents with a lower score.
+        tenant: use only this tenant of the store.
+        score_key: metadata key for the score of a retrieved document; None for none.
 
     Example:
         >>> next_steps = PAMHistoryRetriever(vectorstore=store, k=3)      # doctest: +SKIP
@@ -54,21 +56,21 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
     score_key: str | None = None
 
     def invoke(self, input: History, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """The documents that come next, best first.
+        """Returns the documents that come next, best first.
 
         Args:
-            input: messages, in any form that LangChain takes for one, or the value of a prompt; the newest last.
-            config: LangChain's.
-            kwargs: none are known.
+            input: messages, in any form that LangChain accepts, or a prompt value; the newest last.
+            config: of LangChain.
+            kwargs: must be empty.
 
         Raises:
-            InvalidInput: of the messages, or of a filter.
+            InvalidInput: a message or a filter is invalid.
         """
         refuse(kwargs, "messages alone; settings are fields")
         return self._call_with_config(self._answer, input, config)
 
     async def ainvoke(self, input: History, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """``invoke``, asynchronously: the embedder's own method is awaited."""
+        """``invoke``, asynchronously, with the embedder's async method."""
         refuse(kwargs, "messages alone; settings are fields")
         return await self._acall_with_config(self._aanswer, input, config)
 
@@ -87,7 +89,7 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
         return self.vectorstore if self.tenant is None else self.vectorstore.tenant(self.tenant)
 
     def _steps(self, input: History) -> list[BaseMessage]:
-        """The last messages that are steps."""
+        """Returns the last messages that are steps."""
         if isinstance(input, str | BaseMessage | dict):
             raise InvalidInput(f"Got a {type(input).__name__} as history.", "a list of messages", "Wrap it in [ ].")
         try:
@@ -114,7 +116,7 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
 
 
 def _split(store: PAMVectorStore, steps: list[BaseMessage]) -> tuple[list[str | None], list[str]]:
-    """For each step the id of the document that it is, or None; and the texts of those that are none."""
+    """Returns for each step the id of its document, or None; and the texts of the steps without one."""
     index = store.index
     if index is None:
         return [], []

@@ -1,4 +1,4 @@
-"""The index behind a store, whole or one tenant of it, with documents of one group linked in their order."""
+"""The index behind a store, or one tenant of it; links documents of a group in their order."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from pam_retriever.validation import check_count
 
 
 class WholeIndex:
-    """The index in which a store and those of its tenants are.
+    """The index of a store and of its tenants.
 
     Args: those of ``PAMVectorStore``.
 
     Attributes:
         index: None before the first document.
-        making: held by who makes it.
+        making: a lock, held while the index is created.
         tenants: the stores of tenants, by name.
     """
 
@@ -61,11 +61,11 @@ class WholeIndex:
             self.index = self._open(self._path, read_only)
 
     def new(self, dim: int) -> PredictiveAssociativeIndex:
-        """An index in memory, which is not that of the store yet."""
+        """Returns an index in memory, which is not used by the store yet."""
         return PredictiveAssociativeIndex(dim, embedder=self._embedding)
 
     def keep(self, index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
-        """Has an index be that of the store, in its folder if it has one."""
+        """Makes an index that of the store, in its folder if it has one."""
         if self._path is not None:
             index.save(self._path)
             index = self._open(self._path)
@@ -79,7 +79,7 @@ class WholeIndex:
 
 
 class LinkedIndex:
-    """The index of a store. It links documents of one group, in their order, as they are stored and deleted.
+    """The index of a store. It links documents of a group in their order when they are stored or deleted.
 
     Args: those of ``PAMVectorStore``.
     """
@@ -113,12 +113,12 @@ class LinkedIndex:
 
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
-        """None before the first document, since only vectors tell the dimension."""
+        """The index; None before the first document, because only vectors determine the dimension."""
         whole = self._whole.index
         return whole if whole is None or self._tenant is None else whole.tenant(self._tenant)
 
     def tenant(self, name: str) -> LinkedIndex:
-        """The same for one tenant; the same object as long as anybody has it."""
+        """Returns the same for one tenant; the same object while a reference to it exists."""
         if self._tenant is not None:
             raise InvalidInput(f"A tenant was asked of the store of tenant {self._tenant!r}.", "that of all", "Ask it.")
         with self._whole.making:
@@ -130,13 +130,13 @@ class LinkedIndex:
         return found
 
     def close(self) -> None:
-        """Closes the index; of a tenant whose index is another's, the tenant."""
+        """Closes the index; for a tenant of an index that the caller owns, only the tenant."""
         index = self._whole.index if self._owned else self.index
         if index is not None:
             index.close()
 
     def add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
-        """Stores documents by id with their vectors, replacing those whose id is there.
+        """Stores documents by id with their vectors, and replaces those with the same id.
 
         Raises:
             InvalidInput: nothing was stored.
@@ -149,7 +149,7 @@ class LinkedIndex:
             )
         contents = documents.values()
         texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
-        with self._writing:  # of two threads that come first, one makes the index
+        with self._writing:  # if two threads come first, one of them creates the index
             index, before = self.index, self._places_of(documents)
             if index is None:
                 with self._whole.making:
@@ -160,11 +160,11 @@ class LinkedIndex:
             self._link(index, before, {id: after.get(id) for id in documents})
 
     def _times(self, index: PredictiveAssociativeIndex, metadatas: Sequence[Metadata]) -> list[Time | None] | None:
-        """When documents were, where the index can keep it."""
+        """Returns the times of documents, if the index can store times."""
         return times_of(metadatas, self._time_keys) if index.takes_times else None
 
     def delete(self, ids: Sequence[str] | None) -> None:
-        """Forgets documents, all of them for None."""
+        """Deletes documents; None deletes all."""
         with self._writing:
             index = self.index
             if index is not None:
@@ -173,17 +173,17 @@ class LinkedIndex:
                 self._link(index, before, {})
 
     def get(self, ids: Iterable[str]) -> list[Record]:
-        """Those of the ids that are stored, each once, in order."""
+        """Returns the stored ones of the ids, without duplicates, in order."""
         index = self.index
         return [] if index is None else index.get(list(dict.fromkeys(ids)), missing_ok=True)
 
     def ask(
         self, cue: str | list[float], k: int, where: Filter | None = None, **options: Unpack[AskOptions]
     ) -> list[Hit]:
-        """The best ``k`` memories that satisfy the filter, for an id or a vector; none from an empty store.
+        """Returns the best ``k`` memories that satisfy the filter, for an id or a vector; none from an empty store.
 
         Raises:
-            InvalidInput, UnknownId, NotFitted: as ``recall`` does.
+            InvalidInput, UnknownId, NotFitted: see ``recall``.
         """
         index = self.index
         if index is None:
@@ -203,7 +203,7 @@ class LinkedIndex:
         texts: list[str],
         metadatas: list[dict[str, Any]],
     ) -> PredictiveAssociativeIndex:
-        """Stores the first documents; an index that refuses them fixes no dimension."""
+        """Stores the first documents. If an index refuses them, it does not fix a dimension."""
         whole = self._whole.index or self._whole.new(dim)
         index = whole if self._tenant is None else whole.tenant(self._tenant)
         index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
@@ -223,7 +223,7 @@ class LinkedIndex:
     def _link(
         self, index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place | None]
     ) -> None:
-        """Observes each group anew in which documents came, went or moved; those that are stored still are in after."""
+        """Stores the new order of each group in which documents changed; ``after`` has the stored documents."""
         changed = [id for id in {**before, **after} if before.get(id) != after.get(id)]
         groups = sorted({place[0] for id in changed for place in (before.get(id), after.get(id)) if place})
         if self.group_by is None or not groups:
@@ -238,7 +238,7 @@ class LinkedIndex:
             moved = [id for id in changed if id in after and id in before and before[id][0] == group]
             if len(ids) > 1:
                 anew.append(Trajectory(ids=ids, timestamps=times, id=name))
-            elif len({*ids, *moved}) > 1:  # nothing stands together any more: a trajectory that says nothing
+            elif len({*ids, *moved}) > 1:  # no group is left: replaces the trajectory by one without links
                 anew.append(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
         index.observe_many(anew)
 
@@ -250,7 +250,7 @@ def _ask_accepted(
     accepts: Callable[[Document], bool],
     options: AskOptions,
 ) -> list[Hit]:
-    """Ranks the best memories and, if too few of those are accepted, all of them."""
+    """Ranks the best memories and, if the filter accepts too few of them, all memories."""
     if options.get("hops", 1) != 1:
         raise InvalidInput(
             f"Got a callable filter with hops={options['hops']}.",

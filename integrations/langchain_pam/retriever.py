@@ -1,4 +1,4 @@
-"""LangChain retrievers that also find what happened with the query."""
+"""LangChain retrievers that also find documents that happened with the query."""
 
 from __future__ import annotations
 
@@ -44,35 +44,35 @@ KNOWN = (
 class PAMRetriever(KnownFields, BaseRetriever):
     """Retrieves by similarity, by association, or by both.
 
-    Every field but ``vectorstore`` and ``score_key`` may also be given for one call:
+    Every field except ``vectorstore`` and ``score_key`` can also be given for one call:
     ``retriever.invoke("query", k=8, mode="association")``.
 
     Attributes:
         vectorstore: the store to ask.
-        k: how many documents.
-        mode: None counts all evidence: similarity, words, neighbours, feedback, and association after a ``fit``.
+        k: number of documents.
+        mode: None uses all evidence: similarity, words, neighbours, feedback, and association after a ``fit``.
             "hybrid" is the same without feedback. "association" finds documents that happened with the query,
-            "specific" those that are also similar; both raise ``NotFitted`` while there is no association.
+            "specific" those that are also similar; both raise ``NotFitted`` if there is no association.
             "similarity" ranks by cosine.
-        hops: how many steps of association to follow.
+        hops: number of steps of association to follow.
         where: metadata filter, a dict or a function of a document, applied before the ``k`` are
-            chosen. A function goes with ``hops=1`` only.
-        filter: means the same.
-        channels: weights of similarity and association, in place of those of ``mode``.
-        min_score: leave out documents that score less.
-        faithful: only what was experienced with the query.
+            chosen. A function needs ``hops=1``.
+        filter: another name for ``where``.
+        channels: weights of similarity and association, instead of those of ``mode``.
+        min_score: drop documents with a lower score.
+        faithful: only documents that were experienced with the query.
         decay: half-life of a score, in the unit of the timestamps.
-        now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
-        when: only documents of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
-        feedback_where: metadata filter of feedback: whose past questions count.
-        direction: "after" or "before": only what came after, or before, the query is linked to it.
-        tenant: keep to this tenant of the store, see ``PAMVectorStore.tenant``; ``invoke(query, tenant="ann")`` asks
-            for one call.
-        score_key: where in the metadata of a retrieved document to put its score. Without it, the
-            metadata are those that were stored.
+        now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
+        when: only documents of this time: words ("last week"), a date, a datetime, or a pair of them.
+        feedback_where: metadata filter of the past questions to use.
+        direction: "after" or "before": only documents after, or before, the query count as linked to it.
+        tenant: use only this tenant of the store, see ``PAMVectorStore.tenant``; ``invoke(query, tenant="ann")`` sets
+            it for one call.
+        score_key: metadata key for the score of a retrieved document. Without it, documents have only the stored
+            metadata.
 
     Raises:
-        InvalidInput: a field that is none of these, or both ``filter`` and ``where``.
+        InvalidInput: a field is unknown, or both ``filter`` and ``where`` are given.
 
     Example:
         >>> retriever = PAMRetriever(vectorstore=store, k=8)        # doctest: +SKIP
@@ -139,7 +139,7 @@ class PAMRetriever(KnownFields, BaseRetriever):
         return self.vectorstore if tenant is None else self.vectorstore.tenant(tenant)
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The fields, and over them what was given for this call; ``where=None`` switches a filter off."""
+        """Returns the fields, overridden by the arguments of this call; ``where=None`` turns a filter off."""
         refuse(given.keys() - set(OF_A_CALL), KNOWN)
         options = {name: getattr(self, name) for name in OF_A_CALL}
         if "filter" in given or "where" in given:
@@ -154,9 +154,9 @@ class PAMRetriever(KnownFields, BaseRetriever):
 
 
 class PAMVectorStoreRetriever(KnownFields, VectorStoreRetriever):
-    """A ``VectorStoreRetriever`` that also knows the search type "associative".
+    """A ``VectorStoreRetriever`` with the additional search type "associative".
 
-    Its ``search_kwargs`` are then those of ``PAMVectorStore.recall``.
+    With it, ``search_kwargs`` are those of ``PAMVectorStore.recall``.
     """
 
     allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, "associative")

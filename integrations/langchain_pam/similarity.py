@@ -1,4 +1,4 @@
-"""What every LangChain store answers: the documents that are closest to a query."""
+"""The similarity searches of every LangChain store."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pam_retriever.validation import check_count
 
 
 class SimilarityOfDocuments:
-    """The part of a store that finds documents by similarity alone."""
+    """The part of a store that searches by similarity alone."""
 
     embedding: Embeddings
     _linked: LinkedIndex
 
     def similarity_search(self, query: str, k: int = 4, filter: Filter | None = None, **kwargs: Any) -> list[Document]:
-        """The ``k`` documents closest to the query, the closest first; all if there are fewer."""
+        """Returns the ``k`` documents closest to the query, the closest first; all if there are fewer."""
         where = read_filter(filter, kwargs)
         return to_documents(self._linked.ask(self.embedding.embed_query(query), k, where, mode="similarity"))
 
@@ -62,21 +62,21 @@ class SimilarityOfDocuments:
         return to_scored(self._linked.ask(embedding, k, read_filter(filter, kwargs), mode="similarity"))
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        # the cosine, as stores with a cosine distance have it (1 - distance), so that a threshold
-        # keeps its meaning; what points away from the query is not relevant at all
+        # the cosine, as in stores with a cosine distance (1 - distance), so that a threshold
+        # keeps its meaning; a negative cosine counts as not relevant
         return lambda cosine: min(max(cosine, 0.0), 1.0)
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """``k`` of the ``fetch_k`` closest documents, close to the query but not alike.
+        """Returns ``k`` of the ``fetch_k`` closest documents, close to the query but different from each other.
 
         Args:
             query: text.
-            k: how many documents.
-            fetch_k: out of how many; at least ``k`` are fetched.
+            k: number of documents.
+            fetch_k: number of candidates; at least ``k`` are fetched.
             lambda_mult: from 0, most diverse, to 1, closest.
-            kwargs: ``filter`` or ``where``, as for ``similarity_search``.
+            kwargs: ``filter`` or ``where``; see ``similarity_search``.
         """
         vector = self.embedding.embed_query(query)
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
@@ -96,6 +96,6 @@ class SimilarityOfDocuments:
         where, k = read_filter(kwargs.pop("filter", None), kwargs), check_count("k", k)
         hits = self._linked.ask(embedding, max(k, fetch_k), where, mode="similarity")
         records = self._linked.get(hit.id for hit in hits)
-        vectors: list[Any] = [record.vector for record in records]  # arrays will do
+        vectors: list[Any] = [record.vector for record in records]  # arrays work, too
         chosen = maximal_marginal_relevance(np.asarray(embedding, np.float32), vectors, lambda_mult, k)
         return [to_document(records[place]) for place in chosen]

@@ -1,4 +1,4 @@
-"""Tools for agents: recall what is stored, and say what of it served."""
+"""Tools for agents: recall, and feedback."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NOTHING = "Nothing is stored about that."
 
 
 class Question(BaseModel):
-    """What the tool for recall takes."""
+    """Arguments of the recall tool."""
 
     question: str = Field(description="the question, in words", min_length=1)
 
 
 class Served(BaseModel):
-    """What the tool for feedback takes."""
+    """Arguments of the feedback tool."""
 
     question: str = Field(description="the question that was asked", min_length=1)
     used: list[str] = Field(description="ids of the memories that served it, without brackets", min_length=1)
@@ -36,13 +36,12 @@ class Served(BaseModel):
 
 
 def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str = RECALL) -> BaseTool:
-    """A tool with which an agent recalls documents, each after its id in brackets; the artifact is the documents.
+    """Returns a tool for an agent to recall documents, each after its id in brackets; the artifact has them.
 
     Args:
-        retriever: how to recall: ``PAMRetriever(vectorstore=store, k=4)``, whose other fields are settings that the
-            agent cannot change.
-        name: what the agent calls it.
-        description: the text with which the agent sees the tool.
+        retriever: for example ``PAMRetriever(vectorstore=store, k=4)``. The agent cannot change its fields.
+        name: of the tool.
+        description: of the tool, for the agent.
     """
     return StructuredTool.from_function(
         partial(_recall, retriever),
@@ -55,12 +54,12 @@ def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str 
 
 
 def feedback_tool(store: PAMVectorStore, name: str = "feedback", description: str = FEEDBACK) -> BaseTool:
-    """A tool with which an agent says which documents served a question; unknown ids give it an error to read.
+    """Returns a tool for an agent to report documents that served a question; it answers unknown ids with an error.
 
     Args:
-        store: where the documents are.
-        name: what the agent calls it.
-        description: the text with which the agent sees the tool.
+        store: with the documents.
+        name: of the tool.
+        description: of the tool, for the agent.
     """
 
     def feedback(question: str, used: list[str], unused: list[str]) -> str:

@@ -34,35 +34,35 @@ from pam_retriever.experience.trajectories import TrajectoryLike
 
 
 class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
-    """A vector store that also answers what happened with a query.
+    """A vector store that also finds documents that happened with a query.
 
-    A document with the id of a stored one replaces it. Scores are cosines, larger is closer. Filters
-    are dicts (see ``pam_retriever.filters``) or functions of a document, and are applied before the
-    top k are chosen. Unknown keyword arguments are refused, because one that is ignored may be a filter.
-    The async methods await the embedder's own and leave the event loop free.
+    A document with the id of a stored one replaces it. Scores are cosines. Filters are dicts (see
+    ``pam_retriever.filters``) or functions of a document, and are applied before the top k are chosen. Unknown keyword
+    arguments are refused, because one of them may be meant as a filter. The async methods await those of the embedder,
+    and do not block the event loop.
 
-    Documents of one group are linked in their order as they are stored, replaced and deleted, so that each
-    is evidence for its neighbours before any ``fit``. A text splitter's chunks are linked if it adds the
-    start index: ``add_start_index=True``.
+    Documents of one group are linked in their order when they are stored, replaced or deleted. So each is evidence for
+    its neighbours before any ``fit``. The chunks of a text splitter are linked if it adds the start index:
+    ``add_start_index=True``.
 
     Args:
-        embedding: of texts and queries. Its first vectors decide the dimension of a new store.
+        embedding: of texts and queries. Its first vectors determine the dimension of a new store.
         index: an index to use, in memory or opened from a folder.
-        path: folder of a durable store, opened or made. What a call stored is on disk when it returns.
+        path: folder of a durable store, opened or created. Every write is on disk when its call returns.
         group_by: metadata key; documents that share its value are linked. None links nothing.
-        order_by: metadata key that orders them, or several; a document without the last one is not linked.
-            An empty list is the order of adding, and so is None, except for the group "source": there it is
-            the page and the start index.
-        read_only: open the folder without changing it, beside the one process that writes.
-        same_embedder: ``embedding`` makes the vectors that are there, though it has another name.
-        tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
-        time_key: metadata key that says when a document was, or several, of which the first that holds a date counts:
-            a datetime, a date, or one in ISO 8601. Questions with a time ("what happened in July?") and ``when=`` use
-            it. None reads none.
+        order_by: one or several metadata keys that order them; a document without the last key is not linked. An empty
+            list means the order of adding, and so does None, except for the group "source": there it means the page and
+            the start index.
+        read_only: open the folder without changing it; another process may write.
+        same_embedder: asserts that ``embedding`` makes the stored vectors, although it has another name.
+        tenant: use only this tenant of the index; see ``tenant``.
+        time_key: metadata key with the time of a document, or several, of which the first with a date counts: a
+            datetime, a date, or a string in ISO 8601. Questions with a time ("what happened in July?") and ``when=``
+            use it. None for no times.
 
     Raises:
-        InvalidInput: two arguments that do not go together, or another embedder than that of the index.
-        IndexFormatError, IndexLocked: of the folder.
+        InvalidInput: two arguments contradict each other, or the embedder differs from that of the index.
+        IndexFormatError, IndexLocked: see ``PredictiveAssociativeIndex.open``.
 
     Example:
         >>> store = PAMVectorStore(embedding)                               # doctest: +SKIP
@@ -94,13 +94,13 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         return f"PAMVectorStore({'empty' if index is None else repr(index)}, {type(self.embedding).__name__})"
 
     def tenant(self, name: str) -> Self:
-        """The store of one tenant, with the settings of this one; nothing in it shows or counts outside it.
+        """Returns the store of one tenant, with the settings of this one. Tenants share no data.
 
-        See ``PredictiveAssociativeIndex.tenant``. The tenant is made when it is first used. Dropping one is
-        ``store.index.drop_tenant(name)``.
+        See ``PredictiveAssociativeIndex.tenant``. The tenant is created at its first use.
+        ``store.index.drop_tenant(name)`` removes it.
 
         Raises:
-            InvalidInput: of the name, or this is the store of a tenant.
+            InvalidInput: the name is invalid, or this is the store of a tenant.
         """
         store = copy(self)
         store._linked = self._linked.tenant(name)
@@ -113,11 +113,11 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
 
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
-        """The index behind; None before the first document."""
+        """The index of the store; None before the first document."""
         return self._linked.index
 
     def close(self) -> None:
-        """Closes the index, so that another process can open a durable one; of ``tenant`` just that tenant."""
+        """Closes the index, so that another process can open a durable one; for a tenant's store only the tenant."""
         self._linked.close()
 
     # ---- documents
@@ -125,18 +125,19 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     def add_documents(
         self, documents: list[Document], ids: Sequence[str | None] | None = None, **kwargs: Any
     ) -> list[str]:
-        """Stores documents, all or none; of several with the same id the last.
+        """Stores all documents, or none. If several have the same id, the last one is stored.
 
         Args:
-            documents: they are not changed.
-            ids: go before those of the documents; a document with neither gets a uuid4.
-            kwargs: only ``batch_size``, which LangChain's ``index`` passes and the embedder decides.
+            documents: to store; they are not changed.
+            ids: have precedence over those of the documents; a document with neither gets a uuid4.
+            kwargs: only ``batch_size``, which LangChain's ``index`` passes; it is ignored, because the embedder chooses
+                it.
 
         Returns:
             The ids, one for each document, in order.
 
         Raises:
-            InvalidInput: nothing was stored; metadata must be what JSON can hold.
+            InvalidInput: a document is invalid; for example, JSON cannot hold its metadata. Nothing was stored.
         """
         refuse(kwargs.keys() - {"batch_size"}, "ids")
         names = name_documents(documents, ids)
@@ -165,7 +166,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Stores texts as ``add_documents`` stores documents."""
+        """Stores texts; see ``add_documents``."""
         return self.add_documents(from_texts(texts, metadatas, ids), **kwargs)
 
     async def aadd_texts(
@@ -189,7 +190,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """A store of texts; ``kwargs`` are those of the class."""
+        """Returns a store of texts; ``kwargs`` are arguments of the class."""
         store = cls(embedding, **kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return store
@@ -210,11 +211,11 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         return store
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Forgets documents; ids that are not there are ignored.
+        """Deletes documents; ignores unknown ids.
 
         Args:
-            ids: which; None forgets all, as LangChain defines it.
-            kwargs: none are known.
+            ids: of the documents; None deletes all, as LangChain defines it.
+            kwargs: must be empty.
 
         Returns:
             True.
@@ -224,7 +225,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Those of the documents that are there, each once, in the order of ``ids``."""
+        """Returns the stored ones of these documents, without duplicates, in the order of ``ids``."""
         return [to_document(record) for record in self._linked.get(ids)]
 
     # ---- experience and recall
@@ -234,13 +235,13 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
 
         Args:
             trajectories: lists of document ids in the order in which they were experienced, or
-                ``pam_retriever.Trajectory`` objects. None learns from metadata, or from what is linked already.
+                ``pam_retriever.Trajectory`` objects. None learns from metadata, or from the stored links.
             options: ``group_by``: metadata key; documents that share its value are a trajectory. ``order_by``:
                 metadata key that orders them; the order of adding if None. For the others see
                 ``PredictiveAssociativeIndex.fit``.
 
         Raises:
-            InvalidInput, UnknownId, TrainingDiverged: as the index does, or the store has no documents yet.
+            InvalidInput, UnknownId, TrainingDiverged: see the index; or the store has no documents yet.
         """
         check_order(options.get("group_by"), options.get("order_by"))
         return self._stored("fit").fit(trajectories, **options)
@@ -252,7 +253,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         return await run_in_executor(None, partial(self.fit, trajectories, **options))
 
     def recall(self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]) -> list[Document]:
-        """What happened with a query, best first; see ``recall_with_score``."""
+        """Returns the documents that happened with a query, best first; see ``recall_with_score``."""
         return [document for document, _ in self.recall_with_score(query, k, **options)]
 
     async def arecall(self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]) -> list[Document]:
@@ -262,20 +263,20 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     def recall_with_score(
         self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]
     ) -> list[tuple[Document, float]]:
-        """What happened with a query, each document with its score.
+        """Returns the documents that happened with a query, each with its score.
 
         In the modes "association" and "specific" the nearest stored documents replace the text. A stored document that
-        equals the text (cosine 0.9999 or more) is no hit there, as with ``id``.
-        For evidence and the parts of a score, ask ``store.index.recall(..., explain=True)``.
+        equals the text (cosine 0.9999 or more) is not a hit then, as with ``id``. ``store.index.recall(...,
+        explain=True)`` returns evidence and the parts of a score.
 
         Args:
             query: text. Give either this or ``id``.
-            k: how many.
+            k: number of documents.
             options: see ``RecallOptions`` and ``HandedOn``.
 
         Raises:
-            InvalidInput, UnknownId: of the arguments.
-            NotFitted: association was asked for before ``fit``.
+            InvalidInput, UnknownId: an argument is invalid.
+            NotFitted: the mode needs association, before ``fit``.
         """
         id, where, asked = read_recall(None if query and query.strip() else self.index, query, options)
         cue = self.embedding.embed_query(str(query)) if id is None else id
@@ -302,11 +303,11 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         return await super().asearch(query, search_type, **kwargs)
 
     def as_retriever(self, **kwargs: Any) -> VectorStoreRetriever:
-        """A retriever over this store; ``kwargs`` are ``search_type``, ``search_kwargs`` and ``tags``.
+        """Returns a retriever over this store; ``kwargs`` are ``search_type``, ``search_kwargs`` and ``tags``.
 
         The search types are "similarity", "similarity_score_threshold", "mmr" and "associative".
         """
-        from langchain_pam.retriever import PAMVectorStoreRetriever  # it imports this module
+        from langchain_pam.retriever import PAMVectorStoreRetriever  # that module imports this one
 
         tags = kwargs.pop("tags", None) or self._get_retriever_tags()
         return PAMVectorStoreRetriever(vectorstore=self, tags=tags, **kwargs)
@@ -314,15 +315,15 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
     # ---- files
 
     def save_local(self, folder: str | Path, overwrite: bool = True) -> None:
-        """Writes the store to a folder, without its embedder; no pickle is involved.
+        """Writes the store to a folder, without its embedder and without pickle.
 
         Args:
             folder: a new or empty folder, or one that such a store was saved to.
-            overwrite: whether to replace a store that is there.
+            overwrite: whether to replace an existing store.
 
         Raises:
-            InvalidInput: the store never had a document, or the folder may not be written to.
-            IndexFormatError: there is something else in the folder.
+            InvalidInput: the store never had a document, or the folder must not be written to.
+            IndexFormatError: the folder has other contents.
         """
         self._stored("save_local").save(folder, overwrite=overwrite)
 
@@ -331,7 +332,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         """Reads a saved store into memory; ``kwargs`` are the other arguments of the class.
 
         Raises:
-            IndexFormatError: no store there, or one that is damaged or newer.
+            IndexFormatError: there is no store, or it is damaged or of a newer version.
         """
         same = kwargs.get("same_embedder", False)
         index = PredictiveAssociativeIndex.load(folder, embedder=embedding, same_embedder=same)

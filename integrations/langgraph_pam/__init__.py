@@ -1,12 +1,12 @@
-"""LangGraph on top of ``pam_retriever``: a durable store inside the process, whose search also recalls experience.
+"""LangGraph on top of ``pam_retriever``: a durable store in the process, whose search also uses experience.
 
-store     ``PAMStore``: LangGraph's ``BaseStore``, whole
-items     what is stored, in one SQLite file: the single source of truth
-rows      what that file takes and gives
-memories  the indexes that make it findable: one a tenant, derived from the items
-reading   values, filters and texts of LangGraph, checked
+store     ``PAMStore``: the complete ``BaseStore`` of LangGraph
+items     the stored items, in one SQLite file: the single source of truth
+rows      the data types of that file
+memories  the search indexes: one per tenant, derived from the items
+reading   checks of LangGraph's values, filters and texts
 answers   the operations that read
-sweeper   the thread that deletes what has expired
+sweeper   the thread that deletes expired items
 """
 
 from importlib.util import find_spec

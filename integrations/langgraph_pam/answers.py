@@ -1,4 +1,4 @@
-"""The operations that read: what they find, in which order, with which scores."""
+"""The reading operations: their results, order and scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reader:
         items: of the store.
         memories: their indexes; None without ``index``.
         mode: as in ``PAMIndexConfig``.
-        at: items that expired by then are left out; None leaves out none.
+        at: items that expired before this time are skipped; None skips none.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Reader:
         self._items, self._memories, self._mode, self._at = items, memories, mode, at
 
     def read(self, op: Op, questions: Mapping[str, Float32]) -> Result:
-        """The answer to an operation, None for one that writes.
+        """Returns the answer to an operation, None for one that writes.
 
         Args:
             op: checked.
@@ -64,7 +64,7 @@ class Reader:
     def _search(self, op: SearchOp, question: Float32 | None) -> list[SearchItem]:
         if not op.limit:
             return []
-        if question is None or not question.any():  # a vector of zeros looks like nothing
+        if question is None or not question.any():  # a vector of zeros has no direction
             found: Found = [(row, None) for row in self._page(op)]
         else:
             found = self._ask(op, question)[op.offset : op.offset + op.limit]
@@ -79,7 +79,7 @@ class Reader:
     # ---- searches
 
     def _page(self, op: SearchOp) -> list[Row]:
-        """A page of a search without a query."""
+        """Returns a page of a search without a query."""
         if not op.filter:
             return self._items.under(op.namespace_prefix, self._at, op.limit, op.offset)
         values = self._items.values(op.namespace_prefix, self._at)
@@ -89,11 +89,11 @@ class Reader:
         return [rows[id] for id in page if id in rows]
 
     def _ask(self, op: SearchOp, question: Float32) -> Found:
-        """The best items for a question, as many as the page reaches; those without a vector come last."""
+        """Returns the best items for a question, up to the end of the page; items without a vector come last."""
         assert self._memories is not None
         count, prefix = op.offset + op.limit, op.namespace_prefix
         tenants, where, allowed = self._within(op)
-        # words and experience are of one tenant: among several, the cosine alone means the same in all
+        # words and experience belong to one tenant: among several, only the cosine is comparable
         text = storable(op.query or "").strip() if self._mode is None and prefix else ""
         ranked: list[tuple[int, float]] = []
         for tenant in tenants:
@@ -108,7 +108,7 @@ class Reader:
         return found
 
     def _within(self, op: SearchOp) -> tuple[list[str], Where, set[int] | None]:
-        """Whose memories a search asks, which of them, and which items it may answer with; None for all."""
+        """Returns the tenant of a search, the memories to search, and the items that may be answers; None for all."""
         prefix = op.namespace_prefix
         namespaces = self._items.found_by_vector(prefix)
         tenants = list(dict.fromkeys(map(tenant_of, namespaces)))

@@ -1,8 +1,8 @@
-"""Items in one SQLite file: the single source of truth of a store, and what its indexes have still to take over.
+"""Items in one SQLite file: the single source of truth of a store, with the pending changes of its indexes.
 
-A write is one transaction over all its items, whatever tenants they belong to. It also leaves a row in ``pending`` for
-each change of the indexes. These are applied after the commit, and again when the store is opened, in case the process
-ended between the two: each is the wanted state of an item, so that applying it twice does no harm.
+A write is one transaction over all its items, of any tenants. It adds a row to ``pending`` for each change of the
+indexes. The changes are applied after the commit. If the process ended before that, they are applied when the store is
+opened. Each row has the final state of an item, so that it can be applied twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from langgraph_pam.rows import Change, Put, Row, to_path
 from pam_retriever import IndexFormatError, StorageError
 
 FILE, FORMAT = "items.sqlite", 1
-MINUTE = 60_000_000  # microseconds, in which times are stored
+MINUTE = 60_000_000  # in microseconds, the unit of stored times
 SCHEMA = """
 CREATE TABLE namespaces (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -55,7 +55,7 @@ INSERT INTO clock VALUES (0);
 """
 COLUMNS = "items.id, path, key, value, created, updated, ttl, vectors"
 JOINED = "FROM items JOIN namespaces ON namespaces.id = items.namespace"
-# labels hold no dot, and "/" is the character after it
+# labels have no dot, and "/" is the next character after it
 UNDER = "(:path = '' OR path = :path OR (path > :path || '.' AND path < :path || '/'))"
 ALIVE = "(expires IS NULL OR expires > :now)"
 
@@ -69,12 +69,12 @@ class Items:
     """The items of a store.
 
     Args:
-        folder: where the file is, or is made; None keeps it in memory.
+        folder: of the file, which is created if needed; None keeps the items in memory.
         clock: microseconds since 1970.
 
     Raises:
-        IndexFormatError: the file is none of this version.
-        StorageError: it cannot be opened.
+        IndexFormatError: the file is not of this version.
+        StorageError: the file cannot be opened.
     """
 
     def __init__(self, folder: Path | None, clock: Callable[[], int] = now) -> None:
@@ -96,7 +96,7 @@ class Items:
                 f"{self._file} has format {version}.", f"format {FORMAT}", "Install a newer version of pam-retriever."
             )
         self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")  # what a call returned is on disk
+        self._db.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before the call returns
         self._db.execute("PRAGMA secure_delete = ON")
         self._db.execute("PRAGMA foreign_keys = ON")
         if version == 0:
@@ -105,7 +105,7 @@ class Items:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """One thread at a time, with errors of the library."""
+        """Lets one thread in at a time, and translates errors."""
         with self._lock:
             try:
                 yield
@@ -128,14 +128,14 @@ class Items:
                 raise
 
     def close(self) -> None:
-        """Closes the file; closing twice is harmless."""
+        """Closes the file. A second call does nothing."""
         with self._guarded():
             self._db.close()
 
     # ---- reading
 
     def get(self, namespace: Namespace, key: str, at: int | None) -> Row | None:
-        """An item; with a time ``at``, only one that has not expired by then."""
+        """Returns an item; with a time ``at``, only if it has not expired then."""
         with self._guarded():
             row = self._db.execute(
                 f"SELECT {COLUMNS} {JOINED} WHERE path = :path AND key = :key AND (:now IS NULL OR {ALIVE})",
@@ -144,7 +144,7 @@ class Items:
         return None if row is None else Row._make(row)
 
     def by_id(self, ids: Iterable[int]) -> dict[int, Row]:
-        """Those of the items that are stored, by number."""
+        """Returns those of the items that are stored, by number."""
         with self._guarded():
             rows = self._db.execute(
                 f"SELECT {COLUMNS} {JOINED} WHERE items.id IN (SELECT value FROM json_each(?))",  # noqa: S608
@@ -155,7 +155,7 @@ class Items:
     def under(
         self, prefix: Namespace, at: int | None, limit: int = -1, offset: int = 0, without_vectors: bool = False
     ) -> list[Row]:
-        """The items of all namespaces under a prefix: namespaces and items in the order in which they came."""
+        """Returns the items of all namespaces under a prefix, in the order of creation."""
         with self._guarded():
             rows = self._db.execute(
                 f"SELECT {COLUMNS} {JOINED} WHERE {UNDER} AND (:now IS NULL OR {ALIVE}) "
@@ -171,7 +171,7 @@ class Items:
         return list(map(Row._make, rows))
 
     def values(self, prefix: Namespace, at: int | None) -> list[tuple[int, str]]:
-        """Number and JSON of the items under a prefix, in the order of ``under``."""
+        """Returns number and JSON of the items under a prefix, in the order of ``under``."""
         with self._guarded():
             return self._db.execute(
                 f"SELECT items.id, value {JOINED} WHERE {UNDER} AND (:now IS NULL OR {ALIVE}) "
@@ -180,7 +180,7 @@ class Items:
             ).fetchall()
 
     def namespaces(self, at: int | None) -> list[str]:
-        """The paths of all namespaces; with a time, of those with an item that lives then."""
+        """Returns the paths of all namespaces; with a time, of those with an item that has not expired then."""
         with self._guarded():
             rows = self._db.execute(
                 f"SELECT path FROM namespaces WHERE :now IS NULL OR id IN (SELECT namespace FROM items WHERE {ALIVE})",  # noqa: S608
@@ -189,7 +189,7 @@ class Items:
         return [path for (path,) in rows]
 
     def found_by_vector(self, prefix: Namespace) -> dict[str, int]:
-        """Number by path of the namespaces under a prefix that hold items with vectors."""
+        """Returns path -> number of the namespaces under a prefix that have items with vectors."""
         holds = "EXISTS (SELECT 1 FROM items WHERE items.namespace = namespaces.id AND vectors > 0)"
         with self._guarded():
             rows = self._db.execute(
@@ -199,7 +199,7 @@ class Items:
         return dict(rows)
 
     def expired(self, prefix: Namespace, at: int) -> list[int]:
-        """Numbers of the items under a prefix that have expired."""
+        """Returns the numbers of the expired items under a prefix."""
         with self._guarded():
             rows = self._db.execute(
                 f"SELECT items.id {JOINED} WHERE {UNDER} AND expires <= :now",
@@ -208,7 +208,7 @@ class Items:
         return [id for (id,) in rows]
 
     def pending(self) -> list[Change]:
-        """What the indexes have still to take over, in order."""
+        """Returns the changes that the indexes have not applied yet, in order."""
         with self._guarded():
             rows = self._db.execute(
                 "SELECT id, path, namespace, item, time, before, texts, vectors FROM pending ORDER BY id"
@@ -222,7 +222,7 @@ class Items:
     # ---- writing
 
     def refresh(self, ids: Sequence[int]) -> None:
-        """Lets items that expire live as long again, from now on."""
+        """Restarts the time to live of items, from now on."""
         with self._transaction():
             self._db.execute(
                 f"UPDATE items SET expires = ? + CAST(ttl * {MINUTE} AS INTEGER) "  # noqa: S608
@@ -231,35 +231,35 @@ class Items:
             )
 
     def write(self, puts: Iterable[Put], applied: int) -> None:
-        """Stores and deletes items, all or none, and notes what the indexes have to take over.
+        """Stores and deletes items, all or none, and records the changes of the indexes.
 
         Args:
             puts: at most one for each item.
-            applied: the last change that the indexes have taken over; those up to it are forgotten.
+            applied: the last change that the indexes have applied; the changes up to it are removed.
         """
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
-            self._latest = max(self._latest, self.clock())  # a clock that is set back does not reorder what happened
+            self._latest = max(self._latest, self.clock())  # a clock that is set back does not change the order
             self._db.execute("UPDATE clock SET latest = ?", (self._latest,))
             emptied = {namespace for put in puts if (namespace := self._write_one(put)) is not None}
             self._forget_namespaces(emptied)
 
     def settle(self, applied: int) -> None:
-        """Forgets the changes that the indexes have taken over."""
+        """Removes the changes that the indexes have applied."""
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
 
     def scrub(self, prefix: Namespace, applied: int) -> None:
-        """Leaves no byte of what was deleted under a prefix in the file and its journal."""
+        """Removes every byte of deleted items under a prefix from the file and its journal."""
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
-            # what was to be put and is deleted since: the deletion is noted, too
+            # an item that was to be put has been deleted since: the deletion is recorded, too
             self._db.execute(f"DELETE FROM pending WHERE {UNDER} AND texts <> '[]'", {"path": to_path(prefix)})  # noqa: S608
         with self._guarded():
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def sweep(self, at: int, applied: int) -> int:
-        """Deletes what has expired; returns how many items."""
+        """Deletes expired items; returns how many."""
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
             rows = self._db.execute(
@@ -272,7 +272,7 @@ class Items:
         return len(rows)
 
     def _write_one(self, put: Put) -> int | None:
-        """Stores or deletes one item; returns the namespace from which one was deleted."""
+        """Stores or deletes one item; returns the namespace of a deleted item."""
         path, time = to_path(put.namespace), self._latest
         row = self._db.execute(
             f"SELECT items.id, namespaces.id, vectors {JOINED} WHERE path = ? AND key = ?",
@@ -315,7 +315,7 @@ class Items:
         )
 
     def _forget_namespaces(self, ids: set[int]) -> None:
-        """Those of which nothing is left."""
+        """Removes namespaces that have no item left."""
         self._db.execute(
             "DELETE FROM namespaces WHERE id IN (SELECT value FROM json_each(?)) "
             "AND NOT EXISTS (SELECT 1 FROM items WHERE items.namespace = namespaces.id)",

@@ -1,7 +1,7 @@
-"""The indexes that make items findable: one a tenant, derived from the items, and all that happened to them.
+"""The search indexes: one per tenant, derived from the items and their history.
 
-Each vector of an item is a memory, whose id is the number of the item, and for its second vector and further ones the
-number and which of them. The first one is a step of what happened in the item's namespace.
+Each vector of an item is a memory. The id of the first one is the number of the item; further ones have the number and
+an index. The first one is a step of the trajectory of the item's namespace.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.types import Float32
 
 FOLDER = "index"
-LONGEST = 150  # bytes of the name of a tenant; a longer label is replaced by its digest
-ONE_BY_ONE = 8  # new steps of a namespace in one batch, beyond which they are stored together
+LONGEST = 150  # bytes of the name of a tenant; a digest replaces a longer label
+ONE_BY_ONE = 8  # for more new steps of a namespace in one batch, they are stored together
 Where = Mapping[str, object] | None
 
 
@@ -30,9 +30,9 @@ class Memories:
         dims: d, the length of the vectors.
 
     Raises:
-        InvalidInput: the vectors that are there have another length.
+        InvalidInput: the stored vectors have another length.
         IndexLocked: another process has the folder open.
-        IndexFormatError: what is in the folder is damaged, or of a newer version.
+        IndexFormatError: the folder is damaged, or of a newer version.
     """
 
     def __init__(self, folder: Path | None, dims: int) -> None:
@@ -40,11 +40,11 @@ class Memories:
         self._index = new(dims, names=()) if folder is None else new.open(folder / FOLDER, dims, names=())
 
     def tenant(self, name: str) -> PredictiveAssociativeIndex:
-        """The index of a tenant; it is made if it is not there."""
+        """Returns the index of a tenant; creates it if it does not exist."""
         return self._index.tenant(within_length(name))
 
     def drop(self, name: str) -> None:
-        """Forgets a tenant, and all that it experienced."""
+        """Removes a tenant, with all its experience."""
         self._index.drop_tenant(within_length(name))
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Memories:
     # ---- taking over changes
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Takes over what became of items. Doing it again does no harm."""
+        """Applies changes of items. It is safe to apply them twice."""
         by_tenant: dict[str, dict[int, Change]] = {}
         for change in changes:
             last = by_tenant.setdefault(tenant_of(change.path), {})
@@ -63,16 +63,16 @@ class Memories:
         for name, some in by_tenant.items():
             apply(self.tenant(name), list(some.values()))
 
-    # ---- asking
+    # ---- queries
 
     def rank(self, tenant: str, vector: Float32, text: str | None, count: int, where: Where) -> list[tuple[int, float]]:
-        """The best items of a tenant, each once by its best memory.
+        """Returns the best items of a tenant, each by its best memory.
 
         Args:
-            tenant: whose.
+            tenant: to search.
             vector: (d,) of the question.
-            text: its words, for the default recall; None ranks by cosine.
-            count: how many items, at least 1.
+            text: of the question, for the default recall; None ranks by cosine.
+            count: number of items, at least 1.
             where: filter of the memories.
 
         Returns:
@@ -86,43 +86,43 @@ class Memories:
                 best.setdefault(int(hit.metadata["item"]), hit.score)
             if len(best) >= count or len(hits) < k:
                 return list(best.items())[:count]
-            k *= 2  # items with many vectors take several places
+            k *= 2  # items with many vectors take several positions
 
 
 def tenant_of(path: str) -> str:
-    """The first label of a namespace."""
+    """Returns the first label of a namespace."""
     return path.split(SEPARATOR, 1)[0]
 
 
 def within_length(label: str) -> str:
-    """The name of the tenant that a label stands for."""
+    """Returns the name of the tenant for a label."""
     encoded = label.encode()
     return label if len(encoded) <= LONGEST else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
 def first_memory(item: int) -> str:
-    """The id of the memory that is a step of what happened."""
+    """Returns the id of the memory that is a step."""
     return str(item)
 
 
 def memory_ids(item: int, start: int, end: int) -> list[str]:
-    """The ids of the memories of an item, from one position to another."""
+    """Returns the ids of the memories of an item, from one position to another."""
     return [f"{item}/{at}" if at else str(item) for at in range(start, end)]
 
 
 def followed_by(change: Change, later: Change) -> Change:
-    """Two changes of one item as one."""
+    """Merges two changes of one item."""
     return replace(later, before=change.before, most=max(change.most, later.most))
 
 
 def apply(index: PredictiveAssociativeIndex, changes: Sequence[Change]) -> None:
-    """Takes over what became of items of one tenant."""
+    """Applies changes of items of one tenant."""
     gone = [id for change in changes for id in memory_ids(change.item, len(change.texts), change.most)]
     if gone:
         index.delete(gone)
     new: list[Change] = []
-    stored: list[tuple[Change, int]] = []  # memories that are stored, not yet or no more as a step
-    bulk: dict[str, list[Change]] = {}  # many new steps of a namespace
+    stored: list[tuple[Change, int]] = []  # memories that are stored, but are not steps now
+    bulk: dict[str, list[Change]] = {}  # many new steps per namespace
     by_path: dict[str, list[Change]] = {}
     for change in changes:
         if change.texts:
@@ -161,7 +161,7 @@ def _store(index: PredictiveAssociativeIndex, memories: Sequence[tuple[Change, i
 
 
 def _link(index: PredictiveAssociativeIndex, bulk: Mapping[str, Sequence[Change]]) -> None:
-    """Makes stored memories the last steps of what happened in their namespaces."""
+    """Makes stored memories the last steps of their namespaces."""
     if not bulk:
         return
     before = {one.id: one for one in index.trajectories(ids=list(bulk))}

@@ -1,4 +1,4 @@
-"""What LangGraph hands to a store, checked and read: values, filters, namespaces, and the texts to embed."""
+"""Checks and parses LangGraph's arguments: values, filters, namespaces, and the texts to embed."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "$lte": lambda a, b: a <= b,
 }
 OPERATORS = ("$eq", "$ne", *COMPARISONS)
-MOST_MINUTES = 10**9  # a time to live that fits into the times of a file: two thousand years
+MOST_MINUTES = 10**9  # a time to live must fit into the stored times: two thousand years
 WHOLE = "$"  # the path of a whole value
 
 
 class PAMIndexConfig(IndexConfig, total=False):
-    """LangGraph's ``IndexConfig``, and how a search with a query ranks.
+    """LangGraph's ``IndexConfig``, with the ranking mode of a search.
 
     Attributes:
-        mode: None for the default recall of the library (vectors, words, and what was experienced together),
+        mode: None for the default recall of the library (vectors, words, and experience),
             "similarity" for the cosine alone, as ``InMemoryStore`` ranks.
     """
 
@@ -54,7 +54,7 @@ class PAMIndexConfig(IndexConfig, total=False):
 
 
 class Embedding:
-    """How the texts of values become vectors.
+    """Embeds the texts of values.
 
     Args:
         config: ``dims``, ``embed``, and optionally ``fields`` and ``mode``.
@@ -83,7 +83,7 @@ class Embedding:
         self._paths = read_paths([WHOLE] if fields is None else fields)
 
     def texts(self, value: object, index: Literal[False] | list[str] | None) -> list[str]:
-        """The texts of a value that each get a vector, in the order of the fields."""
+        """Returns the texts of a value to embed, in the order of the fields."""
         if index is False:
             return []
         paths = self._paths if index is None else read_paths(index)
@@ -93,10 +93,10 @@ class Embedding:
         return texts
 
     def vectors(self, found: npt.ArrayLike, count: int) -> Float32:
-        """(count, dims) what the embedder returned, checked; rows of zeros are left for the caller.
+        """Returns the embedder's vectors (count, dims), checked. Rows of zeros are allowed.
 
         Raises:
-            InvalidInput: another number or length of vectors, or numbers that are not finite.
+            InvalidInput: the number or the length of the vectors is wrong, or a number is not finite.
         """
         if not count:
             return np.empty((0, self.dims), np.float32)
@@ -117,10 +117,10 @@ class Embedding:
 
 
 def read_paths(fields: Sequence[str]) -> list[list[str] | str]:
-    """Paths of fields, such as ``"messages[*].content"``, in tokens.
+    """Parses paths of fields, for example ``"messages[*].content"``, to tokens.
 
     Raises:
-        InvalidInput: it is no list of strings.
+        InvalidInput: this is no list of strings.
     """
     if isinstance(fields, str) or not all(isinstance(field, str) for field in fields):
         raise InvalidInput(f"Got the fields {fields!r}.", "a list of paths", "For example ['text'].")
@@ -128,7 +128,7 @@ def read_paths(fields: Sequence[str]) -> list[list[str] | str]:
 
 
 def storable(text: str) -> str:
-    """A text as an index can hold it."""
+    """Returns a text in a form that an index can store."""
     return UNSTORABLE.sub(" ", text)
 
 
@@ -136,11 +136,11 @@ def storable(text: str) -> str:
 
 
 def check_op(op: Op) -> None:
-    """Refuses an operation that no store can do.
+    """Refuses an operation that no store supports.
 
     Raises:
-        InvalidInput: of its arguments.
-        InvalidNamespaceError: of its namespace.
+        InvalidInput: an argument is invalid.
+        InvalidNamespaceError: the namespace is invalid.
     """
     if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
         raise InvalidInput(f"Got {op!r} as an operation.", "GetOp, SearchOp, PutOp or ListNamespacesOp", "Use these.")
@@ -163,10 +163,10 @@ def check_op(op: Op) -> None:
 
 
 def check_place(namespace: Namespace, key: str) -> None:
-    """Refuses what can be no place of an item.
+    """Refuses an invalid namespace or key.
 
     Raises:
-        InvalidInput: of the key.
+        InvalidInput: the key is invalid.
         InvalidNamespaceError: the namespace is empty.
     """
     if not namespace:
@@ -178,10 +178,10 @@ def check_place(namespace: Namespace, key: str) -> None:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuses names that no file can hold.
+    """Refuses names that a file cannot store.
 
     Raises:
-        InvalidInput: one has a lone surrogate.
+        InvalidInput: a name has a lone surrogate.
     """
     for name in names:
         if UNSTORABLE.search(name.replace("\0", "")):
@@ -189,10 +189,10 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_minutes(name: str, minutes: float) -> None:
-    """Refuses what is no time to live.
+    """Refuses an invalid time to live.
 
     Raises:
-        InvalidInput: it is no finite number of minutes, at least 0.
+        InvalidInput: the value is no finite number of minutes, at least 0.
     """
     number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
     if not number or not 0 <= minutes <= MOST_MINUTES:
@@ -200,10 +200,10 @@ def check_minutes(name: str, minutes: float) -> None:
 
 
 def check_page(limit: int, offset: int) -> None:
-    """Refuses a page that there cannot be.
+    """Refuses invalid limits of a page.
 
     Raises:
-        InvalidInput: of the arguments.
+        InvalidInput: a limit is invalid.
     """
     for name, number in (("limit", limit), ("offset", offset)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
@@ -211,10 +211,10 @@ def check_page(limit: int, offset: int) -> None:
 
 
 def read_value(value: Mapping[str, Any]) -> str:
-    """The JSON of a value.
+    """Returns a value as JSON.
 
     Raises:
-        InvalidInput: JSON cannot hold it, or a key is no string.
+        InvalidInput: JSON cannot hold the value, or a key is no string.
     """
     try:
         if not isinstance(value, Mapping):
@@ -244,7 +244,7 @@ def _check_keys(value: object) -> None:
 
 
 def matches_namespace(condition: MatchCondition, namespace: Namespace) -> bool:
-    """Whether a namespace begins, or ends, with a path; "*" stands for any one label."""
+    """Returns whether a namespace begins, or ends, with a path; "*" matches any one label."""
     path = condition.path
     if len(path) > len(namespace):
         return False
@@ -256,7 +256,7 @@ def matches_namespace(condition: MatchCondition, namespace: Namespace) -> bool:
 
 
 def check_filter(filter: Mapping[str, Any] | None) -> None:
-    """Refuses a filter that means nothing.
+    """Refuses an invalid filter.
 
     Raises:
         InvalidInput: an operator is unknown, or its operand cannot be compared.
@@ -286,15 +286,15 @@ def _check_wanted(wanted: object) -> None:
 
 
 def is_operators(wanted: Mapping[str, object]) -> bool:
-    """Whether a part of a filter holds operators, and not the entries of a dict."""
+    """Returns whether a part of a filter has operators, and not entries of a dict."""
     return any(isinstance(key, str) and key.startswith("$") for key in wanted)
 
 
 def passes(value: Mapping[str, Any], filter: Mapping[str, Any] | None) -> bool:
-    """Whether a value satisfies a filter, as LangGraph's ``InMemoryStore`` has it.
+    """Returns whether a value satisfies a filter, with the semantics of LangGraph's ``InMemoryStore``.
 
-    A missing entry is None. ``$gt`` and the like compare what ``float`` can read as numbers, and two strings of which
-    it cannot as strings; a value that neither holds for does not pass, where ``InMemoryStore`` raises.
+    A missing entry is None. ``$gt`` and similar operators compare values as numbers if ``float`` can parse both, else
+    two strings as strings. Other values do not pass; ``InMemoryStore`` raises an error for them.
     """
     return all(_equals(value.get(key), wanted) for key, wanted in (filter or {}).items())
 
@@ -325,12 +325,12 @@ def _holds(found: Any, operator: str, operand: Any) -> bool:
 
 
 def from_json(text: str) -> dict[str, Any]:
-    """A stored value, new for each caller."""
+    """Returns a stored value, a new object for each caller."""
     value: dict[str, Any] = json.loads(text)
     return value
 
 
 def all_from_json(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Stored values, new for each caller; read in one go, which is faster than one by one."""
+    """Returns stored values, new objects for each caller; parsed together, which is faster."""
     values: list[dict[str, Any]] = json.loads(f"[{','.join(texts)}]")
     return values

@@ -1,4 +1,4 @@
-"""What a file of items takes and gives."""
+"""The data types of a file of items."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from langgraph_pam.reading import Namespace, all_from_json, from_json
 from pam_retriever.types import Float32
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-SEPARATOR = "."  # of the labels of a namespace, which hold none
+SEPARATOR = "."  # joins the labels of a namespace, which have no dot
 
 
 @dataclass(frozen=True)
 class Put:
-    """An item to be stored in place of what is there; without a value, to be deleted.
+    """An item to store, replacing the existing one; without a value, to delete.
 
     Attributes:
-        namespace: its namespace, not empty.
-        key: its key.
-        value: its JSON; None deletes.
+        namespace: of the item, not empty.
+        key: of the item.
+        value: as JSON; None deletes.
         ttl: minutes, None for ever.
         texts: n texts that were embedded.
         vectors: (n, d), none of them zeros.
@@ -41,18 +41,18 @@ class Put:
 
 @dataclass(frozen=True)
 class Change:
-    """What an index has to take over: the vectors that an item has now.
+    """A pending change of an index: the current vectors of an item.
 
     Attributes:
         id: rises with each change.
         path: of the namespace, labels joined by dots.
-        namespace: its number.
-        item: its number.
-        time: when that was, in microseconds since 1970; it never falls.
-        before: how many vectors it had, as far as the index knows.
-        most: how many it may have had since then.
+        namespace: number of the namespace.
+        item: number of the item.
+        time: of the change, in microseconds since 1970; it never falls.
+        before: number of vectors of the item in the index.
+        most: the largest number that it may have had since then.
         texts: n texts.
-        vectors: their n vectors as float32, one after the other.
+        vectors: n vectors as float32, concatenated.
     """
 
     id: int
@@ -66,7 +66,7 @@ class Change:
     vectors: bytes
 
     def matrix(self) -> Float32:
-        """(n, d) the vectors."""
+        """Returns the vectors (n, d)."""
         return np.frombuffer(self.vectors, np.float32).reshape(len(self.texts), -1)
 
 
@@ -83,7 +83,7 @@ class Row(NamedTuple):
     vectors: int
 
     def item(self) -> Item:
-        """The item, new for each caller."""
+        """Returns the item, a new object for each caller."""
         return Item(
             value=from_json(self.value),
             key=self.key,
@@ -94,7 +94,7 @@ class Row(NamedTuple):
 
 
 def found_items(found: Sequence[tuple[Row, float | None]]) -> list[SearchItem]:
-    """Items with their scores as answers to a search, new for each caller."""
+    """Returns items with scores as answers to a search, new objects for each caller."""
     values = all_from_json([row.value for row, _ in found])
     return [
         SearchItem(from_path(row.path), row.key, value, as_datetime(row.created), as_datetime(row.updated), score)
@@ -103,17 +103,17 @@ def found_items(found: Sequence[tuple[Row, float | None]]) -> list[SearchItem]:
 
 
 def to_path(namespace: Namespace) -> str:
-    """The labels of a namespace joined by dots."""
+    """Returns the labels of a namespace joined by dots."""
     return SEPARATOR.join(namespace)
 
 
 @lru_cache(maxsize=1_000)
 def from_path(path: str) -> Namespace:
-    """The labels of a namespace."""
+    """Returns the labels of a namespace."""
     return tuple(path.split(SEPARATOR))
 
 
 @lru_cache(maxsize=1_000)
 def as_datetime(microseconds: int) -> datetime:
-    """A stored time, in UTC."""
+    """Returns a stored time, in UTC."""
     return EPOCH + timedelta(microseconds=microseconds)

@@ -40,14 +40,14 @@ TTL_SETTINGS = {"refresh_on_read", "omit_expired", "default_ttl", "sweep_interva
 
 @dataclass(frozen=True)
 class Texts:
-    """What the operations of a batch want embedded.
+    """The texts to embed for the operations of a batch.
 
     Attributes:
-        puts: for each item that is put, in the order of the batch, its last operation.
-        values: JSON of their values, None where one is deleted.
-        fields: the texts of each that get a vector.
-        stored: all of these texts, each once.
-        asked: questions, each once.
+        puts: the last put of each item, in the order of the batch.
+        values: JSON of their values, None for a deletion.
+        fields: the texts of each to embed.
+        stored: all these texts, without duplicates.
+        asked: questions, without duplicates.
     """
 
     puts: list[PutOp]
@@ -58,30 +58,30 @@ class Texts:
 
 
 class PAMStore(BaseStore):
-    """A store for LangGraph that stays on disk, and whose search also finds items that happened together.
+    """A durable store for LangGraph, whose search also finds items that happened together.
 
-    Use it as any other: ``graph.compile(store=PAMStore("folder", index={...}))``. The first element of a namespace is
-    the tenant: nothing of one tenant counts in the search of another. Items that are put into one namespace are linked
-    in their order, and so are those of ``observe``. A search with a query is the default recall of the library:
-    vectors, words, neighbours, and items that served such questions before (``feedback``).
+    Use it like any other store: ``graph.compile(store=PAMStore("folder", index={...}))``. The first element of a
+    namespace is the tenant: tenants do not affect each other's searches. Items put into one namespace are linked in
+    their order, and so are those of ``observe``. A search with a query is the default recall of the library: vectors,
+    words, neighbours, and items that served similar questions (``feedback``).
 
-    Each call is one transaction, also of a batch over several tenants; what it stored is on disk when it returns. Any
-    method may be called from any thread. With ``index``, one process at a time has a folder open.
+    Each call is one transaction, also a batch over several tenants. Its writes are on disk when it returns. Any thread
+    may call any method. With ``index``, only one process at a time can have a folder open.
 
     Args:
-        path: folder of a durable store, opened or made; None keeps it in memory.
-        index: as LangGraph's own stores take it: ``{"dims": 384, "embed": embeddings, "fields": ["text"]}``. ``embed``
+        path: folder of a durable store, opened or created; None keeps it in memory.
+        index: as for LangGraph's own stores: ``{"dims": 384, "embed": embeddings, "fields": ["text"]}``. ``embed``
             is LangChain ``Embeddings`` or a function of a list of texts, which may be async; ``fields`` are paths, the
             whole value by default. Without ``index`` a query is ignored. ``"mode": "similarity"`` ranks by cosine
             alone, as ``InMemoryStore`` does.
         ttl: ``{"default_ttl": minutes, "refresh_on_read": True, "omit_expired": False,
             "sweep_interval_minutes": minutes}``, each optional. ``sweep_ttl``, or the thread of
-            ``start_ttl_sweeper``, deletes expired items; with ``omit_expired`` they do not show until then.
+            ``start_ttl_sweeper``, deletes expired items; with ``omit_expired`` they are hidden until then.
 
     Raises:
-        InvalidInput: of the arguments, or there is something else in the folder.
+        InvalidInput: an argument is invalid, or the folder has other contents.
         IndexLocked: another process has the folder open.
-        IndexFormatError: what is in the folder is damaged, or of a newer version.
+        IndexFormatError: the folder is damaged, or of a newer version.
         StorageError: the folder cannot be written to.
 
     Example:
@@ -111,13 +111,13 @@ class PAMStore(BaseStore):
             self.close()
             raise
 
-    # ---- LangGraph's two methods, from which all others follow
+    # ---- the two abstract methods of LangGraph
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Does operations: first all that read, then all that write, as one transaction; see ``BaseStore``.
+        """Executes operations: first all reads, then all writes as one transaction; see ``BaseStore``.
 
         Raises:
-            InvalidInput, InvalidNamespaceError: of an operation; nothing was done.
+            InvalidInput, InvalidNamespaceError: an operation is invalid. Nothing was done.
         """
         given = list(ops)
         texts = self._read(given)
@@ -129,7 +129,7 @@ class PAMStore(BaseStore):
         return self._run(given, texts, stored, asked)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """As ``batch``, with the async methods of the embedder; the event loop stays free."""
+        """Like ``batch``, with the async methods of the embedder; does not block the event loop."""
         given = list(ops)
         texts = self._read(given)
         stored = asked = NOTHING
@@ -145,10 +145,10 @@ class PAMStore(BaseStore):
     # ---- experience
 
     def observe(self, namespace: Namespace, keys: Sequence[str]) -> None:
-        """Stores that items of a namespace were experienced together, in this order.
+        """Records that items of a namespace were experienced together, in this order.
 
         Args:
-            namespace: whose items.
+            namespace: of the items.
             keys: of at least two items that have vectors.
 
         Raises:
@@ -161,7 +161,7 @@ class PAMStore(BaseStore):
     def feedback(
         self, namespace: Namespace, query: str, used: Sequence[str] | Mapping[str, float], unused: Sequence[str] = ()
     ) -> str:
-        """Stores which items served a question: later questions like it find them at once.
+        """Stores which items served a question; similar questions find them from then on.
 
         Args:
             namespace: of the items.
@@ -184,9 +184,9 @@ class PAMStore(BaseStore):
         return tenant.feedback(vector, weights, unused=ids[len(used) :], text=storable(query))
 
     def tenant(self, name: str) -> PredictiveAssociativeIndex:
-        """The index of a tenant, to ``fit`` it or to ask it: the first element of a namespace is its name.
+        """Returns the index of a tenant, for ``fit`` or queries: its name is the first element of a namespace.
 
-        Its memories belong to the store: put and delete items instead of adding and deleting there.
+        The store manages its memories: put and delete items, but do not add or delete memories.
 
         Raises:
             InvalidInput: the store has no ``index``.
@@ -196,12 +196,12 @@ class PAMStore(BaseStore):
         return self._memories.tenant(name)
 
     def drop_tenant(self, name: str) -> int:
-        """Forgets a tenant for good: every item below the first element ``name``, and all that was learnt from them.
+        """Deletes a tenant for good: every item below the first element ``name``, and everything learnt from them.
 
-        No file of the store holds a byte of it when this returns.
+        When it returns, no file of the store holds a byte of it.
 
         Returns:
-            How many items there were.
+            The number of deleted items.
         """
         with self._writing:
             rows = self._items.under((name,), None)
@@ -214,17 +214,17 @@ class PAMStore(BaseStore):
     # ---- time to live
 
     def sweep_ttl(self) -> int:
-        """Deletes the items that have expired; returns how many."""
+        """Deletes the expired items; returns how many."""
         with self._writing:
             swept = self._items.sweep(self._items.clock(), self._applied)
             self._take_over()
         return swept
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Sweeps in the background; without an interval every ``sweep_interval_minutes`` of ``ttl``, or 5 minutes.
+        """Starts to sweep in the background, by default every ``sweep_interval_minutes`` of ``ttl``, or 5 minutes.
 
         Returns:
-            A future, which ends the sweeping when it is cancelled; done at once for a store without ``ttl``.
+            A future; cancel it to stop the sweeps. For a store without ``ttl`` it is done at once.
         """
         if self.ttl_config is None:
             done: Future[None] = Future()
@@ -234,11 +234,11 @@ class PAMStore(BaseStore):
         return self._sweeper.start(minutes * 60)
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Ends sweeping; whether it has ended within ``timeout`` seconds (None waits)."""
+        """Stops the sweeps; returns whether they ended within ``timeout`` seconds (None waits)."""
         return self._sweeper.stop(timeout)
 
     def close(self) -> None:
-        """Ends sweeping and closes the folder; closing twice is harmless."""
+        """Stops the sweeps and closes the folder. A second call does nothing."""
         self._sweeper.stop()
         with self._writing:
             if self._closed:
@@ -260,7 +260,7 @@ class PAMStore(BaseStore):
     # ---- reading
 
     def _read(self, ops: Sequence[Op]) -> Texts:
-        """Checks the operations of a batch, and collects what is to be embedded."""
+        """Checks the operations of a batch, and collects the texts to embed."""
         last: dict[tuple[Namespace, str], PutOp] = {}
         asked: dict[str, None] = {}
         for op in ops:
@@ -300,7 +300,7 @@ class PAMStore(BaseStore):
         return results
 
     def _memories_of(self, namespace: Namespace, keys: Sequence[str]) -> tuple[PredictiveAssociativeIndex, list[str]]:
-        """The index of a namespace, and the memories of its items."""
+        """Returns the index of a namespace, and the memories of its items."""
         for key in keys:
             check_place(namespace, key)
         tenant = self.tenant(namespace[0] if namespace else "")
@@ -318,12 +318,12 @@ class PAMStore(BaseStore):
 
     def _write(self, puts: Sequence[Put]) -> None:
         with self._writing:
-            self._take_over()  # what a call before could not
+            self._take_over()  # changes that an earlier call could not apply
             self._items.write(puts, self._applied)
             self._take_over()
 
     def _take_over(self) -> None:
-        """Lets the indexes follow the items."""
+        """Applies pending changes to the indexes."""
         if self._memories is None:
             return
         changes = [change for change in self._items.pending() if change.id > self._applied]
@@ -333,17 +333,17 @@ class PAMStore(BaseStore):
 
 
 def _to_put(put: PutOp, value: str | None, texts: Sequence[str], vectors: Mapping[str, Float32]) -> Put:
-    """An item with its vectors; a text whose vector is all zeros looks like nothing, and is left out."""
+    """Returns an item with its vectors, without texts whose vector is all zeros."""
     used = [text for text in texts if vectors[text].any()]
     matrix = np.stack([vectors[text] for text in used]) if used else NOTHING
     return Put(put.namespace, put.key, value, put.ttl, [storable(text) for text in used], matrix)
 
 
 def _read_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
-    """The settings of time to live, checked.
+    """Checks the settings of time to live.
 
     Raises:
-        InvalidInput: a setting is unknown, or no time.
+        InvalidInput: a setting is unknown, or is no time.
     """
     if ttl is None:
         return None
@@ -356,10 +356,10 @@ def _read_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Makes the folder of a store, unless it is there.
+    """Creates the folder of a store, unless it exists.
 
     Raises:
-        InvalidInput: there is something else.
+        InvalidInput: the folder has other contents.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).is_file()):
         raise InvalidInput(

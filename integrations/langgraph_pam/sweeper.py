@@ -1,4 +1,4 @@
-"""The thread that deletes what has expired, every so often."""
+"""The thread that deletes expired items at regular intervals."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Calls a function every so often, in a thread of its own.
+    """Calls a function at regular intervals, in a background thread.
 
     Args:
-        sweep: what it calls; returns how many items were deleted.
+        sweep: the function; returns how many items were deleted.
     """
 
     def __init__(self, sweep: Callable[[], int]) -> None:
@@ -25,7 +25,7 @@ class Sweeper:
         self._lock = threading.Lock()
 
     def start(self, seconds: float) -> Future[None]:
-        """Begins, if it has not begun; cancelling the future ends it."""
+        """Starts the thread if it is not running. Cancel the future to stop it."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive() and self._done is not None:
                 return self._done
@@ -38,7 +38,7 @@ class Sweeper:
             return self._done
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Ends it, and waits for that; whether it has ended."""
+        """Stops the thread and waits for it; returns whether it has ended."""
         with self._lock:
             thread, self._thread = self._thread, None
             self._stop.set()
@@ -56,5 +56,5 @@ class Sweeper:
     def _sweep_once(self) -> None:
         try:
             log.info("Swept %d expired items.", self._sweep())
-        except Exception:  # a full disk may have room the next time
+        except Exception:  # a full disk may have space the next time
             log.exception("The sweep of expired items failed; it is tried again.")

@@ -1,12 +1,12 @@
 """The associative retriever for LlamaIndex: a vector store and a retriever.
 
-vector_store  what LlamaIndex calls: add, delete, query, persist
-retriever     what happened with a question, for query engines and agents
-querying      LlamaIndex's queries, answered by the index
-memory        ``PAMMemoryBlock``: what falls out of a chat's window, recalled
-feedback      which nodes served a question
-filters       LlamaIndex's metadata filters -> those of the index; which memories may answer
-nodes         node <-> memory; which nodes stand together, in what order
+vector_store  the interface of LlamaIndex: add, delete, query, persist
+retriever     nodes that happened with a question, for query engines and agents
+querying      answers LlamaIndex's queries by the index
+memory        ``PAMMemoryBlock``: recalls messages that left the window of a chat
+feedback      nodes that served a question
+filters       translates LlamaIndex's metadata filters to those of the index
+nodes         nodes to memories and back; the order of nodes in a document
 persistence   the folder of a store
 """
 

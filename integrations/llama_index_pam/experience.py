@@ -1,4 +1,4 @@
-"""Learning and recall through a LlamaIndex store: what happened with a query."""
+"""Training and recall through a LlamaIndex store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pam_retriever.experience.trajectories import TrajectoryLike
 
 
 class FitOptions(TypedDict, total=False):
-    """What ``fit`` hands on to ``PredictiveAssociativeIndex.fit`` as it is; see there."""
+    """Arguments that ``fit`` passes unchanged to ``PredictiveAssociativeIndex.fit``; see there."""
 
     group_by: str | None
     order_by: str | None
@@ -48,9 +48,9 @@ class ExperienceOfNodes:
         """Learns which nodes happen together; see ``PredictiveAssociativeIndex.fit``.
 
         Args:
-            trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from
-                what is linked already.
-            window: nodes at most this many positions apart are associates.
+            trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from the
+                stored links.
+            window: nodes at most so many positions apart are associates.
             config: "fast", "best", "paper" or a ``FitConfig``.
             **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one.
                 ``order_by``: metadata key that orders a group; None is the order of adding, and for "ref_doc_id"
@@ -59,7 +59,7 @@ class ExperienceOfNodes:
 
         Raises:
             NotFitted: nothing is stored yet.
-            InvalidInput, UnknownId, TrainingDiverged: as the index does.
+            InvalidInput, UnknownId, TrainingDiverged: see the index.
         """
         if options.get("order_by") is not None and options.get("group_by") is None:
             raise InvalidInput(f"Got order_by={options['order_by']!r} without group_by.", "both", "Leave it out.")
@@ -68,7 +68,7 @@ class ExperienceOfNodes:
             raise NotFitted("There is nothing to fit.", "stored nodes", "Add nodes first.")
         if trajectories is None and options.get("group_by") == DOCUMENT_KEY and options.get("order_by") is None:
             documents = read_documents((record.id, record.metadata) for record in index.find())
-            if documents:  # else the index says that there are none
+            if documents:  # otherwise the index reports that there are none
                 trajectories, options["group_by"] = documents, None
         return index.fit(trajectories, window, config, **options)
 
@@ -91,25 +91,25 @@ class ExperienceOfNodes:
         filters: MetadataFilters | None = None,
         **options: Unpack[RecallOptions],
     ) -> list[NodeWithScore]:
-        """What happened with a query; see ``PredictiveAssociativeIndex.recall``.
+        """Returns the nodes that happened with a query; see ``PredictiveAssociativeIndex.recall``.
 
         Args:
-            query: a vector, or the id of a node. A vector that is a stored node (cosine 0.9999 or more)
-                leaves that node out in the modes "association" and "specific", an id in every mode.
-            k: at most so many nodes.
+            query: a vector, or the id of a node. The result does not contain the node of an id, nor, in the modes
+                "association" and "specific", a node with this vector (cosine 0.9999 or more).
+            k: number of nodes, at most.
             where: metadata filter in the language of the index.
             filters: LlamaIndex's; both together must hold.
-            **options: ``text``: the query in words, beside its vector. ``mode``: "association", "similarity",
-                "hybrid" or "specific"; None counts all evidence that there is. ``hops``, ``channels``,
+            **options: ``text``: the text of the query, with its vector. ``mode``: "association", "similarity", "hybrid"
+                or "specific"; None uses all evidence. ``hops``, ``channels``,
                 ``min_score``, ``faithful``, ``decay``, ``now``, ``when``, ``cue_where``, ``feedback_where``,
                 ``direction``.
 
         Returns:
-            Nodes by falling score. For evidence ask ``client.recall(..., explain=True)``.
+            Nodes by falling score. ``client.recall(..., explain=True)`` returns evidence.
 
         Raises:
-            NotFitted: association was asked for before ``fit``.
-            InvalidInput, UnknownId: of the arguments.
+            NotFitted: the mode needs association, before ``fit``.
+            InvalidInput, UnknownId: an argument is invalid.
         """
         known = RecallOptions.__annotations__
         refuse({name: value for name, value in options.items() if name not in known}, ", ".join(known))
@@ -131,6 +131,6 @@ class ExperienceOfNodes:
 
 
 def refuse(options: Mapping[str, Any], known: str) -> None:
-    """Refuses keywords that nobody reads: one of them may be meant as a filter."""
+    """Refuses unknown keywords: one of them may be meant as a filter."""
     if options:
         raise InvalidInput(f"Got the unknown options {sorted(options)}.", known, "Remove them.")

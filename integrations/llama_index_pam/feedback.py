@@ -1,4 +1,4 @@
-"""Feedback through a LlamaIndex store: which nodes served a question."""
+"""Feedback through a LlamaIndex store: the nodes that served a question."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Found = str | BaseNode | NodeWithScore
 
 
 class FeedbackOptions(TypedDict, total=False):
-    """What ``feedback`` takes besides the question and what was used; see there."""
+    """Further arguments of ``feedback``; see there."""
 
     unused: Iterable[Found]
     metadata: Mapping[str, Any] | None
@@ -26,7 +26,7 @@ class FeedbackOptions(TypedDict, total=False):
 
 
 class FeedbackOfNodes:
-    """The part of a store that keeps which nodes served a question."""
+    """The part of a store that stores feedback."""
 
     @property
     def _index(self) -> PredictiveAssociativeIndex | None:
@@ -43,25 +43,25 @@ class FeedbackOfNodes:
         timestamp: Time | None = None,
         id: str | None = None,
     ) -> str:
-        """Stores a question and the nodes that served it. ``recall`` counts it from now on, ``fit`` learns from it.
+        """Stores a question and the nodes that served it. ``recall`` uses it at once, and ``fit`` learns from it.
 
-        Name nodes that were *used*, not those that were retrieved. ``PAMRetriever.feedback`` takes words.
+        Name nodes that were *used*, not those that were retrieved. ``PAMRetriever.feedback`` takes a text.
 
         Args:
             query: the vector of the question.
-            used: the nodes: as a retriever returned them, by id, or weights by id.
-            text: the question in words.
+            used: nodes from a retriever, ids, or weights by id.
+            text: of the question.
             unused: nodes that were shown and did not help.
-            metadata: for ``feedback_where``, such as whose question it was.
-            timestamp: when it was asked; without times the order of arrival is time.
-            id: of your own; one that is there is replaced.
+            metadata: for ``feedback_where``, for example the author of the question.
+            timestamp: of the question; without timestamps the order of arrival is used.
+            id: of the feedback; an existing one is replaced.
 
         Returns:
             The id of the feedback.
 
         Raises:
             NotFitted: nothing is stored yet.
-            InvalidInput, UnknownId: of the arguments; nothing was stored.
+            InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
         """
         weights = used if isinstance(used, Mapping) else read_ids(used, "used")
         others = read_ids(unused, "unused")
@@ -90,7 +90,7 @@ class FeedbackOfNodes:
     def feedbacks(
         self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
     ) -> list[Feedback]:
-        """The stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
+        """Returns the stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
         index = self._index
         return [] if index is None else index.feedbacks(where, limit, offset)
 
@@ -101,10 +101,10 @@ class FeedbackOfNodes:
         return await asyncio.to_thread(self.feedbacks, where, limit, offset)
 
     def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
-        """Forgets feedback, by id or by a filter on its metadata; returns how many there were.
+        """Deletes feedback by id or by a filter on its metadata; returns how many.
 
         Raises:
-            InvalidInput: neither ids nor a filter, or both.
+            InvalidInput: neither ids nor a filter are given, or both.
         """
         index = self._index
         return 0 if index is None else index.delete_feedback(ids, where=where)
@@ -117,10 +117,10 @@ class FeedbackOfNodes:
 
 
 def read_ids(found: Iterable[Found], name: str) -> list[str]:
-    """The ids of nodes that a retriever found; one that was found twice counts once.
+    """Returns the ids of nodes from a retriever, without duplicates.
 
     Raises:
-        InvalidInput: something else.
+        InvalidInput: the value is something else.
     """
     if isinstance(found, str | BaseNode | NodeWithScore):
         raise InvalidInput(f"Got one {type(found).__name__} as {name}.", "a list of them", "Wrap it in [ ].")

@@ -1,8 +1,8 @@
-"""Which memories may answer: LlamaIndex's metadata filters, as filters of the index or, where it has none, in Python.
+"""Translates LlamaIndex's metadata filters to filters of the index, or applies them in Python.
 
-Both ways agree: values compare with values of their own kind, and a value that is missing or None
-satisfies NE, NIN and IS_EMPTY only (and EQ None, if it is stored as None). An empty group of filters
-holds, whatever its condition; NOT holds if none of its filters does.
+Both ways agree: values are compared with values of their own kind. A missing value, or None, satisfies only NE, NIN and
+IS_EMPTY (and EQ None, if it is stored as None). An empty group of filters is true for any condition; NOT is true if
+none of its filters is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AMONG = (FilterOperator.IN, FilterOperator.NIN)
 EACH = (FilterOperator.ANY, FilterOperator.ALL)
 OF_LISTS = (*AMONG, *EACH)
 OF_TEXT = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
-NAMES = {  # where the index has the same operator
+NAMES = {  # operators that the index has, too
     FilterOperator.EQ: "$eq",
     FilterOperator.NE: "$ne",
     FilterOperator.GT: "$gt",
@@ -42,16 +42,16 @@ NAMES = {  # where the index has the same operator
     FilterOperator.NIN: "$nin",
     FilterOperator.CONTAINS: "$contains",
 }
-MANY = 32  # ANY and ALL are one test of every memory for each value: beyond this, Python is faster
+MANY = 32  # ANY and ALL cost one test per memory and value: for more values Python is faster
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The memories that may answer.
+    """The memories that may be answers.
 
     Attributes:
-        where: what the index filters itself; None for nothing.
-        filters: what is tested in Python; None for nothing.
+        where: the filter for the index; None for none.
+        filters: the filters to apply in Python; None for none.
         ids: the only ids allowed; None for all.
     """
 
@@ -61,11 +61,11 @@ class Selection:
 
     @property
     def by_index(self) -> bool:
-        """Whether the index applies all of it."""
+        """Whether the index applies all filters."""
         return self.filters is None and self.ids is None
 
     def allows(self, id: str, metadata: Metadata) -> bool:
-        """Whether a memory that satisfies ``where`` is selected."""
+        """Returns whether a memory that satisfies ``where`` is selected."""
         return (self.ids is None or id in self.ids) and (self.filters is None or matches(self.filters, metadata))
 
 
@@ -75,13 +75,13 @@ def select(
     doc_ids: Sequence[str] | None = None,
     node_ids: Sequence[str] | None = None,
 ) -> Selection:
-    """The memories that satisfy all that is given.
+    """Returns the memories that satisfy all conditions.
 
     Args:
         filters: LlamaIndex's metadata filters.
         where: a filter in the language of the index.
-        doc_ids: ids of documents; only their nodes are selected.
-        node_ids: the only nodes.
+        doc_ids: ids of documents: only their nodes.
+        node_ids: ids of nodes: only these.
 
     Raises:
         InvalidInput: an operand of a filter does not fit its operator.
@@ -101,13 +101,13 @@ def select(
 
 
 def of_documents(doc_ids: Sequence[str]) -> MetadataFilters:
-    """The filter for the nodes of some documents."""
+    """Returns the filter for the nodes of some documents."""
     among = MetadataFilter(key=DOCUMENT_KEY, operator=FilterOperator.IN, value=list(doc_ids))
     return MetadataFilters(filters=[among])
 
 
 def asks_for_anything(filters: MetadataFilters | None) -> bool:
-    """Whether there is any condition in filters that may be nested."""
+    """Returns whether there is any condition in filters, which may be nested."""
     groups = [] if filters is None else filters.filters
     return any(asks_for_anything(one) if isinstance(one, MetadataFilters) else True for one in groups)
 
@@ -116,7 +116,7 @@ def check_filters(filters: MetadataFilters) -> None:
     """Refuses operands that an operator cannot use.
 
     Raises:
-        InvalidInput: naming the operator and its operand.
+        InvalidInput: an operand is invalid. The message names it and its operator.
     """
     for one in filters.filters:
         if isinstance(one, MetadataFilters):
@@ -126,10 +126,10 @@ def check_filters(filters: MetadataFilters) -> None:
 
 
 def to_where(filters: MetadataFilters) -> tuple[Where, bool]:
-    """The part of checked filters that the index can apply itself.
+    """Returns the part of checked filters that the index can apply.
 
     Returns:
-        A filter that every memory wanted satisfies, and whether it says all that ``filters`` say.
+        A filter that every selected memory satisfies, and whether it is equivalent to ``filters``.
     """
     if not filters.filters:
         return {}, True
@@ -137,16 +137,16 @@ def to_where(filters: MetadataFilters) -> tuple[Where, bool]:
     exact = all(whole for _, whole in parts)
     wheres = [where for where, _ in parts]
     if len(wheres) == 1 and filters.condition != FilterCondition.NOT:
-        return wheres[0], exact  # the index allows only so many levels
+        return wheres[0], exact  # the index allows only so many levels of nesting
     if filters.condition == FilterCondition.NOT:
-        # the opposite of a part says too much, unless the part says all
+        # the negation of an incomplete part would exclude too much
         wheres = [where for where, whole in parts if whole]
         return {"$not": {"$or": wheres}}, exact
     return {"$or" if filters.condition == FilterCondition.OR else "$and": wheres}, exact
 
 
 def matches(filters: MetadataFilters, metadata: Metadata) -> bool:
-    """Whether metadata satisfy checked filters."""
+    """Returns whether metadata satisfy checked filters."""
     if not filters.filters:
         return True
     results = (
@@ -180,15 +180,15 @@ def _check_operand(one: MetadataFilter) -> None:
 
 
 def _leaf(one: MetadataFilter) -> tuple[Where, bool]:
-    """One filter for the index; the empty one, which holds always, if the index cannot express it."""
+    """Returns one filter for the index; the empty one, which is always true, if the index cannot express it."""
     return ({}, False) if _needs_python(one) else (_expressed(one), True)
 
 
 def _needs_python(one: MetadataFilter) -> bool:
     return (
         one.operator == FilterOperator.TEXT_MATCH_INSENSITIVE
-        or one.key.startswith("$")  # the index takes it for an operator
-        or (one.operator in SAME and isinstance(one.value, list))  # it tells [1] from [1.0]
+        or one.key.startswith("$")  # the index treats it as an operator
+        or (one.operator in SAME and isinstance(one.value, list))  # the index distinguishes [1] from [1.0]
         or (one.operator in EACH and len(_listed(one.value)) > MANY)
     )
 
@@ -203,7 +203,7 @@ def _expressed(one: MetadataFilter) -> Where:
     each = [{one.key: {"$contains": value}} for value in _listed(one.value)]
     if one.operator == FilterOperator.ANY:
         return {"$or": each}
-    return {"$and": [{one.key: {"$exists": True, "$ne": None}}, *each]}  # ALL, of no values too
+    return {"$and": [{one.key: {"$exists": True, "$ne": None}}, *each]}  # ALL, also for no values
 
 
 def _leaf_matches(one: MetadataFilter, stored: Any, metadata: Metadata) -> bool:
@@ -233,7 +233,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _holds(stored: Any, value: Any) -> bool:
-    """Whether a list has an entry, or a string a substring, as ``in`` does."""
+    """Returns whether a list has an entry, or a string a substring, as ``in`` does."""
     if isinstance(stored, str):
         return isinstance(value, str) and value in stored
     return isinstance(stored, list) and value in stored

@@ -1,4 +1,4 @@
-"""A memory block for LlamaIndex: what falls out of the window of a chat, recalled when it is needed."""
+"""A memory block for LlamaIndex: recalls messages that left the window of a chat."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from llama_index.core.utils import get_tokenizer
 
 from pam_retriever import PredictiveAssociativeIndex
 
-ALONE = "messages without a session"  # the session of messages that have none
-SESSION = "session_id"  # under which LlamaIndex tells a block whose message it is
+ALONE = "messages without a session"  # the session of messages without one
+SESSION = "session_id"  # the keyword with which LlamaIndex passes the session of a message to a block
 
 
 class PAMMemoryBlock(BaseMemoryBlock[str]):
-    """Stores the messages that no longer fit into the window, and finds them, also by the messages around them.
+    """Stores the messages that no longer fit into the window, and recalls them, also by their neighbours.
 
-    Messages of one session are linked in their order. A recall is the default one of the library: vectors, words,
-    neighbours, and what served before (``index.feedback``). Use it as any other block:
+    Messages of one session are linked in their order. A recall uses vectors, words, neighbours, and feedback
+    (``index.feedback``). Use it like any other block:
     ``Memory.from_defaults(session_id="s", memory_blocks=[PAMMemoryBlock(index=index)])``.
 
     Attributes:
-        index: where messages are stored; ``PredictiveAssociativeIndex.open(folder, dim=...)`` keeps them. One for
-            each user is ``index.tenant(user)``.
+        index: for the messages; ``PredictiveAssociativeIndex.open(folder, dim=...)`` makes it durable. Use
+            ``index.tenant(user)`` for each user.
         embed_model: makes the vectors; ``Settings.embed_model`` by default.
-        similarity_top_k: how many messages to recall.
-        retrieval_context_window: how many of the last messages are the question.
-        across_sessions: recall messages of all sessions in the index; False keeps to the one that is asked in.
+        similarity_top_k: number of messages to recall.
+        retrieval_context_window: number of last messages that are the question.
+        across_sessions: recall messages of all sessions in the index; False recalls only those of the current session.
     """
 
     name: str = Field(default="RecalledMessages", description="The name of the memory block.")
@@ -48,7 +48,7 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         session_id: str | None = None,
         **block_kwargs: Any,  # noqa: ARG002 - for other blocks
     ) -> str:
-        """The messages that belong to the last ones, the best first, one a line."""
+        """Returns the messages that fit the last ones, the best first, one per line."""
         asked = " ".join(filter(None, map(_text, (messages or [])[-self.retrieval_context_window :])))
         if not asked:
             return ""
@@ -66,7 +66,7 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         await asyncio.to_thread(self._store, said, vectors)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """Leaves out lines from the end, which fit least, until so many tokens are gone; None where none is left."""
+        """Removes lines from the end, which fit least, until so many tokens are removed; None if no line is left."""
         tokenize, lines, gone = get_tokenizer(), content.split("\n"), 0
         while lines and gone < tokens_to_truncate:
             gone += len(tokenize(lines.pop()))
@@ -79,6 +79,6 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
 
 
 def _text(message: ChatMessage) -> str:
-    """The words of a message, on one line."""
+    """Returns the text of a message, on one line."""
     words = (block.text for block in message.blocks if isinstance(block, TextBlock))
     return " ".join(" ".join(words).split())

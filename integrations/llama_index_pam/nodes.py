@@ -1,4 +1,4 @@
-"""Nodes of LlamaIndex as memories of the index, and back; and which of them stand together, in what order."""
+"""Converts nodes of LlamaIndex to memories and back; finds adjacent nodes and their order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pam_retriever.filters import to_json
 from pam_retriever.types import Metadata
 
 DOCUMENT_KEY = "ref_doc_id"
-DOCUMENT_KEYS = ("document_id", "doc_id", DOCUMENT_KEY)  # what LlamaIndex writes beside the metadata
+DOCUMENT_KEYS = ("document_id", "doc_id", DOCUMENT_KEY)  # keys that LlamaIndex adds to the metadata
 
 
 def embedding_of(node: BaseNode) -> list[float]:
-    """The embedding of a node.
+    """Returns the embedding of a node.
 
     Raises:
-        InvalidInput: it has none.
+        InvalidInput: the node has none.
     """
     if node.embedding is None:
         raise InvalidInput(
@@ -34,20 +34,20 @@ def embedding_of(node: BaseNode) -> list[float]:
 
 
 def to_metadata(node: BaseNode) -> dict[str, Any]:
-    """The metadata to store: the node's own at the top level, for filters, and the rest of the node."""
-    # the vector has a place of its own; without it, the dump is many times smaller
+    """Returns the metadata to store: the node's own at the top level, for filters, and the rest of the node."""
+    # the vector is stored separately; without it, the dump is many times smaller
     bare = node.model_copy(update={"embedding": None})
-    # so has a text; only a multimodal Node could not be put together again without it
+    # so is the text; only a multimodal Node could not be restored without it
     metadata = node_to_metadata_dict(bare, remove_text=isinstance(node, TextNode))
     if node.ref_doc_id is None:
-        # LlamaIndex writes "None" here: fit(group_by="ref_doc_id") would make one trajectory of all of those
+        # LlamaIndex writes "None" here: fit(group_by="ref_doc_id") would group all these nodes
         own = {key: node.metadata[key] for key in DOCUMENT_KEYS if key in node.metadata}
         metadata = {key: value for key, value in metadata.items() if key not in DOCUMENT_KEYS} | own
     return metadata
 
 
 def to_node(id: str, text: str | None, metadata: Metadata) -> BaseNode:
-    """The node of a memory; a plain text node for one that LlamaIndex did not store."""
+    """Returns the node of a memory; a plain text node if LlamaIndex did not store it."""
     if "_node_content" not in metadata:
         return TextNode(id_=id, text=text or "", metadata=dict(metadata))
     whole = metadata.get("_node_type") == Node.class_name()
@@ -55,22 +55,22 @@ def to_node(id: str, text: str | None, metadata: Metadata) -> BaseNode:
 
 
 def hit_to_node(hit: Hit) -> BaseNode:
-    """The node of a hit."""
+    """Returns the node of a hit."""
     return to_node(hit.id, hit.text, hit.metadata)
 
 
-# ---- what stands together
+# ---- adjacent nodes
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node stands.
+    """The place of a node.
 
     Attributes:
         document: the id of its document, or None.
         previous: the id of the node before it, or None.
         next: the id of the node after it, or None.
-        start: where its text begins in the document, or None.
+        start: of its text in the document, or None.
     """
 
     document: str | None = None
@@ -80,7 +80,7 @@ class Place:
 
 
 def read_place(metadata: Metadata) -> Place:
-    """Where a node stands, by what is stored of it."""
+    """Returns the place of a node, from its stored data."""
     content = json.loads(str(metadata.get("_node_content", "{}")))
     related = content.get("relationships") or {}
     source, previous, next = (
@@ -91,10 +91,10 @@ def read_place(metadata: Metadata) -> Place:
 
 
 def read_around(index: PredictiveAssociativeIndex, places: Iterable[tuple[str, Place]]) -> dict[str, Place]:
-    """The stored nodes among those given, and all that are joined to them by document or as previous and next."""
+    """Returns the stored ones of the given nodes, and all connected to them by document or as previous and next."""
     around: dict[str, Place] = {}
     asked: set[str] = set()  # documents, and
-    looked_up: set[str] = set()  # nodes, each once
+    looked_up: set[str] = set()  # nodes, each only once
     found = list(places)
     ids = {id for id, _ in found}
     while found:
@@ -112,26 +112,26 @@ def read_around(index: PredictiveAssociativeIndex, places: Iterable[tuple[str, P
 
 
 def link(index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: Mapping[str, Place]) -> None:
-    """Observes anew what stands together now and did not before.
+    """Stores the trajectories of nodes that are newly adjacent.
 
     Args:
-        index: what is stored.
-        before: nodes and where they stood.
-        after: the same nodes, those that came, and where they stand; without those that went.
+        index: with the nodes.
+        before: nodes and their old places.
+        after: the same nodes and new ones with their new places, without removed ones.
     """
     stood, standing = read_chains(before), read_chains(after)
     anew = [Trajectory(ids=ids, id=name) for name, ids in standing.items() if stood.get(name) != ids]
     for name in sorted(stood.keys() - standing.keys()):
         left = [id for id in stood[name] if id in after]
-        if left:  # nothing of it stands together any more: a trajectory that says nothing takes its place
+        if left:  # no adjacent nodes are left: replaces the trajectory by one without links
             anew.append(Trajectory(ids=[left[0]] * 2, salience=[0, 0], id=name))
     index.observe_many(anew)
 
 
 def read_documents(nodes: Iterable[tuple[str, Metadata]]) -> list[Trajectory]:
-    """The nodes of each document in order, at least two, under the name that ``link`` gives them."""
+    """Returns the nodes of each document in order, at least two, by the name of its trajectory."""
     places = {id: read_place(metadata) for id, metadata in nodes}
-    within = {  # what precedes or follows in another document does not count
+    within = {  # previous and next nodes in another document do not count
         id: Place(
             place.document,
             place.previous if _same_document(places, place.previous, place) else None,
@@ -149,10 +149,10 @@ def _same_document(places: Mapping[str, Place], id: str | None, place: Place) ->
 
 
 def read_chains(places: Mapping[str, Place]) -> dict[str, list[str]]:
-    """The nodes that stand together, at least two, in order, by the name of their trajectory.
+    """Returns adjacent nodes, at least two, in order, by the name of their trajectory.
 
-    Those of a document stand together, and so do the previous and the next. Chains of them come in the order of
-    where their first begins, or else of ``places``. A document has the name that ``fit(group_by=...)`` gives it.
+    The nodes of a document are adjacent, and so are a previous and a next node. Chains are ordered by the start of
+    their first node, or else as in ``places``. A document has the name that ``fit(group_by=...)`` gives it.
     """
     after = _successors(places)
     together = _Groups(places)
@@ -174,7 +174,7 @@ def read_chains(places: Mapping[str, Place]) -> dict[str, list[str]]:
 
 
 def _successors(places: Mapping[str, Place]) -> dict[str, str]:
-    """Which node follows which: as either of the two says it, each once."""
+    """Returns the successor of each node, as given by either of the two."""
     said: list[tuple[str | None, str | None]] = [
         (id, place.next) for id, place in places.items() if place.next in places
     ]
@@ -215,7 +215,7 @@ class _Groups:
         self._above[self._top(one)] = self._top(other)
 
     def groups(self) -> list[list[str]]:
-        """The members of each set, in the order of the ids."""
+        """Returns the members of each set, in the order of the ids."""
         groups: dict[str, list[str]] = {}
         for id in self._above:
             groups.setdefault(self._top(id), []).append(id)

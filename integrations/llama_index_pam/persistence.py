@@ -1,4 +1,4 @@
-"""Where a store is persisted: the folder of an index, or an empty one for a store without nodes."""
+"""The persisted form of a store: the folder of an index, or an empty folder for a store without nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_local(fs: AbstractFileSystem | None) -> None:
     """Refuses file systems that cannot hold an index.
 
     Raises:
-        InvalidInput: for any but the local one.
+        InvalidInput: the file system is not the local one.
     """
     if fs is not None and not isinstance(fs, LocalFileSystem):
         raise InvalidInput(
@@ -26,21 +26,21 @@ def check_local(fs: AbstractFileSystem | None) -> None:
 
 
 def is_filled(path: str | Path) -> bool:
-    """Whether there is anything in a folder, or a file in its place."""
+    """Returns whether a folder has any entry, or the path is a file."""
     folder = Path(path)
     return folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
 
 
 def save_index(index: PredictiveAssociativeIndex | None, path: str, home: str | None) -> None:
-    """Writes an index to ``path``, unless that is its ``home``, where it is durable.
+    """Writes an index to ``path``, unless that is its own folder ``home``.
 
     Raises:
-        InvalidInput: there is no index yet, but something at ``path``.
-        IndexFormatError: what is at ``path`` is no index.
+        InvalidInput: there is no index yet, but ``path`` has contents.
+        IndexFormatError: ``path`` has other contents than an index.
     """
     folder = Path(path)
     if index is None:
-        # the dimension is not known before the first node, so that there is no index to write
+        # without a node the dimension is unknown, so there is no index to write
         if is_filled(folder):
             raise InvalidInput(f"The store is empty and {folder} is not.", "an empty folder", "Persist elsewhere.")
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,10 +61,11 @@ def load_index(path: str) -> PredictiveAssociativeIndex | None:
 
 
 def read_folders_from_storage(read: Callable[[str], BasePydanticVectorStore]) -> None:
-    """Has ``StorageContext.from_defaults(persist_dir=...)`` read the folders that ``StorageContext.persist`` wrote.
+    """Makes ``StorageContext.from_defaults(persist_dir=...)`` read the folders from ``StorageContext.persist``.
 
-    It reads every vector store as a ``SimpleVectorStore``, which is a file, and LlamaIndex has no place where
-    another could register: so what reads that file is wrapped. A path that is no folder goes to it as before.
+    It reads every vector store as a ``SimpleVectorStore``, which is a file, and LlamaIndex has no way to register
+    another store. So this wraps the function that reads the file. If the path is no folder, the original function reads
+    it.
     """
     read_file = SimpleVectorStore.from_persist_path.__func__  # type: ignore[attr-defined]
 

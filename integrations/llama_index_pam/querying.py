@@ -1,4 +1,4 @@
-"""Queries of LlamaIndex, answered by the index."""
+"""Answers queries of LlamaIndex by the index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pam_retriever.validation import check_count
 
 Cue = str | npt.NDArray[Any] | Sequence[float]  # the id of a node, or a vector
 
-# what a query may say in each mode, beside its vector, its text, how many, and which nodes
+# the allowed settings of each mode, besides vector, text, number and nodes
 READ: dict[VectorStoreQueryMode, tuple[str, ...]] = {
     VectorStoreQueryMode.DEFAULT: (),
     VectorStoreQueryMode.MMR: ("mmr_threshold",),
@@ -31,12 +31,12 @@ MMR_SETTINGS = ("mmr_threshold", "mmr_prefetch_k")
 KNOWN_SETTINGS = {VectorStoreQueryMode.MMR: MMR_SETTINGS, VectorStoreQueryMode.HYBRID: ("feedback_where", "direction")}
 MMR_POOL, MMR_FACTOR, MMR_THRESHOLD = 100, 10, 0.5
 
-FIRST_LOOK = 64  # a test in Python looks at this many of the best hits first,
-FIRST_LOOK_A_HIT = 4  # or at this many for each hit that is wanted, whichever is more
+FIRST_LOOK = 64  # a test in Python reads this many of the best hits first,
+FIRST_LOOK_A_HIT = 4  # or this many per requested hit, if that is more
 
 
 class RecallOptions(TypedDict, total=False):
-    """What a store hands on to ``PredictiveAssociativeIndex.recall`` as it is; see there."""
+    """Arguments that a store passes unchanged to ``PredictiveAssociativeIndex.recall``; see there."""
 
     mode: Mode | None
     hops: int
@@ -55,10 +55,10 @@ class RecallOptions(TypedDict, total=False):
 def answer(
     index: PredictiveAssociativeIndex | None, query: VectorStoreQuery, settings: dict[str, Any]
 ) -> VectorStoreQueryResult:
-    """The answer to a query; see ``PAMVectorStore.query``.
+    """Returns the answer to a query; see ``PAMVectorStore.query``.
 
     Raises:
-        InvalidInput: no embedding, another mode, or a setting that the mode does not read.
+        InvalidInput: there is no embedding, the mode is unknown, or the mode does not use a setting.
     """
     embedding = _check(query, settings)
     # VectorStoreIndex.as_retriever passes empty lists for "all"
@@ -86,22 +86,22 @@ def answer(
 
 
 def with_words(index: PredictiveAssociativeIndex | None, text: str, options: RecallOptions) -> RecallOptions:
-    """The options of a recall for a question: by default its words count, and without any what else there is."""
+    """Returns the options of a recall for a question: with words by default; without words the other evidence."""
     if options.get("mode") not in (None, "hybrid"):
         return options
     if text.strip():
         return {**options, "text": text}
     usable = options.get("channels") is not None or (index is not None and index.is_fitted)
-    return {**options, "mode": "hybrid" if usable else "similarity", "feedback_where": None}  # it is found by words
+    return {**options, "mode": "hybrid" if usable else "similarity", "feedback_where": None}  # found by words
 
 
 def recall(
     index: PredictiveAssociativeIndex, query: Cue, k: int, selection: Selection, options: RecallOptions
 ) -> list[Hit]:
-    """The ``k`` best hits among the selected memories; none from an empty index.
+    """Returns the ``k`` best hits among the selected memories; none from an empty index.
 
     Raises:
-        InvalidInput: several hops with a filter that the index cannot apply at each of them.
+        InvalidInput: several hops with a filter that only Python can apply.
     """
     try:
         if selection.by_index:
@@ -112,7 +112,7 @@ def recall(
 
 
 def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
-    """The embedding of a query that can be answered."""
+    """Checks that a query can be answered; returns its embedding."""
     if query.mode not in READ:
         raise InvalidInput(
             f"Got the query mode {query.mode!r}.", f"one of {[mode.name for mode in READ]}", "Use DEFAULT."
@@ -131,7 +131,7 @@ def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
 
 
 def _channels(alpha: float | None) -> Channels | None:
-    """Weights for ``alpha`` of similarity; a half gives those of the mode "hybrid"."""
+    """Returns the weights for ``alpha`` of similarity; 0.5 gives those of the mode "hybrid"."""
     if alpha is None:
         return None
     return Channels(similarity=alpha, reverse=(1 - alpha) / 2, mutual=(1 - alpha) / 2)
@@ -144,7 +144,7 @@ def _mmr(
     selection: Selection,
     settings: dict[str, Any],
 ) -> list[Hit]:
-    """LlamaIndex's maximal marginal relevance among the nearest."""
+    """Computes LlamaIndex's maximal marginal relevance among the nearest nodes."""
     k = check_count("similarity_top_k", query.similarity_top_k)
     pool = settings.get("mmr_prefetch_k") or max(MMR_FACTOR * k, MMR_POOL)
     threshold = settings.get("mmr_threshold", query.mmr_threshold)
@@ -153,7 +153,7 @@ def _mmr(
         raise InvalidInput(f"Got mmr_threshold={threshold!r}.", "a number from 0 to 1", "1 ignores variety.")
     hits = {hit.id: hit for hit in recall(index, embedding, max(pool, k), selection, {"mode": "similarity"})}
     records = index.get(list(hits), missing_ok=True)
-    vectors: list[Any] = [record.vector for record in records]  # arrays will do
+    vectors: list[Any] = [record.vector for record in records]  # arrays work, too
     ids = [record.id for record in records]
     _, chosen = get_top_k_mmr_embeddings(
         embedding, vectors, similarity_top_k=k, embedding_ids=ids, mmr_threshold=threshold
@@ -164,7 +164,7 @@ def _mmr(
 def _recall_allowed(
     index: PredictiveAssociativeIndex, query: Cue, k: int, selection: Selection, options: RecallOptions
 ) -> list[Hit]:
-    """Ranks the best memories and, if too few of those are allowed, all that satisfy ``where``."""
+    """Ranks the best memories and, if too few of them are selected, all that satisfy ``where``."""
     if options.get("hops", 1) != 1:
         raise InvalidInput(
             f"Got hops={options['hops']} and node_ids, or a filter that is tested in Python.",
@@ -184,9 +184,9 @@ def _recall_allowed(
 def find(
     index: PredictiveAssociativeIndex, node_ids: Sequence[str] | None = None, filters: MetadataFilters | None = None
 ) -> list[Record]:
-    """The stored memories that are named and satisfy the filters.
+    """Returns the stored memories with these ids that satisfy the filters.
 
-    They come in the order of ``node_ids``, each once; without ``node_ids`` in the order of adding.
+    They have the order of ``node_ids``, without duplicates; without ``node_ids`` the order of adding.
 
     Raises:
         InvalidInput: an operand of a filter does not fit its operator.

@@ -1,4 +1,4 @@
-"""PAMRetriever: what happened with a question, for LlamaIndex's query engines and agents."""
+"""PAMRetriever: nodes that happened with a question, for LlamaIndex's query engines and agents."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from pam_retriever.validation import check_direction
 class PAMRetriever(BaseRetriever):
     """Finds nodes that happened with a question, not only those that look like it.
 
-    Words and neighbours count from the first node on; association joins them once the store was fitted.
+    Words and neighbours are used at once; association is added after a ``fit`` of the store.
 
     Args:
         index_or_store: a ``VectorStoreIndex`` over a ``PAMVectorStore``, or the store itself.
-        similarity_top_k: how many nodes at most.
-        mode: None counts all evidence: words, similarity, neighbours, feedback and association. "hybrid" is the same
+        similarity_top_k: number of nodes, at most.
+        mode: None uses all evidence: words, similarity, neighbours, feedback and association. "hybrid" is the same
             without feedback. "association" finds nodes that happened with the question, "specific" those that are also
-            similar; both raise ``NotFitted`` while there is no association. "similarity" ranks by cosine.
-        hops: how many steps of association to follow.
+            similar; both raise ``NotFitted`` if there is no association. "similarity" ranks by cosine.
+        hops: number of steps of association to follow.
         where: metadata filter in the language of the index.
         filters: LlamaIndex's metadata filters; both together must hold.
-        channels: weights in place of those of ``mode``.
+        channels: weights instead of those of ``mode``.
         embed_model: embeds the question; that of the ``VectorStoreIndex`` if None, else
             ``Settings.embed_model``.
-        callback_manager: LlamaIndex's.
+        callback_manager: of LlamaIndex.
         object_map: for nodes that stand for other objects; that of the ``VectorStoreIndex`` if None.
-        min_score: leave out nodes that score less.
-        faithful: only what was experienced with the question.
+        min_score: drop nodes with a lower score.
+        faithful: only nodes that were experienced with the question.
         decay: half-life of a score, in the unit of the timestamps.
-        now: for ``decay``, the newest timestamp if None; a date is also what words of time count from.
-        when: only nodes of that time, in words ("last week"), or as a date, a datetime, or a pair of them.
-        feedback_where: metadata filter of feedback: whose past questions count.
-        direction: "after" or "before": only what came after, or before, the question is linked to it.
-        tenant: keep to this tenant of the store, see ``PAMVectorStore.tenant``.
+        now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
+        when: only nodes of this time: words ("last week"), a date, a datetime, or a pair of them.
+        feedback_where: metadata filter of the past questions to use.
+        direction: "after" or "before": only nodes after, or before, the question count as linked to it.
+        tenant: use only this tenant of the store, see ``PAMVectorStore.tenant``.
         verbose: print what is retrieved recursively.
 
     Raises:
-        InvalidInput: no such mode, or an index over another store.
+        InvalidInput: the mode is unknown, or the index has another store.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class PAMRetriever(BaseRetriever):
         if mode is not None and mode not in MODES:
             raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
         if isinstance(index_or_store, VectorStoreIndex):
-            embed_model = embed_model or index_or_store._embed_model  # as VectorIndexRetriever does
+            embed_model = embed_model or index_or_store._embed_model  # as in VectorIndexRetriever
             object_map = object_map or index_or_store._object_map
         store = _store_of(index_or_store)
         self._store = store if tenant is None else store.tenant(tenant)

@@ -1,4 +1,4 @@
-"""PAMVectorStore: a predictive associative index as LlamaIndex's vector store."""
+"""PAMVectorStore: an index as LlamaIndex's vector store."""
 
 from __future__ import annotations
 
@@ -36,29 +36,28 @@ from pam_retriever.types import Time
 
 
 class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore):
-    """A vector store that also finds what happened with a query.
+    """A vector store that also finds nodes that happened with a query.
 
-    It stores texts, so ``VectorStoreIndex.from_vector_store`` works. The nodes of a document, and those that
-    name each other as previous and next, are linked in their order as they are stored, replaced and deleted, so
-    that each is evidence for its neighbours before any ``fit``. Any method may be called from any thread; the
-    async ones work in a thread and leave the event loop free.
+    It stores texts, so ``VectorStoreIndex.from_vector_store`` works. The nodes of a document, and previous and next
+    nodes, are linked in their order when they are stored, replaced or deleted. So each is evidence for its neighbours
+    before any ``fit``. Any thread may call any method. The async methods run in a thread, and do not block the event
+    loop.
 
     Args:
-        index: an index that is there already; None makes one when the first node is added,
-            with the dimension of its embedding.
-        path: the folder of a durable index, read if it is there; what a call wrote is on disk when
-            it returns. One process at a time has it open; ``close`` ends that.
+        index: an existing index; None creates one for the first node, with the dimension of its embedding.
+        path: the folder of a durable index, opened or created. Every write is on disk when its call returns. Only one
+            process at a time can have it open, until ``close``.
         backend: of a new index, see ``PredictiveAssociativeIndex``.
-        read_only: open the folder without changing it, beside the one process that writes.
-        link_nodes: False links nothing.
-        tenant: keep to this tenant of the index, which is an index of its own; see ``tenant``.
-        time_key: metadata key that says when a node was, or several, of which the first that holds a date counts:
-            a datetime, a date, or one in ISO 8601. Questions with a time ("what happened in July?") and ``when=`` use
-            it. None reads none.
+        read_only: open the folder without changing it; another process may write.
+        link_nodes: whether to link nodes.
+        tenant: use only this tenant of the index; see ``tenant``.
+        time_key: metadata key with the time of a node, or several, of which the first with a date counts: a datetime, a
+            date, or a string in ISO 8601. Questions with a time ("what happened in July?") and ``when=`` use it. None
+            for no times.
 
     Raises:
-        InvalidInput: both ``index`` and ``path``, ``read_only`` without ``path``, or what can be no tenant.
-        IndexFormatError, IndexLocked: of the folder.
+        InvalidInput: both ``index`` and ``path`` are given, ``read_only`` without ``path``, or an invalid tenant.
+        IndexFormatError, IndexLocked: see ``PredictiveAssociativeIndex.open``.
 
     Example:
         >>> store = PAMVectorStore()
@@ -102,13 +101,14 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         self._owned = tenant is None or index is None
 
     def tenant(self, name: str) -> PAMVectorStore:
-        """The store of one tenant, with the settings of this one; nothing in it shows or counts outside it.
+        """Returns the store of one tenant, with the settings of this one. Tenants share no data.
 
-        See ``PredictiveAssociativeIndex.tenant``. The tenant is made when it is first used. Dropping one is
-        ``store.client.drop_tenant(name)``. While anybody holds it, the same name gives the same store.
+        See ``PredictiveAssociativeIndex.tenant``. The tenant is created at its first use.
+        ``store.client.drop_tenant(name)`` removes it. While a reference to it exists, the same name returns the same
+        store.
 
         Raises:
-            InvalidInput: of the name, or this is the store of a tenant.
+            InvalidInput: the name is invalid, or this is the store of a tenant.
         """
         if self._tenant is not None:
             raise InvalidInput(f"A tenant was asked of the store of tenant {self._tenant!r}.", "that of all", "Ask it.")
@@ -129,7 +129,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex knows the class."""
+        """The name of the class in LlamaIndex."""
         return "PAMVectorStore"
 
     @property
@@ -144,7 +144,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         return index is not None and index.is_fitted
 
     def close(self) -> None:
-        """Closes the index, of ``tenant`` just that tenant; the store cannot be used any more."""
+        """Closes the index, or for a tenant's store the tenant. The store cannot be used afterwards."""
         index = self._whole.index if self._owned else self._index
         if index is not None:
             index.close()
@@ -152,17 +152,17 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     # ---- nodes
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Stores nodes; one whose id is there already is replaced, and the last of several with one id counts.
+        """Stores nodes and replaces those with the same id; of several with one id, the last is stored.
 
         Args:
             nodes: with embeddings.
-            **kwargs: none are known.
+            **kwargs: must be empty.
 
         Returns:
             The ids of the nodes, in order.
 
         Raises:
-            InvalidInput: a node without embedding, or of another dimension, or a keyword; nothing was stored.
+            InvalidInput: a node has no embedding or another dimension, or there is a keyword. Nothing was stored.
         """
         refuse(kwargs, "nodes")
         latest = {node.node_id: node for node in nodes}
@@ -177,7 +177,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         return await asyncio.to_thread(self.add, nodes, **kwargs)
 
     def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
-        """Deletes the nodes of a document; an unknown one is ignored. No keywords are known."""
+        """Deletes the nodes of a document; ignores an unknown one. Takes no keywords."""
         refuse(kwargs, "ref_doc_id")
         self._delete(None, of_documents([ref_doc_id]))
 
@@ -188,10 +188,10 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **kwargs: Any
     ) -> None:
-        """Deletes the nodes that are named and satisfy the filters; unknown ids are ignored.
+        """Deletes the nodes with these ids that satisfy the filters; ignores unknown ids.
 
         Raises:
-            InvalidInput: neither ids nor filters, or a keyword; to delete everything there is ``clear``.
+            InvalidInput: there are neither ids nor filters, or there is a keyword. (``clear`` deletes everything.)
         """
         refuse(kwargs, "node_ids, filters")
         if node_ids is None and not asks_for_anything(filters):
@@ -205,10 +205,10 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         await asyncio.to_thread(self.delete_nodes, node_ids, filters, **kwargs)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """The nodes that are named and satisfy the filters, with their embeddings.
+        """Returns the nodes with these ids that satisfy the filters, with their embeddings.
 
         Args:
-            node_ids: None for all; unknown ids are left out.
+            node_ids: None for all; unknown ids are ignored.
             filters: None for all.
 
         Returns:
@@ -244,7 +244,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
     ) -> None:
         new = dict(zip(ids, map(read_place, metadatas), strict=True)) if self.link_nodes else {}
-        with self._writing:  # of two threads that come first, one makes the index
+        with self._writing:  # if two threads come first, one of them creates the index
             index = self._index
             before = {} if index is None or not new else read_around(index, new.items())
             if index is None:
@@ -255,13 +255,13 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
             link(index, before, {**before, **new})
 
     def _times(self, index: PredictiveAssociativeIndex, metadatas: list[dict[str, Any]]) -> list[Time | None] | None:
-        """When nodes were, where the index can keep it."""
+        """Returns the times of nodes, if the index can store times."""
         return times_of(metadatas, self.time_key) if index.takes_times else None
 
     def _begin(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
     ) -> PredictiveAssociativeIndex:
-        """Stores the first nodes; an index that refuses them fixes no dimension."""
+        """Stores the first nodes. If an index refuses them, it does not fix a dimension."""
         whole = self._whole.index or self._whole.new(len(vectors[0]))
         index = whole if self._tenant is None else whole.tenant(self._tenant)
         index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
@@ -290,16 +290,15 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
                 1 - ``alpha`` of association. Filters, and ``doc_ids`` and ``node_ids`` unless empty, act before
                 the ``similarity_top_k`` are chosen.
             **kwargs: for MMR ``mmr_threshold`` (0 for variety, 1 for nearness, 0.5 by default) and
-                ``mmr_prefetch_k``, from how many of the nearest it chooses (ten times
+                ``mmr_prefetch_k``, the number of nearest nodes to choose from (ten times
                 ``similarity_top_k``, and at least 100, by default). For HYBRID ``feedback_where`` and ``direction``.
 
         Returns:
-            Nodes, their ids, and as similarities the scores, larger is closer; for MMR the
-            cosines, in the order of choice.
+            Nodes, their ids, and their scores as similarities; for MMR the cosines, in the order of choice.
 
         Raises:
-            InvalidInput: no embedding, another mode, or something that the mode does not read.
-            NotFitted: ``alpha`` asks for association before ``fit``.
+            InvalidInput: there is no embedding, the mode is unknown, or the mode does not use an argument.
+            NotFitted: ``alpha`` needs association, before ``fit``.
         """
         return answer(self._index, query, kwargs)
 
@@ -310,24 +309,24 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     # ---- persistence
 
     def persist(self, persist_path: str, fs: AbstractFileSystem | None = None) -> None:
-        """Writes the store to a folder, replacing the one that was persisted there.
+        """Writes the store to a folder, and replaces the store that was persisted there.
 
-        A durable store is on disk already; to its own ``path`` there is nothing to write.
+        A durable store is on disk already: nothing is written to its own ``path``.
 
         Raises:
             InvalidInput: ``fs`` is not the local file system.
-            IndexFormatError: the folder holds something else.
+            IndexFormatError: the folder has other contents.
         """
         check_local(fs)
         save_index(self._index, persist_path, self.path if self._tenant is None else None)
 
     @classmethod
     def from_persist_path(cls, persist_path: str, fs: AbstractFileSystem | None = None) -> PAMVectorStore:
-        """Reads a persisted store into memory; the folder is left as it is.
+        """Reads a persisted store into memory; does not change the folder.
 
         Raises:
             InvalidInput: ``fs`` is not the local file system.
-            IndexFormatError: no store there, or a damaged one.
+            IndexFormatError: there is no store, or it is damaged.
         """
         check_local(fs)
         return cls(index=load_index(persist_path))
@@ -339,5 +338,5 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         namespace: str = DEFAULT_VECTOR_STORE,
         fs: AbstractFileSystem | None = None,
     ) -> PAMVectorStore:
-        """Reads the store that ``StorageContext.persist(persist_dir)`` wrote."""
+        """Reads the store from ``StorageContext.persist(persist_dir)``."""
         return cls.from_persist_path(str(Path(persist_dir) / f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"), fs)

@@ -1,4 +1,4 @@
-"""The index in which a store and those of its tenants are."""
+"""The index of a store and of its tenants."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class WholeIndex:
-    """An index that is made when the first node is added, with the dimension of its embedding.
+    """An index that is created with the first node, with the dimension of its embedding.
 
     Args: those of ``PAMVectorStore``.
 
     Attributes:
         index: None before the first node.
-        making: held by who makes it.
+        making: a lock, held while the index is created.
         tenants: the stores of tenants, by name.
     """
 
@@ -34,11 +34,11 @@ class WholeIndex:
             self.index = PredictiveAssociativeIndex.open(path, read_only=read_only)
 
     def new(self, dim: int) -> PredictiveAssociativeIndex:
-        """An index in memory, which is not that of the store yet."""
+        """Returns an index in memory, which is not used by the store yet."""
         return PredictiveAssociativeIndex(dim, self._backend)
 
     def keep(self, index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
-        """Has an index be that of the store, in its folder if it has one."""
+        """Makes an index that of the store, in its folder if it has one."""
         if self._path is not None:
             index.save(self._path)
             index = PredictiveAssociativeIndex.open(self._path)
