@@ -52,7 +52,8 @@ def _films(**options):
 
 
 def _state(index):
-    """All that is stored of names and mentions, names by their words and memories by their ids."""
+    """All that is stored of names and mentions, names by their words and memories by their ids; a bulk is searched."""
+    index._search_names()
     fetch = index._store.database.connection.fetch
     ids = dict(fetch("SELECT row, id FROM memories"))
     names = dict(fetch("SELECT number, phrase FROM names"))
@@ -85,6 +86,22 @@ def test_a_question_finds_whom_it_names():
     assert repr(hits[0].mentions[0]) == 'the question names "shirley temple"'
 
 
+def test_feedback_leaves_mentions_and_their_reasons():
+    index = _films()
+    vector = index._store.database.memories.records(["kiss"])["kiss"].vector
+    index.feedback(np.ones((2, DIM)), [["filler 3"], ["filler 4"]], text=["filler", "another filler"])
+    hits = index.recall(vector, 23, text="which film is about a kiss", explain=True)
+    assert hits.ids[:2] == ["kiss", "temple"]
+    assert hits[1].mentions[0] == Mention("Kiss and Tell", "Shirley Temple", "names", 29, "kiss")
+    assert hits[1].sources["mentions"] > 0
+    assert hits[hits.ids.index("ghana")].mentions[0].source_id == "temple"
+    silent = index.recall(vector, 23, text="which film is about a kiss", explain=True, without=["mentions"])
+    assert {(hit.mentions, hit.sources.get("mentions")) for hit in silent} == {(None, None)}
+    of_memory = index.recall("temple", 23, explain=True)
+    assert of_memory.ids[0] == "ghana"
+    assert repr(of_memory[of_memory.ids.index("kiss")].mentions[0]) == 'names "Shirley Temple"'
+
+
 def test_without_names_nothing_changes():
     texts = ["see [a](b)", "Shirley Temple was here", "Shirley Temple again", "https://x.org/b", "kiss the title"]
     metadatas = [{"kind": "title"}, {}, {"title": None}, {"other": "Shirley Temple"}, {"aliases": []}]
@@ -114,9 +131,18 @@ def test_names_that_are_switched_off_count_nothing():
         assert one.scores.tolist() == other.scores.tolist()
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.randoms(use_true_random=False), st.lists(st.sampled_from(["add", "delete", "rename", "observe"]), max_size=6))
-def test_mentions_are_those_of_an_index_built_at_once(random: random.Random, steps: list[str]):
+STEPS = st.lists(st.sampled_from(["add", "delete", "rename", "observe", "ask"]), max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), STEPS, st.sampled_from([2, 1000]))
+def test_mentions_are_those_of_an_index_built_at_once(random: random.Random, steps: list[str], many: int):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pam_retriever.store.kept_mentions.MANY", many)
+        _change_and_compare(random, steps)
+
+
+def _change_and_compare(random: random.Random, steps: list[str]):
     words = ("Red", "Blue Sea", "Red Sea", "Oslo", "plain")
 
     def memory():
@@ -126,7 +152,9 @@ def test_mentions_are_those_of_an_index_built_at_once(random: random.Random, ste
     index, there = PredictiveAssociativeIndex(DIM), {}
     for at, step in enumerate(["add", *steps]):
         some = random.sample(sorted(there), min(len(there), 2))
-        if step == "delete":
+        if step == "ask":
+            index.recall(np.ones(DIM), text="Red Sea")
+        elif step == "delete":
             index.delete(some)
             there = {id: one for id, one in there.items() if id not in some}
         elif step == "observe":  # states that are given by their vectors replace memories
@@ -158,6 +186,32 @@ def test_many_at_once_are_as_one_by_one(monkeypatch):
     for id in FILMS:
         _add(one_by_one, id)
     assert _state(at_once) == _state(one_by_one)
+
+
+@pytest.mark.parametrize("end", ["asked", "closed", "open"])
+def test_bulks_wait_for_a_question_or_the_end_and_are_searched_once(tmp_path, monkeypatch, end):
+    monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
+    index, at_once = PredictiveAssociativeIndex.open(tmp_path / "index", DIM), PredictiveAssociativeIndex(DIM)
+    mentions = index._store.database.mentions
+    _fill(index, 8)
+    for some in (["kiss"], ["temple", "ghana"], ["filler 1", "filler 2"]):
+        _add(index, *some) if some[0] in FILMS else index.add(
+            _vectors(2), [f"{id} of Ghana" for id in some], ["Ghana"] * 2, [{}] * 2
+        )
+    _fill(at_once, 8)
+    _add(at_once, *FILMS)
+    at_once.add(_vectors(2), [f"filler {n} of Ghana" for n in (1, 2)], ["Ghana"] * 2, [{}] * 2)
+    assert mentions.pending
+    assert not len(mentions.store.mentions_of(index._store.database.memories.rows()[-3:]).rows)
+    if end == "asked":
+        assert index.recall(np.ones(DIM), 1, text="who was shirley temple?").ids == ["temple"]
+        assert not mentions.pending
+    if end != "open":
+        index.close()
+        index = PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True)
+        assert not index._store.database.connection.fetch("SELECT 1 FROM settings WHERE key = 'mentions_waiting'")
+    assert _state(index) == _state(at_once)
+    index.close()
 
 
 def test_a_failed_add_leaves_mentions_as_they_were(monkeypatch):

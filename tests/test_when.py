@@ -234,6 +234,45 @@ def test_memories_of_the_period_enter_the_pool_however_far_they_are():
     assert "far" not in index.recall(VECTORS[0], text=text, k=405, now=NOW, when="January 2023").ids
 
 
+def test_times_count_beside_feedback_and_undated_questions_change_nothing():
+    timed, plain = world(), PredictiveAssociativeIndex(dim=DIM)
+    plain.add(VECTORS, IDS, TEXTS)
+    for index in (timed, plain):
+        index.feedback(VECTORS[:4], [["m1"], ["m2"], ["m3"], ["m4"]], text=["topic 1", "topic 2", "topic 3", "topic 4"])
+    for text in ("what did we talk about?", "topic 7"):
+        assert timed.recall(QUESTION, text=text, k=N) == plain.recall(QUESTION, text=text, k=N)
+    asked = {"text": "what did we talk about in July 2023?", "k": N, "now": NOW, "explain": True}
+    hits = timed.recall(QUESTION, **asked)
+    places = [
+        [at for at, hit in enumerate(found) if of_month([hit], 7)[0]]
+        for found in (hits, timed.recall(QUESTION, **asked, without=["times"]))
+    ]
+    assert sum(places[0]) < sum(places[1])
+    july = hits[places[0][0]]
+    assert july.sources["times"] > 0
+    assert str(july.times[0]).startswith('"July 2023" -> 2023-07-01 to 2023-07-31')
+
+
+def test_fit_learns_from_feedback_what_a_time_is_worth():
+    """Two indices: in one the answers lie in the month that was asked for, in the other they never do."""
+    months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October"]
+    random, weights = np.random.default_rng(3), []
+    for there in (True, False):
+        index = world()
+        questions, used = [], []
+        for at in range(90):
+            month = int(random.integers(10))
+            inside = [id for id, day in zip(IDS, DAYS, strict=True) if day.month == month + 1]
+            outside = [id for id in IDS if id not in inside]
+            questions.append(f"what did we talk about in {months[month]} 2023 {at}?")
+            used.append([str(random.choice(inside if there else outside))])
+        index.feedback(random.normal(size=(90, DIM)), used, text=questions)
+        index.fit(progress=False)
+        stored = index._store.database.settings.get("mixture")
+        weights.append(stored["weights"]["question"][stored["features"].index("times")])
+    assert weights[0] > 2 * max(weights[1], 0.05)
+
+
 def test_a_batch_is_as_one_by_one():
     index = world()
     texts = ["what in July 2023?", "what?", "what happened last month?"]

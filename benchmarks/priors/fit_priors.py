@@ -42,7 +42,7 @@ from pam_retriever.retrieval.mixture.holdout import (
     join,
 )
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, PRIORS, Evidence, size_in_decades
+from pam_retriever.retrieval.mixture.mixture import KINDS, PLAIN, PRIORS, UNAIDED, Evidence, size_in_decades
 
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parent / "without.json"
@@ -50,6 +50,7 @@ SIZES = (100, 300, 1000, 3000, 6000)
 FEW, NEXT, PLACES = (10, 30, 100, 300), 100, 4  # so few requests are asked what came next
 RIDGE = 1e-2  # times the variance of a feature
 SLOPE_RIDGE = 1e-1  # the change with size is drawn to nothing more strongly
+BESIDE = UNAIDED.keys() - {PLAIN}  # they weigh as recall without feedback does: these data have too few
 AGAIN, AGAIN_SIZES, AGAIN_QUESTIONS = "asked_again", (10, 30, 100, 300, 1000), 100
 QUESTIONS = 400  # of one sample: more tell little of another data set
 MOST_FILES, TEXT = 20, 700
@@ -147,7 +148,7 @@ def samples(name: str, task: Task) -> list[list[Sample]]:
 
 
 def _sample(name: str, n: int, every: tuple[str, ...], asked: Asked, random: np.random.Generator) -> Sample:
-    others = [at for at, feature in enumerate(every) if feature != AGAIN]
+    others = [at for at, feature in enumerate(every) if feature != AGAIN and feature not in BESIDE]
     features = tuple(every[at] for at in others)
     few = np.sort(random.permutation(len(asked))[:QUESTIONS])
     choices = asked.take(few).settled().choices

@@ -20,6 +20,7 @@ from pam_retriever.index.open_tenants import MOST_OPEN
 from pam_retriever.index.recalling import Many, One, Recalling
 from pam_retriever.index.tenants import Tenants
 from pam_retriever.protocols import Encoder
+from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.kinds import Engine
 from pam_retriever.store.opening import load_store, new_store, open_store, read_mode
@@ -230,7 +231,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
 
     def _close_store(self) -> None:
         with self._lock:
-            self._store.close()
+            naming.close(self._store)
 
     def __enter__(self) -> PredictiveAssociativeIndex:
         return self

@@ -85,7 +85,7 @@ class IndexBase:
             if found is None or not found.follow(view):
                 from pam_retriever.retrieval.mixture.knowledge import Knowledge
 
-                found = Knowledge(view, self._lexicon, where or {})
+                found = Knowledge(view, self._lexicon, self._timeline, where or {})
                 if len(self._known) >= MOST_KNOWN:
                     self._known.clear()
                 self._known[name] = found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pam_retriever.errors import InvalidInput, StorageError
 from pam_retriever.index.background import BackgroundFits
+from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.manifest import new_manifest
@@ -185,4 +186,4 @@ class OpenTenants:
             index.close()
             return
         with opened.store.lock:
-            opened.store.close()
+            naming.close(opened.store)

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Protocol
 
 from pam_retriever.mentions.folding import spans, words
+
+ALONE = ""  # in place of a second word: the first is a name itself
+Starts = Mapping[str, Mapping[str, int]]  # first word -> second -> how many words names have that begin so, at most
 
 
 class Vocabulary(Protocol):
@@ -45,19 +49,20 @@ class Occurrence:
 
 
 class MemoryVocabulary:
-    """Names in a dictionary. The number of a name is its position in the given names."""
+    """Names in a dictionary, for a search of many texts.
 
-    def __init__(self, phrases: Iterable[str]) -> None:
-        self._numbers: dict[str, int] = {}
-        for phrase in phrases:
-            self._numbers.setdefault(phrase, len(self._numbers))
-        self._longest = beginnings(self._numbers)
+    Args:
+        numbers: of the names.
+    """
 
-    def longest(self, beginnings: Iterable[str]) -> Mapping[str, int]:
-        return {one: self._longest[one] for one in beginnings if one in self._longest}
-
-    def known(self, phrases: Iterable[str]) -> Mapping[str, int]:
-        return {phrase: self._numbers[phrase] for phrase in phrases if phrase in self._numbers}
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        starts: dict[str, dict[str, int]] = {}
+        for phrase in numbers:
+            first, *rest = phrase.split(" ", 2)
+            seconds, second = starts.setdefault(first, {}), rest[0] if rest else ALONE
+            seconds[second] = max(phrase.count(" ") + 1, seconds.get(second, 0))
+        self.numbers: Mapping[str, int] = numbers
+        self.starts: Starts = starts
 
 
 def beginnings(phrases: Iterable[str]) -> dict[str, int]:
@@ -73,7 +78,7 @@ def beginnings(phrases: Iterable[str]) -> dict[str, int]:
     return longest
 
 
-def find(texts: Sequence[str], vocabulary: Vocabulary) -> list[list[Occurrence]]:
+def find(texts: Sequence[str], vocabulary: Vocabulary | MemoryVocabulary) -> list[list[Occurrence]]:
     """Returns the names in each text, in order, none inside another.
 
     Args:
@@ -84,63 +89,59 @@ def find(texts: Sequence[str], vocabulary: Vocabulary) -> list[list[Occurrence]]
         Q lists.
     """
     split = [words(text) for text in texts]
-    first = vocabulary.longest(set().union(*split)) if split else {}
-    places = [[at for at, word in enumerate(sequence) if word in first] for sequence in split]
-    pairs = [
-        {
-            at: f"{sequence[at]} {sequence[at + 1]}"
-            for at in several
-            if first[sequence[at]] > 1 and at + 1 < len(sequence)
-        }
-        for sequence, several in zip(split, places, strict=True)
-    ]
-    distinct = set().union(*(several.values() for several in pairs)) if pairs else set()
-    longer = vocabulary.longest(distinct)
-    single = {
-        word for sequence, several in zip(split, places, strict=True) for word in (sequence[at] for at in several)
-    }
-    candidates = distinct | single
-    for sequence, several in zip(split, pairs, strict=True):
-        for at, pair in several.items():
-            if pair in longer:
-                candidates.update(
-                    " ".join(sequence[at:end]) for end in range(at + 3, min(at + longer[pair], len(sequence)) + 1)
-                )
-    known = vocabulary.known(candidates)
+    if isinstance(vocabulary, MemoryVocabulary):
+        asked = vocabulary.starts, vocabulary.numbers
+    else:
+        asked = _look_up(split, vocabulary)
     return [
-        _occurrences(text, _leftmost_longest(sequence, at, pair, longer, known))
-        for text, sequence, at, pair in zip(texts, split, places, pairs, strict=True)
+        _occurrences(text, _leftmost_longest(sequence, *asked)) for text, sequence in zip(texts, split, strict=True)
     ]
 
 
-def _leftmost_longest(
-    sequence: list[str], places: list[int], pairs: dict[int, str], longer: Mapping[str, int], known: Mapping[str, int]
-) -> list[tuple[int, int, int]]:
+def _look_up(split: list[list[str]], vocabulary: Vocabulary) -> tuple[Starts, Mapping[str, int]]:
+    """Looks up the names that may be in some texts."""
+    single = vocabulary.longest(set().union(*split))
+    pairs: dict[str, tuple[str, str]] = {}
+    for sequence in split:
+        for both in zip(sequence, sequence[1:], strict=False):
+            if single.get(both[0], 0) > 1:
+                pairs[f"{both[0]} {both[1]}"] = both
+    longer = vocabulary.longest(pairs)
+    candidates = {*single, *pairs}
+    for sequence in split if longer else ():
+        for at, both in enumerate(zip(sequence, sequence[1:], strict=False)):
+            most = longer.get(f"{both[0]} {both[1]}", 0)
+            candidates.update(" ".join(sequence[at:end]) for end in range(at + 3, min(at + most, len(sequence)) + 1))
+    known = vocabulary.known(candidates)
+    starts: dict[str, dict[str, int]] = {word: {ALONE: 1} if word in known else {} for word in single}
+    for pair, (first, second) in pairs.items():
+        if pair in longer or pair in known:
+            starts[first][second] = longer.get(pair, 2)
+    return starts, known
+
+
+def _leftmost_longest(sequence: list[str], starts: Starts, known: Mapping[str, int]) -> list[tuple[int, int, int]]:
     """Returns (name, first word, end) of each name in a text."""
     chosen: list[tuple[int, int, int]] = []
     free = 0  # earlier words belong to a name already
-    for at in places:
-        if at < free:
+    for at, (word, second) in enumerate(zip_longest(sequence, sequence[1:], fillvalue=" ")):
+        seconds = starts.get(word)
+        if seconds is None or at < free:
             continue
-        pair = pairs.get(at, "")
-        name, end = None, at
-        if pair in longer:
-            for end in range(min(at + longer[pair], len(sequence)), at + 2, -1):
+        if second in seconds:
+            for end in range(min(at + seconds[second], len(sequence)), at + 1, -1):
                 name = known.get(" ".join(sequence[at:end]))
                 if name is not None:
+                    chosen.append((name, at, end))
+                    free = end
                     break
-        if name is None:
-            end, name = at + 2, known.get(pair)
-        if name is None:
-            end, name = at + 1, known.get(sequence[at])
-        if name is not None:
-            chosen.append((name, at, end))
-            free = end
+        if at >= free and ALONE in seconds:
+            chosen.append((known[word], at, at + 1))
     return chosen
 
 
 def _occurrences(text: str, chosen: list[tuple[int, int, int]]) -> list[Occurrence]:
     if not chosen:
         return []
-    where = spans(text)
+    where = spans(text, chosen[-1][2])
     return [Occurrence(name, where[first][0], where[end - 1][1]) for name, first, end in chosen]

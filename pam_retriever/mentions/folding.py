@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from itertools import islice
 
 TOKENIZER = "unicode61 remove_diacritics 2"  # of store/words.py, without the stems
 BLOCK = 256  # characters per query
@@ -53,10 +54,10 @@ def words(text: str) -> list[str]:
     return fold(text).split()
 
 
-def spans(text: str) -> list[tuple[int, int]]:
-    """Returns (start, end) in ``text`` of each of its ``words``, in characters."""
+def spans(text: str, count: int | None = None) -> list[tuple[int, int]]:
+    """Returns (start, end) in ``text`` of each of its ``words``, or of the first ``count`` of them, in characters."""
     folded = fold(text)
-    found = [match.span() for match in WORD.finditer(folded)]
+    found = [match.span() for match in islice(WORD.finditer(folded), count)]
     if len(folded) == len(text):
         return found
     # folding dropped a mark: count the characters that remain

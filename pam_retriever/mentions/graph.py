@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pam_retriever.mentions.finder import find
+from pam_retriever.mentions.finder import MemoryVocabulary, find
 from pam_retriever.mentions.links import LinkRules, phrase_number
 from pam_retriever.mentions.names import NameRules
 from pam_retriever.mentions.phrases import capitalised
@@ -86,7 +86,7 @@ class MentionGraph:
         rows = self._store.rows()
         for some in _batches(rows):
             self._name(some, self._store.documents(some))
-        self._search(rows)
+        self._search(rows, MemoryVocabulary(self._store.names()))
 
     def _name(self, rows: Int64, documents: list[Document]) -> list[str]:
         """Stores the names of memories; returns the names that are new to the index."""
@@ -111,11 +111,11 @@ class MentionGraph:
         found = [self._store.rows_containing(phrase, MOST_TEXTS + 1) for phrase in phrases]
         return np.unique(np.concatenate([rows for rows in found if len(rows) <= MOST_TEXTS] or [found[0][:0]]))
 
-    def _search(self, rows: Int64) -> None:
+    def _search(self, rows: Int64, vocabulary: MemoryVocabulary | None = None) -> None:
         """Finds the mentions in texts, and replaces the stored ones."""
         for some in _batches(rows):
             documents = [one for one in self._store.documents(some) if one.text]
-            named = find([one.text or "" for one in documents], self._store)
+            named = find([one.text or "" for one in documents], vocabulary or self._store)
             mentions: dict[tuple[int, int], tuple[int, int]] = {}
             for one, occurrences in zip(documents, named, strict=True):
                 for found in occurrences:

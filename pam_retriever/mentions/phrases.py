@@ -15,7 +15,8 @@ MOST_PHRASES = 256  # per text: the first ones
 _UPPER = "".join(chr(code) for code in range(0x590) if chr(code).isupper())  # Latin, Greek, Cyrillic, Armenian
 # a space, a hyphen, a line break or the point of an initial may separate two words of a name
 _RUN = re.compile(
-    rf"(?<![^\W_])[{_UPPER}][\w'\u2019]{{0,63}}(?:(?:[ \n-]|(?<=\b[{_UPPER}])\. )[{_UPPER}][\w'\u2019]{{0,63}})+"
+    rf"[{_UPPER}](?<![^\W_][{_UPPER}])[\w'\u2019]{{0,63}}"
+    rf"(?:(?:[ \n-]|(?<=\b[{_UPPER}])\. )[{_UPPER}][\w'\u2019]{{0,63}})+"
 )
 
 

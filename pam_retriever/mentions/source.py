@@ -83,10 +83,16 @@ class Mentioned:
     sources: Int64
     numbers: Int64
 
-    def prior(self) -> Float32:
-        """Returns the sum (n,) to add to cosine + LEXICAL * BM25 without fitted weights."""
-        total: Float32 = self.features @ np.array([PRIOR[way] for way in WAYS], np.float32)
-        return total
+    def at(self, rows: Int64) -> tuple[Float32, Int64]:
+        """Returns the features (m, 5) of memories (m,), and their sources and numbers (m, 5, 2); else 0."""
+        features = np.zeros((len(rows), self.features.shape[1]), np.float32)
+        ways = np.zeros((*features.shape, 2), np.int64)
+        if len(self.rows):
+            place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+            there = self.rows[place] == rows
+            features[there] = self.features[place[there]]
+            ways[there] = np.stack([self.sources, self.numbers], axis=2)[place[there]]
+        return features, ways
 
 
 class MentionSource:

@@ -114,6 +114,9 @@ class MentionStore(Vocabulary, Protocol):
     def unused(self, numbers: Int64) -> Int64:
         """Returns those ``numbers`` of names that no memory has."""
 
+    def names(self) -> dict[str, int]:
+        """Returns all names and their numbers."""
+
     def phrases(self, numbers: Int64) -> dict[int, str]:
         """Returns the words of names."""
 
@@ -219,6 +222,9 @@ class SQLiteMentions:
             numbers[numbers > 0].tolist(),
         )
         return np.array(found, np.int64).reshape(-1)
+
+    def names(self) -> dict[str, int]:
+        return dict(self._sql.fetch("SELECT phrase, number FROM names"))  # type: ignore[arg-type]
 
     def phrases(self, numbers: Int64) -> dict[int, str]:
         return dict(self._where_in("SELECT number, phrase FROM names WHERE number IN", numbers.tolist()))  # type: ignore[arg-type]

@@ -150,9 +150,7 @@ class HybridScorer:
 
     def _then(self, heard: Heard, terms: list[str], looks: Float32, k: int, allowed: Rows | None) -> Int64:
         """Returns the best memories among those that the times in the question name."""
-        n, then = max(CANDIDATES, k + 1), heard.best()
-        if allowed is not None:
-            then = then[holds(allowed, then)]
+        n, then = max(CANDIDATES, k + 1), heard.best(allowed)
         near = self._view.similar.search(looks[None], n, then)[1][0]
         return np.union1d(near[near >= 0], self._lexicon.best(terms, n, then))
 

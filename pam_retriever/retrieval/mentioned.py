@@ -6,7 +6,7 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.mentions.finder import find
-from pam_retriever.mentions.source import LEXICAL, WAYS, Mentioned, MentionSource
+from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.lexical import Lexicon
@@ -125,13 +125,8 @@ class MentionScorer:
 
 def added_by(mentioned: Mentioned, rows: Int64) -> tuple[Float32, Int64]:
     """For each of ``rows`` (n,), returns the score from its mentions, and the mentions (n, ways, 2)."""
-    place = np.minimum(np.searchsorted(mentioned.rows, rows), max(len(mentioned.rows) - 1, 0))
-    added = np.zeros(len(rows), np.float32)
-    ways = np.zeros((len(rows), mentioned.features.shape[1], 2), np.int64)
-    if len(mentioned.rows):
-        there = mentioned.rows[place] == rows
-        added[there] = mentioned.prior()[place[there]]
-        ways[there] = np.stack([mentioned.sources, mentioned.numbers], axis=2)[place[there]]
+    features, ways = mentioned.at(rows)
+    added: Float32 = features @ np.array([PRIOR[way] for way in WAYS], np.float32)
     return added, ways
 
 

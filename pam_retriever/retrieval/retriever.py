@@ -62,7 +62,8 @@ class Retriever:
             from pam_retriever.retrieval.mixture.scorer import MixtureScorer
 
             self._channels = Channels(similarity=1)  # past use needs only the similarity channel
-            self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score, without))
+            self._hears = words
+            self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score, without, self._times))
             return
         if stored and _asks_mentions(settings, view):
             from pam_retriever.retrieval.linked import InTurnScorer, LinkScorer

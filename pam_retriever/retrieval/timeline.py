@@ -45,10 +45,10 @@ class Heard:
         found: Float32 = np.where(self.rows[place] == rows, self.scores[place], 0).astype(np.float32)
         return found
 
-    def best(self) -> Int64:
-        """Returns the memories that score at least half of the maximum."""
+    def best(self, allowed: Rows | None) -> Int64:
+        """Returns the allowed memories that score at least half of the maximum."""
         found: Int64 = self.rows[self.scores >= self.scores.max() / 2]
-        return found
+        return found if allowed is None else found[holds(allowed, found)]
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,11 @@ class QuestionTimes:
         """See ``Timeline.named_times``; the question may be None."""
         periods = [] if text is None else self.timeline.periods(text, self.now)
         return self.timeline.named_times(rows, periods, visible)
+
+
+def moment(time: float) -> datetime | None:
+    """Converts seconds since 1970; None for NaN and outside the years 1 to 9999."""
+    return None if np.isnan(time) else _local(time, 0)
 
 
 def read_clock(now: Time | None) -> datetime | None:

@@ -281,15 +281,22 @@ class KeptMentions(Protocol):
 
     @property
     def pending(self) -> bool:
-        """Whether the search for names is yet to be done."""
+        """Whether a search for names is yet to be done."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether this process added memories in bulk whose search may be yet to be done."""
 
     # ---- writing, inside a transaction
 
     def set_keys(self, keys: Sequence[str]) -> None:
         """Sets the metadata keys whose values are names."""
 
+    def search(self) -> None:
+        """Does the search that is yet to be done."""
+
     def build(self) -> None:
-        """Searches for names and, if there are any, for mentions."""
+        """Searches all memories for names and, if there are any, for mentions."""
 
     def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
         """Adds memories (n,) that were just added or changed, with their metadata as JSON."""

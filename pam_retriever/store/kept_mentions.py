@@ -1,7 +1,8 @@
 """The names and mentions of one index in SQLite, updated with its memories.
 
 Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. From the first name
-on, ``MentionGraph`` holds all texts.
+on, ``MentionGraph`` holds all texts. The search of memories that are added in bulk is done before the next query, or on
+``close``: one pass for all of them.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from pam_retriever.filters import to_json
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
 from pam_retriever.mentions.names import DEFAULT_KEYS, NameRules
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
-from pam_retriever.types import Int64
+from pam_retriever.types import Bools, Int64
 
 NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and whether mentions are searched for
+WAITING = "mentions_waiting"  # setting: the first and last row of each bulk that is yet to be searched
 UNNAMED, SEARCHED = "no names", "searched"
 MANY = 1000  # memories in one call from which a new search of all may be faster
 SHARE = 0.5  # of all memories: for a smaller share an update costs less than a new search
@@ -32,11 +36,13 @@ class KeptMentions:
 
     Attributes:
         store: the tables.
+        waits: whether this process added memories in bulk whose search may be yet to be done.
     """
 
     def __init__(self, connection: Connection, settings: SQLiteSettings) -> None:
         self._connection, self._settings = connection, settings
         self.store = SQLiteMentions(connection, self._texts)
+        self.waits = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -51,8 +57,10 @@ class KeptMentions:
 
     @property
     def pending(self) -> bool:
-        """Whether the search for names is yet to be done: in an index of format 1, or after a change of the keys."""
-        return not self._connection.read_only and self._settings.get(STATE) is None
+        """Whether a search is yet to be done: of a bulk, of an index of format 1, or after a change of the keys."""
+        if self._connection.read_only:
+            return False
+        return self._settings.get(STATE) is None or bool(self._waiting())
 
     def set_keys(self, keys: Sequence[str]) -> None:
         """Sets the metadata keys of names. The next query that needs mentions searches for them.
@@ -63,6 +71,7 @@ class KeptMentions:
         NameRules(tuple(keys))
         self._settings.set(NAMES, list(keys))
         self._settings.remove(STATE)
+        self._settings.remove(WAITING)
         self.store.clear()
 
     def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
@@ -75,9 +84,9 @@ class KeptMentions:
         state = self._settings.get(STATE)
         if state is None:
             self.build()
-        elif state == SEARCHED and not self._are_many(len(rows)):
-            self._graph().follow(rows)
-        elif state == SEARCHED or self._has_name(metadatas):
+        elif state == SEARCHED:
+            self._follow(rows)
+        elif self._has_name(metadatas):
             self._search_all()
 
     def forget(self, rows: Int64) -> None:
@@ -89,16 +98,54 @@ class KeptMentions:
         """Removes first words that only removed names had."""
         self.store.prune_beginnings()
 
+    def search(self) -> None:
+        """Does the search that is yet to be done."""
+        if self._settings.get(STATE) is None:
+            self.build()
+        elif bulks := self._waiting():
+            every = self.store.rows()
+            self._settings.remove(WAITING)
+            self._search(every[_inside(every, bulks)])
+
     def build(self) -> None:
-        """Searches for names and, if there are any, for mentions."""
+        """Searches all memories for names and, if there are any, for mentions."""
         if any(self._has_name(metadatas) for metadatas in self._metadatas()):
             self._search_all()
         else:
             self._settings.set(STATE, UNNAMED)
 
+    def _follow(self, rows: Int64) -> None:
+        bulks = self._waiting()
+        rows = rows[~_inside(rows, bulks)]
+        if not len(rows):
+            return
+        first, last = int(rows.min()), int(rows.max())
+        if len(rows) >= MANY and last - first + 1 == len(rows) and self._are_new(rows):
+            if bulks and bulks[-1][1] + 1 == first:
+                first = bulks.pop()[0]
+            self._settings.set(WAITING, [*bulks, [first, last]])
+            self.waits = True
+        else:
+            self._search(rows)
+
+    def _are_new(self, rows: Int64) -> bool:
+        """Whether nothing is stored of these memories that a search has to replace."""
+        return not len(self.store.called_of(rows)) and not len(self.store.mentions_of(rows).rows)
+
+    def _search(self, rows: Int64) -> None:
+        if self._are_many(len(rows)):
+            self._search_all()
+        else:
+            self._graph().follow(rows)
+
     def _search_all(self) -> None:
         self._graph().rebuild()
         self._settings.set(STATE, SEARCHED)
+        self._settings.remove(WAITING)
+
+    def _waiting(self) -> list[list[int]]:
+        stored = self._settings.get(WAITING)
+        return json.loads(json.dumps(stored)) if isinstance(stored, list) else []
 
     def _graph(self) -> MentionGraph:
         return MentionGraph(self.store, MentionRules(NameRules(self.keys)))
@@ -127,3 +174,11 @@ class KeptMentions:
     def _texts(self) -> int:
         count: int = self._connection.fetch("SELECT count(*) FROM words_docsize")[0][0]
         return count
+
+
+def _inside(rows: Int64, bulks: Sequence[Sequence[int]]) -> Bools:
+    """Returns a mask (n,) of the rows in one of the bulks, each a first and a last row."""
+    inside = np.zeros(len(rows), bool)
+    for first, last in bulks:
+        inside |= (rows >= first) & (rows <= last)
+    return inside

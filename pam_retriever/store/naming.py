@@ -42,8 +42,18 @@ def search(store: Store) -> None:
     mentions = store.database.mentions
     if mentions is not None and mentions.pending:
         with store.database.transaction():
-            mentions.build()
+            mentions.search()
         store.apply_after_commit(NO_ROWS, _nothing)
+
+
+def close(store: Store) -> None:
+    """Does the search for names that this process left, and closes the store. No other thread may use it meanwhile."""
+    try:
+        mentions = None if store.closed else store.database.mentions
+        if mentions is not None and mentions.waits:
+            search(store)
+    finally:
+        store.close()
 
 
 def _nothing() -> None:

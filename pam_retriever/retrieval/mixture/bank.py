@@ -11,8 +11,10 @@ from pam_retriever.ann.selection import Rows
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.hybrid import Question, plain_scores
 from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mentioned import Mentioning
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.retrieval.mixture.words import WordIndex
+from pam_retriever.retrieval.timeline import Timeline
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
 from pam_retriever.types import Direction, Float32, Int64
@@ -29,15 +31,17 @@ class Bank:
     Args:
         view: of the index.
         lexicon: the words of the index.
+        timeline: the times of the index; None leaves them out.
 
     Attributes:
         rows: (n,) the row of each, sorted.
         lexicon: the words of the index.
+        timeline: the times of the index.
     """
 
-    def __init__(self, view: View, lexicon: Lexicon) -> None:
+    def __init__(self, view: View, lexicon: Lexicon, timeline: Timeline | None = None) -> None:
         self.rows = view.database.memories.rows()
-        self.lexicon = lexicon
+        self.lexicon, self.timeline = lexicon, timeline
         self._names: WordIndex | None = None
         self._counts: dict[str, tuple[Int64, Float32]] = {}
         self._lengths: Float32 | None = None
@@ -101,6 +105,10 @@ class Bank:
         """Returns the scores (m,) of the memories at sorted positions, in a recall of one question without feedback."""
         question, links = Question(vector, list(words)), self._links.towards(direction)
         return plain_scores(question, self.rows[at], self._similar, links, self.lexicon)
+
+    def mentioning(self) -> Mentioning | None:
+        """Returns the source of mentions in these memories; None if no memory has a name."""
+        return Mentioning.of(self._view, self.lexicon)
 
     # ---- words
 

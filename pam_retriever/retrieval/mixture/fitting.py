@@ -13,7 +13,7 @@ from pam_retriever.retrieval.mixture.calibration import Calibration, expected_ca
 from pam_retriever.retrieval.mixture.calibration import log_loss as event_loss
 from pam_retriever.retrieval.mixture.holdout import Asked, EvidenceOf, History, ask_held_out
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, PLAIN, Mixture, Priors, room_for_unused
+from pam_retriever.retrieval.mixture.mixture import KINDS, NEVER_USED, Mixture, Priors, room_for_unused, unaided
 from pam_retriever.retrieval.mixture.report import mean_interval
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -53,7 +53,7 @@ def fit_mixture(history: History, evidence_of: EvidenceOf, priors: Priors, seed:
             calibrations.append(Calibration())
             continue
         if kind == KINDS[0]:
-            plain = evidence.features.index(PLAIN) if PLAIN in evidence.features else None
+            plain = unaided(evidence.features)
             fitted = fit_kind(asked, prior.astype(float), timed=history.timed, never=never, plain=plain)
             fitted = fitted.with_room(evidence.features, asked)
         else:  # no used memory was hidden from these questions, so nothing shows the worth of a new one
@@ -108,7 +108,7 @@ class _View:
         prior: (F,) weights from other data.
         scale: (F,) of the ridge.
         timed: whether the parts are in the order of time.
-        plain: the column of recall without feedback; None without stacking.
+        plain: (F,) the weights of recall without feedback; None without stacking.
     """
 
     choices: Choices
@@ -117,10 +117,10 @@ class _View:
     prior: Float64
     scale: Float64
     timed: bool
-    plain: int | None
+    plain: Float32 | None
 
     @classmethod
-    def of(cls, asked: Asked, prior: Float64, mine: Bools, timed: bool, plain: int | None) -> _View:
+    def of(cls, asked: Asked, prior: Float64, mine: Bools, timed: bool, plain: Float32 | None) -> _View:
         choices = sample(asked.choices, prior)
         scale = choices.features.var(axis=0).astype(float) + 1e-3
         return cls(choices, asked.part, mine, prior, scale, timed, plain)
@@ -138,12 +138,11 @@ class _View:
         """
         if not stacked or self.plain is None:
             return self.prior
-        both = [choices.features @ self.prior.astype(np.float32), choices.features[:, self.plain]]
+        both = [choices.features @ self.prior.astype(np.float32), choices.features @ self.plain]
         few = replace(choices, features=np.stack(both, axis=1).astype(np.float32))
         scale = few.features.var(axis=0).astype(float) + 1e-3
         share, more = logit.fit(few, np.array([1.0, 0.0]), STACKED * scale).tolist()
-        start: Float64 = share * self.prior
-        start[self.plain] += more
+        start: Float64 = share * self.prior + more * self.plain
         return start
 
     def best_way(self, questions: Int64, stacked: bool | None = None) -> _Way:
@@ -195,7 +194,7 @@ def fit_kind(
     nested: bool = True,
     timed: bool = False,
     never: Bools | None = None,
-    plain: int | None = None,
+    plain: Float32 | None = None,
 ) -> FittedKind:
     """Fits the weights for one kind of question. The held-out parts choose the distance from the prior.
 
@@ -209,7 +208,7 @@ def fit_kind(
             in half the time: it is one number, from thousands of questions.
         timed: whether the parts are in the order of time.
         never: (F,) the weights of memories that were never used; None for none.
-        plain: the column of recall without feedback, which stacking adds to the prior; None without stacking.
+        plain: (F,) the weights of recall without feedback, which stacking adds to the prior; None without stacking.
     """
     views = [_View.of(asked, prior, np.ones(len(prior), bool) if never is None else ~never, timed, plain)]
     if never is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Protocol
 
 import numpy as np
@@ -45,6 +46,8 @@ class History:
         timed: whether the requests are in the order of time.
         writers: n, the author of each; see ``RequestLog``.
         most: the most popularity that one author may add.
+        texts: n requests in words; None without words.
+        nows: n times of the requests, None for the clock; None for the clock for all.
     """
 
     vectors: Float32
@@ -54,6 +57,8 @@ class History:
     timed: bool = True
     writers: Sequence[Hashable] | None = None
     most: float = MOST_OF_ONE
+    texts: Sequence[str | None] | None = None
+    nows: Sequence[datetime | None] | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -67,7 +72,8 @@ class History:
 
     def cues(self, at: Int64) -> Cues:
         """Returns requests as cues."""
-        return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], np.full(len(at), -1))
+        every = Cues(self.vectors, self.words, np.full(len(self), -1), texts=self.texts, nows=self.nows)
+        return every.take(at)
 
 
 Float64 = np.ndarray

@@ -14,10 +14,12 @@ from pam_retriever.retrieval.mixture.again import AskedAgain
 from pam_retriever.retrieval.mixture.bank import Bank
 from pam_retriever.retrieval.mixture.holdout import History
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
+from pam_retriever.retrieval.mixture.named import Mentions, Times
 from pam_retriever.retrieval.mixture.popularity import Popularity
 from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.sources import Plain, Similarity, Words
 from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Profile, UsedTogether
+from pam_retriever.retrieval.timeline import Timeline, moment
 from pam_retriever.store.database import FeedbackTable, Settings
 from pam_retriever.store.view import View
 
@@ -29,6 +31,8 @@ def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
         Words("words", bank),
         Words("names", bank.names),
         Plain(bank.plain),
+        Mentions(bank),
+        Times(bank),
         Popularity(log),
         PastUse(log),
         AskedAgain(log),
@@ -68,7 +72,7 @@ def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests, most: float = M
     vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
     timed = len(past) > 1
     words = [lexicon.terms(text) if text else [] for text in past.texts]
-    return History(vectors, words, uses, bank, timed, past.writers, most)
+    return History(vectors, words, uses, bank, timed, past.writers, most, past.texts, list(map(moment, past.times)))
 
 
 class Knowledge:
@@ -77,6 +81,7 @@ class Knowledge:
     Args:
         view: of the index.
         lexicon: the words of the index.
+        timeline: the times of the index.
         where: metadata filter of the requests that count.
 
     Attributes:
@@ -87,7 +92,7 @@ class Knowledge:
         turn: a lock for queries: sources cache what they derive from the log.
     """
 
-    def __init__(self, view: View, lexicon: Lexicon, where: Mapping[str, object]) -> None:
+    def __init__(self, view: View, lexicon: Lexicon, timeline: Timeline, where: Mapping[str, object]) -> None:
         database = view.database
         assert database.feedback is not None
         self._database, self._lexicon, self._where = database, lexicon, where
@@ -95,7 +100,7 @@ class Knowledge:
         self._at, self._version = database.feedback.version, database.memories.words_version
         self._count, self._last = database.feedback.state()
         self.turn = threading.Lock()
-        self.bank = Bank(view, lexicon)
+        self.bank = Bank(view, lexicon, timeline)
         past = database.feedback.requests(view.dim, where, self._cap.by)
         self.log = history_of(self.bank, lexicon, past, self._cap.most).log()
         self._end = _time(past, -1)

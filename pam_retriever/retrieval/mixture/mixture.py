@@ -12,6 +12,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.mixture.calibration import Calibration
+from pam_retriever.retrieval.mixture.named import BY_WAY, TIMES
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import RequestLog
 from pam_retriever.retrieval.mixture.room import make_room
@@ -20,6 +21,10 @@ from pam_retriever.types import Bools, Float32, Int64
 
 KINDS = ("question", "seen cue", "unseen cue")
 NEVER_USED, PLAIN = "never_used", "plain"
+# Recall without feedback as a sum of features: ``PLAIN``, and beside it what names and times say. Chosen on the first
+# halves of three sets (benchmarks/real/documents.py) and on two dialogues (benchmarks/real/locomo_feedback.py).
+MENTIONS, TIME = 1.6, 0.4
+UNAIDED = {PLAIN: 1.0, **{name: MENTIONS * weight for name, weight in BY_WAY.items()}, TIMES: TIME}
 APPEARANCE = ("similarity", "words", "names", "expanded_words")  # the features that a never-used memory has
 PRIORS = Path(__file__).with_name("priors.json")
 
@@ -152,9 +157,15 @@ class Mixture:
 
 def room_for_unused(names: Sequence[str], features: Float32, scores: Float32, starts: Int64) -> Float32:
     """Applies ``make_room`` to features (P, F) with these names; zeros if the feature "plain" is missing."""
-    if PLAIN not in names or NEVER_USED not in names:
+    plain = unaided(names)
+    if plain is None or NEVER_USED not in names:
         return np.zeros(len(scores), np.float32)
-    return make_room(scores, features[:, names.index(NEVER_USED)] > 0, features[:, names.index(PLAIN)], starts)
+    return make_room(scores, features[:, names.index(NEVER_USED)] > 0, features @ plain, starts)
+
+
+def unaided(names: Sequence[str]) -> Float32 | None:
+    """Returns the weights (F,) of recall without feedback; None if the feature "plain" is missing."""
+    return np.array([UNAIDED.get(name, 0.0) for name in names], np.float32) if PLAIN in names else None
 
 
 @dataclass(frozen=True)
@@ -162,7 +173,8 @@ class Priors:
     """Weights from other data: a value at 1,000 past requests, and a change per factor of ten.
 
     Attributes:
-        weights: for each kind and feature, both numbers.
+        weights: for each kind and feature, both numbers. What names and times say counts beside ``PLAIN`` as it does
+            without feedback.
     """
 
     weights: Mapping[str, Mapping[str, tuple[float, float]]]
@@ -177,8 +189,16 @@ class Priors:
     def at(self, features: Sequence[str], requests: int) -> Float32:
         """Returns the weights (3, F) for an index with so many past requests; 0 for a feature without a prior."""
         decades = size_in_decades(requests)
+
+        def of(kind: str, name: str) -> float:
+            constant, change = self.weights[kind].get(name, (0.0, 0.0))
+            return constant + decades * change
+
         rows = [
-            [pair[0] + decades * pair[1] for pair in (self.weights[kind].get(name, (0.0, 0.0)) for name in features)]
+            [
+                of(kind, name) if name == PLAIN or name not in UNAIDED else UNAIDED[name] * max(of(kind, PLAIN), 0.0)
+                for name in features
+            ]
             for kind in KINDS
         ]
         return np.array(rows, np.float32)

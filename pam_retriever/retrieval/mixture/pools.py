@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
 
+from pam_retriever.ann.selection import Rows
 from pam_retriever.types import Bools, Direction, Float32, Int64
 
 WordList = Sequence[str]
@@ -22,19 +24,33 @@ class Cues:
         words: Q lists of words; empty for cues without words.
         rows: (Q,) the stored memory of each cue, -1 for a question.
         direction: use only neighbours before a memory ("after") or after it ("before") as evidence for it; None: both.
+        texts: Q questions in words, None for one without words; None if all are without words.
+        nows: Q times that words such as "yesterday" are relative to, None for the clock; None for the clock for all.
+        allowed: sorted rows of the memories that may be found or may lead to others; None for all.
     """
 
     vectors: Float32
     words: Sequence[WordList]
     rows: Int64
     direction: Direction | None = None
+    texts: Sequence[str | None] | None = None
+    nows: Sequence[datetime | None] | None = None
+    allowed: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def take(self, at: Int64) -> Cues:
         """Returns the cues at these positions."""
-        return Cues(self.vectors[at], [self.words[n] for n in at.tolist()], self.rows[at], self.direction)
+        places = at.tolist()
+        return replace(
+            self,
+            vectors=self.vectors[at],
+            words=[self.words[n] for n in places],
+            rows=self.rows[at],
+            texts=None if self.texts is None else [self.texts[n] for n in places],
+            nows=None if self.nows is None else [self.nows[n] for n in places],
+        )
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,11 @@ class Pools:
 
     def __len__(self) -> int:
         return len(self.cue)
+
+    def of_cue(self, at: int) -> slice:
+        """Returns the slice of the pairs of one cue."""
+        end = self.starts[at + 1] if at + 1 < len(self.starts) else len(self)
+        return slice(int(self.starts[at]), int(end))
 
     @property
     def is_full(self) -> bool:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.mentions.source import Mentioned
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
-from pam_retriever.retrieval.mentioned import BEST, Mentioning, added_by
 from pam_retriever.retrieval.mixture import pools as asked
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.knowledge import Knowledge
 from pam_retriever.retrieval.mixture.logit import softmax
 from pam_retriever.retrieval.mixture.mixture import NEVER_USED, Evidence, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
 from pam_retriever.retrieval.mixture.pools import Pools
-from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT
 from pam_retriever.retrieval.sources import Contributions, check_without
+from pam_retriever.retrieval.timeline import QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
 
-# relative to recall without feedback; chosen on the first halves of three sets (benchmarks/real/documents.py)
-MENTIONS = 2.0
-MENTIONED, UNUSED = "mentions", "never used"  # sources besides those of the evidence
+UNUSED = "never used"  # a source besides those of the evidence
 
 
 class MixtureScorer:
@@ -35,6 +33,7 @@ class MixtureScorer:
         knowledge: past use.
         min_score: smallest probability.
         without: names of sources to leave out.
+        times: the time that words such as "yesterday" are relative to; None for the clock.
     """
 
     def __init__(
@@ -43,11 +42,13 @@ class MixtureScorer:
         knowledge: Knowledge,
         min_score: float | None = None,
         without: frozenset[str] = frozenset(),
+        times: QuestionTimes | None = None,
     ) -> None:
         self._view, self._knowledge, self._min_score = view, knowledge, min_score
+        self._now = None if times is None else times.now
         self._owners = _owners(knowledge.evidence)
-        self._without = check_without(without, (*dict.fromkeys(self._owners), MENTIONED))
-        self._mixture = knowledge.mixture
+        check_without(without, tuple(dict.fromkeys(self._owners)))
+        self._mixture, self._names = knowledge.mixture, MENTIONED not in without
         if without:
             counts = np.array([owner not in without for owner in self._owners])
             weights = np.where(counts, self._mixture.weights, np.float32(0))
@@ -60,18 +61,22 @@ class MixtureScorer:
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         bank, evidence, mixture = self._knowledge.bank, self._knowledge.evidence, self._mixture
-        questions = replace(bank.cues(cues.looks, cues.texts, cues.own), direction=self._view.links.direction)
+        questions = replace(
+            bank.cues(cues.looks, cues.texts, cues.own),
+            direction=self._view.links.direction,
+            texts=cues.texts,
+            nows=[self._now] * len(cues),
+            allowed=allowed,
+        )
         found = self._candidates(questions, cues, allowed, max(PROPOSALS, k or 0))
-        mentioned = self._mentioned(cues, allowed)
-        found = [self._and(some, of_one) for some, of_one in zip(found, mentioned, strict=True)]
         if not all(len(some) for some in found):  # a pool must not be empty
             if len(cues) == 1:
                 return [_nothing()]
             return [one for at in range(len(cues)) for one in self._score(cues.only(at), k, allowed)]
         pools = Pools.of(found, len(bank))
         kind = kinds(questions, evidence.used)
-        features, added = evidence.score(questions, pools), self._by_mentions(mentioned, pools, kind)
-        scores = mixture.score(features, pools, kind) + added
+        features = evidence.score(questions, pools)
+        scores = mixture.score(features, pools, kind)
         share, rank = softmax(scores, pools.starts), rank_in_pool(scores, pools)
         confidence = mixture.confidence(share, rank, kind[pools.cue])
         order = np.lexsort((rank, pools.cue))
@@ -83,52 +88,29 @@ class MixtureScorer:
         similarity = np.einsum("pd,pd->p", cues.looks[pools.cue[order]], self._view.similar.keys(rows))
         cuts = np.searchsorted(pools.cue[order], np.arange(1, len(cues)))
         weighed = features[order] * mixture.weights[kind[pools.cue[order]]]
-        room = scores[order] - added[order] - weighed.sum(axis=1)
-        said = self._contributions(weighed, added[order], room)
+        said = self._contributions(weighed, scores[order] - weighed.sum(axis=1))
         columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], said.values
+        split = [np.split(column, cuts) for column in columns]
+        by_name = self._mentions(questions, split[0])
         return [
-            Candidates(rows, score, likeness, score, hops, sure, sources=Contributions(said.names, parts))
-            for rows, score, likeness, hops, sure, parts in zip(
-                *(np.split(column, cuts) for column in columns), strict=True
-            )
+            Candidates(rows, score, alike, score, hops, sure, None, None, ways, Contributions(said.names, parts))
+            for rows, score, alike, hops, sure, parts, ways in zip(*split, by_name, strict=True)
         ]
 
-    def _contributions(self, weighed: Float32, mentioned: Float32, room: Float32) -> Contributions:
-        """Returns the part of each source, from features (n, F), mentions (n,) and room for unused memories (n,)."""
+    def _contributions(self, weighed: Float32, room: Float32) -> Contributions:
+        """Returns the part of each source, from features (n, F) and room for unused memories (n,)."""
         owners = np.array(self._owners)
         columns = {name: weighed[:, owners == name].sum(axis=1) for name in dict.fromkeys(self._owners)}
         columns[UNUSED] = columns[UNUSED] + room
-        return Contributions.of({**columns, MENTIONED: mentioned})
+        return Contributions.of(columns)
 
-    def _mentioned(self, cues: Cues, allowed: Rows | None) -> list[Mentioned | None]:
-        """Returns the mentions of each question with a text; None without mentions."""
-        mentioning = Mentioning.of(self._view, self._knowledge.bank.lexicon)
-        if mentioning is None or cues.texts is None or MENTIONED in self._without:
-            return [None] * len(cues)
-        bank = self._knowledge.bank
-        near = bank.nearest(cues.looks, BEST, allowed)
-        return [
-            mentioning.from_question(looks, text, bank.rows[at], allowed)
-            for looks, text, at in zip(cues.looks, cues.texts, near, strict=True)
-        ]
-
-    def _and(self, candidates: Int64, mentioned: Mentioned | None) -> Int64:
-        """Returns the positions of candidates and of mentioned memories."""
-        if mentioned is None:
-            return candidates
-        return np.union1d(candidates, self._knowledge.bank.positions(mentioned.rows))
-
-    def _by_mentions(self, mentioned: list[Mentioned | None], pools: Pools, kind: Int64) -> Float32:
-        """Returns the scores (P,) from mentions, on the scale and with the weight of recall without feedback."""
-        added = np.zeros(len(pools), np.float32)
-        mixture = self._knowledge.mixture
-        weights = PLAIN_UNIT * mixture.weights[:, mixture.features.index("plain")]
-        for at, one in enumerate(mentioned):
-            if one is not None:
-                inside = pools.cue == at
-                rows = self._knowledge.bank.rows[pools.row[inside]]
-                added[inside] = MENTIONS * max(float(weights[kind[at]]), 0) * added_by(one, rows)[0]
-        return added
+    def _mentions(self, questions: asked.Cues, rows: Sequence[Int64]) -> list[Int64 | None]:
+        """Returns the mentions (n, ways, 2) of the hits of each question; None without mentions."""
+        if not self._names:
+            return [None] * len(questions)
+        source = next(one for one in self._knowledge.evidence.sources if isinstance(one, Mentions))
+        found = source.found(questions)
+        return [None if one is None else one.at(hits)[1] for one, hits in zip(found, rows, strict=True)]
 
     def _candidates(self, questions: asked.Cues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
         """Returns the positions that a filter allows for each cue, without the cue itself."""

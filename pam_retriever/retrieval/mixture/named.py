@@ -1,0 +1,123 @@
+"""Evidence of names and of times: whom a question names, and the memories of the time that it names.
+
+Both are part of recall without feedback, beside what ``Plain`` scores. Here they are features of their own, so that
+feedback tells what they are worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned
+from pam_retriever.retrieval.mentioned import BEST
+from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.pools import Cues, Pools
+from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT
+from pam_retriever.retrieval.timeline import Heard
+from pam_retriever.types import Float32, Int64
+
+MENTIONED, TIMES = "mentions", "times"
+BY_WAY = {f"mention:{way}": PRIOR[way] for way in WAYS}
+
+
+class Mentions:
+    """Whom a question names, whom its best hits name, and who names these; of a stored memory whom it names.
+
+    Args:
+        bank: the memories.
+    """
+
+    name, features = MENTIONED, tuple(BY_WAY)
+
+    def __init__(self, bank: Bank) -> None:
+        self._bank = bank
+        self._last: tuple[Cues, list[Mentioned | None]] | None = None
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        scores = np.zeros((len(pools), len(self.features)), np.float32)
+        for at, one in enumerate(self.found(cues)):
+            if one is not None:
+                mine = pools.of_cue(at)
+                scores[mine] = np.float32(PLAIN_UNIT) * one.at(self._bank.rows[pools.row[mine]])[0]
+        return scores
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        del n  # they are few: a name of many memories names nobody
+        none = np.empty(0, np.int64)
+        return [none if one is None else self._bank.positions(one.rows) for one in self.found(cues)]
+
+    def found(self, cues: Cues) -> list[Mentioned | None]:
+        """Returns the mentions for each cue; None without mentions."""
+        if self._last is None or self._last[0] is not cues:
+            self._last = cues, self._follow(cues)
+        return self._last[1]
+
+    def _follow(self, cues: Cues) -> list[Mentioned | None]:
+        mentioning = self._bank.mentioning()
+        if mentioning is None:
+            return [None] * len(cues)
+        bank = self._bank
+        found: list[Mentioned | None] = []
+        asked = cues.texts is not None and any(cues.texts)
+        near = bank.nearest(cues.vectors, BEST, cues.allowed) if asked else []
+        for at, row in enumerate(cues.rows.tolist()):
+            text = cues.texts[at] if cues.texts is not None else None
+            if row >= 0:
+                found.append(mentioning.from_memory(cues.vectors[at], int(bank.rows[row]), cues.allowed))
+            elif text:
+                best = np.union1d(bank.rows[near[at]], bank.lexicon.best(list(cues.words[at]), BEST, cues.allowed))
+                found.append(mentioning.from_question(cues.vectors[at], text, best, cues.allowed))
+            else:
+                found.append(None)
+        return found
+
+
+class Times:
+    """The memories of the time that a question names, and those whose text names it.
+
+    Args:
+        bank: the memories.
+    """
+
+    name, features = TIMES, (TIMES,)
+
+    def __init__(self, bank: Bank) -> None:
+        self._bank = bank
+        self._last: tuple[Cues, list[Heard | None]] | None = None
+
+    def score(self, cues: Cues, pools: Pools) -> Float32:
+        scores = np.zeros((len(pools), 1), np.float32)
+        for at, heard in enumerate(self._heard(cues)):
+            if heard is not None:
+                mine = pools.of_cue(at)
+                scores[mine, 0] = np.float32(PLAIN_UNIT) * heard.at(self._bank.rows[pools.row[mine]])
+        return scores
+
+    def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
+        found = []
+        for at, heard in enumerate(self._heard(cues)):
+            then = np.empty(0, np.int64)
+            if heard is not None:
+                then = heard.best(cues.allowed)
+                near = self._bank.nearest(cues.vectors[at][None], n, then)[0]
+                worded = self._bank.positions(self._bank.lexicon.best(list(cues.words[at]), n, then))
+                then = np.union1d(near, worded)
+            found.append(then)
+        return found
+
+    def _heard(self, cues: Cues) -> list[Heard | None]:
+        if self._last is None or self._last[0] is not cues:
+            self._last = cues, self._hear(cues)
+        return self._last[1]
+
+    def _hear(self, cues: Cues) -> list[Heard | None]:
+        timeline = self._bank.timeline
+        if timeline is None or cues.texts is None:
+            return [None] * len(cues)
+        nows = cues.nows or [None] * len(cues)
+        return [
+            timeline.hear(timeline.periods(text, now), cues.allowed) if text else None
+            for text, now in zip(cues.texts, nows, strict=True)
+        ]
