@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.experience.feedback import Feedback, NewFeedback, PastRequests
-from pam_retriever.mentions.store import MentionStore
+from pam_retriever.mentions.kept import KeptMentions as KeptMentions
 from pam_retriever.store.times import Kind, NewTimes, StoredTimes
 from pam_retriever.types import Evidence, Float32, Int64, Record, Times, TrajectoryRecord
 
@@ -262,47 +262,6 @@ class TimesTable(Protocol):
         Raises:
             InvalidInput: the index has times that are numbers.
         """
-
-
-class KeptMentions(Protocol):
-    """The mentions between texts and names, updated with the memories."""
-
-    @property
-    def store(self) -> MentionStore:
-        """The tables."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The metadata keys whose values are names."""
-
-    @property
-    def known(self) -> bool:
-        """Whether any name is known."""
-
-    @property
-    def pending(self) -> bool:
-        """Whether a search for names is yet to be done."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether this process added memories in bulk whose search may be yet to be done."""
-
-    # ---- writing, inside a transaction
-
-    def set_keys(self, keys: Sequence[str]) -> None:
-        """Sets the metadata keys whose values are names."""
-
-    def search(self) -> None:
-        """Does the search that is yet to be done."""
-
-    def build(self) -> None:
-        """Searches all memories for names and, if there are any, for mentions."""
-
-    def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
-        """Adds memories (n,) that were just added or changed, with their metadata as JSON."""
-
-    def forget(self, rows: Int64) -> None:
-        """Removes memories that are about to be deleted."""
 
 
 class Settings(Protocol):
