@@ -1,9 +1,9 @@
 """``python -m benchmarks.scaling.mentions``: names and mentions as an index grows.
 
 Every document has a title of its own and a text of made-up words, drawn by Zipf's law, that names a few others.
-Measured, in processor time: adding texts to the words index and finding mentions, bytes in the database of each, one
-more document at the end, and a question. Beside it (``--automata``) the finder over the same names in memory, and two
-Aho-Corasick automata, pyahocorasick and ahocorasick_rs, where they are installed.
+Measured, in processor time: adding texts without names and with them, one more document at the end, and a question to
+either, by turns; and the bytes in the database of each. Beside it (``--automata``) the finder over the same names in
+memory, and two Aho-Corasick automata, pyahocorasick and ahocorasick_rs, where they are installed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.mentions.finder import MemoryVocabulary, find
 from pam_retriever.mentions.folding import words
-from pam_retriever.mentions.graph import MentionGraph
-from pam_retriever.mentions.source import MentionSource
-from pam_retriever.mentions.store import TABLES, SQLiteMentions
-from pam_retriever.store.memories import SQLiteMemories
-from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.mentions.store import TABLES
 
 SYLLABLES = "ka to mi ren sol va der lin gor pa ness ti bra ul on fer ma ze qui sta".split()  # noqa: SIM905
 BATCH = 10_000
+DIM, QUESTIONS = 8, 120  # of the vectors, which are noise; asked of each index, 20 of them before the clock starts
 WORDS, NAMED = 80, 3  # of a text
 
 
@@ -64,82 +61,74 @@ class World:
         return texts
 
 
-class Asked:
-    """A question without looks: every memory scores the same."""
-
-    def __init__(self, text: str) -> None:
-        self.text: str | None = text
-        self.term_weights: Float32 = np.empty(0, np.float32)
-
-    def scores(self, rows: Int64) -> Float32:
-        return np.full(len(rows), 0.5, np.float32)
-
-    def holds(self, rows: Int64) -> Bools:
-        return np.empty((0, len(rows)), bool)
-
-    def allowed(self, rows: Int64) -> Bools:
-        return np.ones(len(rows), bool)
-
-
-def grow(world: World, path: Path) -> dict[str, Any]:
-    """Adds all documents in batches and asks."""
-    count = len(world.titles)
-    database = SQLiteDatabase(path)
-    memories, store = database.memories, SQLiteMentions(database.connection, lambda: count)
-    graph = MentionGraph(store)
-    seconds = {"words": 0.0, "mentions": 0.0}
-    for start in range(0, count, BATCH):
-        many = min(BATCH, count - start)
-        texts, took = world.texts(many), time.process_time()
-        with database.transaction():
-            rows = _add(memories, world.titles[start : start + many], texts, start)
-            seconds["words"] += time.process_time() - took
-            took = time.process_time()
-            graph.follow(rows)
-            seconds["mentions"] += time.process_time() - took
-    found = database.connection.fetch("SELECT count(*), sum(number < 0) FROM mentions")[0]
-    one = []
-    for extra in range(20):
-        with database.transaction():
-            rows = _add(memories, [f"{world.titles[extra]} again"], world.texts(1), count + extra)
-            took = time.process_time()
-            graph.follow(rows)
-            one.append(time.process_time() - took)
-    source, random, asked = MentionSource(store), np.random.default_rng(1), []
-    for _ in range(200):
-        rows = random.choice(count, 50, replace=False).astype(np.int64) + 1
-        question = Asked(f"who knows {world.titles[int(random.integers(count))]}?")
+def grow(world: World, folder: Path) -> dict[str, Any]:
+    """Adds all documents in batches to an index without names and to one with them, and asks both."""
+    count, seconds = len(world.titles), {"words": 0.0, "with names": 0.0}
+    with (
+        PredictiveAssociativeIndex.open(folder / "words", DIM, names=()) as plain,
+        PredictiveAssociativeIndex.open(folder / "names", DIM) as named,
+    ):
+        indexes = {"words": plain, "with names": named}
+        for start in range(0, count, BATCH):
+            texts = world.texts(min(BATCH, count - start))
+            for name, index in indexes.items():
+                took = time.process_time()
+                _add(index, world.titles[start : start + len(texts)], texts, start)
+                seconds[name] += time.process_time() - took
         took = time.process_time()
-        source.score(question, rows, np.full(50, 0.5, np.float32))
-        asked.append(time.process_time() - took)
-    sizes = _bytes(database)
+        named.recall(np.ones(DIM), text="who was first?")  # searches what was added in bulk
+        seconds["with names"] += time.process_time() - took
+        one: dict[str, list[float]] = {name: [] for name in indexes}
+        for extra in range(20):
+            text = world.texts(1)
+            for name, index in indexes.items():
+                took = time.process_time()
+                _add(index, [f"{world.titles[extra]} again"], text, count + extra)
+                one[name].append(time.process_time() - took)
+        asked = _ask(world, indexes)
+        fetch = named._store.database.connection.fetch
+        found, sizes = fetch("SELECT count(*), sum(number < 0) FROM mentions")[0], _bytes(fetch)
     mine = sum(sizes.get(name, 0) for name in (*TABLES, *INDEXES))
-    database.close()
     return {
         "documents": count,
         "mentions": found[0],
         "of these phrases": found[1],
         "seconds": seconds,
-        "one more document, p50 ms": 1e3 * float(np.median(one)),
-        "a question, p50 ms": 1e3 * float(np.median(asked)),
+        "mentions, times of words": (seconds["with names"] - seconds["words"]) / seconds["words"],
+        "one more document, p50 ms": {name: 1e3 * float(np.median(values)) for name, values in one.items()},
+        "recall, p50 ms": {name: 1e3 * float(np.median(values)) for name, values in asked.items()},
+        "recall, times of words": float(np.median(asked["with names"]) / np.median(asked["words"])),
         "bytes": sizes,
         "bytes a mention": sum(sizes.get(name, 0) for name in ("mentions", "mentions_of_name")) / max(found[0], 1),
         "bytes a mention, names and all": mine / max(found[0], 1),
+        "memory, MB": _memory(),
     }
+
+
+def _ask(world: World, indexes: dict[str, PredictiveAssociativeIndex]) -> dict[str, list[float]]:
+    """Seconds of processor of each question, asked of both by turns; the first 20 do not count."""
+    random = np.random.default_rng(1)
+    taken: dict[str, list[float]] = {name: [] for name in indexes}
+    for _ in range(QUESTIONS):
+        vector, title = random.standard_normal(DIM), world.titles[int(random.integers(len(world.titles)))]
+        for name, index in indexes.items():
+            took = time.process_time()
+            index.recall(vector, text=f"who knows {title}?")
+            taken[name].append(time.process_time() - took)
+    return {name: values[20:] for name, values in taken.items()}
 
 
 INDEXES = ("mentions_of_name", "called_of_memory", "sqlite_autoindex_names_1")
 
 
-def _add(memories: SQLiteMemories, titles: list[str], texts: list[str], start: int) -> Int64:
-    metadata = [json.dumps({"title": title}) for title in titles]
-    vectors = np.ones((len(texts), 1), np.float32)
-    return memories.upsert([f"{start + at:032x}" for at in range(len(texts))], texts, metadata, vectors, None)
+def _add(index: PredictiveAssociativeIndex, titles: list[str], texts: list[str], start: int) -> None:
+    vectors = np.random.default_rng(start).standard_normal((len(texts), DIM)).astype(np.float32)
+    ids = [f"{start + at:032x}" for at in range(len(texts))]
+    index.add(vectors, ids, texts, [{"title": title} for title in titles])
 
 
-def _bytes(database: SQLiteDatabase) -> dict[str, int]:
+def _bytes(fetch: Callable[..., list[Any]]) -> dict[str, int]:
     """Bytes of each table and index; empty where SQLite was built without ``dbstat``."""
-    fetch = database.connection.fetch
     if not fetch("SELECT 1 FROM pragma_compile_options WHERE compile_options = 'ENABLE_DBSTAT_VTAB'"):
         return {}
     return dict(fetch("SELECT name, sum(pgsize) FROM dbstat GROUP BY name"))
@@ -169,7 +158,7 @@ def _padded(text: str) -> str:
 
 
 def _dictionary(names: list[str]) -> Callable[[list[str]], Iterator[Any]]:
-    vocabulary = MemoryVocabulary(names)
+    vocabulary = MemoryVocabulary({name: at for at, name in enumerate(names)})
     return lambda texts: iter(find(texts, vocabulary))
 
 
@@ -206,7 +195,7 @@ def main() -> None:
     for count in arguments.documents:
         world = World(count)
         with tempfile.TemporaryDirectory() as folder:
-            result["grown"].append(grow(world, Path(folder) / "memories.sqlite"))
+            result["grown"].append(grow(world, Path(folder)))
         print(json.dumps(result["grown"][-1], indent=1), flush=True)
         if arguments.automata:
             result["automata"][count] = automata(world)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Protocol
 
-from pam_retriever.mentions.folding import spans, words
+from pam_retriever.mentions.folding import fold, spans
 
-ALONE = ""  # in place of a second word: the first is a name itself
-Starts = Mapping[str, Mapping[str, int]]  # first word -> second -> how many words names have that begin so, at most
+Pairs = Mapping[tuple[str, str], int]  # the first two words of names -> the most words of such a name
 
 
 class Vocabulary(Protocol):
@@ -56,13 +54,13 @@ class MemoryVocabulary:
     """
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
-        starts: dict[str, dict[str, int]] = {}
+        pairs: dict[tuple[str, str], int] = {}
         for phrase in numbers:
             first, *rest = phrase.split(" ", 2)
-            seconds, second = starts.setdefault(first, {}), rest[0] if rest else ALONE
-            seconds[second] = max(phrase.count(" ") + 1, seconds.get(second, 0))
+            if rest:
+                pairs[first, rest[0]] = max(phrase.count(" ") + 1, pairs.get((first, rest[0]), 0))
         self.numbers: Mapping[str, int] = numbers
-        self.starts: Starts = starts
+        self.pairs: Pairs = pairs
 
 
 def beginnings(phrases: Iterable[str]) -> dict[str, int]:
@@ -88,60 +86,58 @@ def find(texts: Sequence[str], vocabulary: Vocabulary | MemoryVocabulary) -> lis
     Returns:
         Q lists.
     """
-    split = [words(text) for text in texts]
+    folded = [fold(text) for text in texts]
+    split = [one.split() for one in folded]
     if isinstance(vocabulary, MemoryVocabulary):
-        asked = vocabulary.starts, vocabulary.numbers
+        asked = vocabulary.pairs, vocabulary.numbers
     else:
         asked = _look_up(split, vocabulary)
     return [
-        _occurrences(text, _leftmost_longest(sequence, *asked)) for text, sequence in zip(texts, split, strict=True)
+        _occurrences(text, one, _leftmost_longest(sequence, *asked))
+        for text, one, sequence in zip(texts, folded, split, strict=True)
     ]
 
 
-def _look_up(split: list[list[str]], vocabulary: Vocabulary) -> tuple[Starts, Mapping[str, int]]:
+def _look_up(split: list[list[str]], vocabulary: Vocabulary) -> tuple[Pairs, Mapping[str, int]]:
     """Looks up the names that may be in some texts."""
     single = vocabulary.longest(set().union(*split))
-    pairs: dict[str, tuple[str, str]] = {}
-    for sequence in split:
-        for both in zip(sequence, sequence[1:], strict=False):
-            if single.get(both[0], 0) > 1:
-                pairs[f"{both[0]} {both[1]}"] = both
-    longer = vocabulary.longest(pairs)
-    candidates = {*single, *pairs}
+    pairs = {
+        both: f"{both[0]} {both[1]}"
+        for sequence in split
+        for both in zip(sequence, sequence[1:], strict=False)
+        if single.get(both[0], 0) > 1
+    }
+    longer = vocabulary.longest(pairs.values())
+    candidates = {*single, *pairs.values()}
     for sequence in split if longer else ():
         for at, both in enumerate(zip(sequence, sequence[1:], strict=False)):
-            most = longer.get(f"{both[0]} {both[1]}", 0)
+            most = longer.get(pairs.get(both, ""), 0)
             candidates.update(" ".join(sequence[at:end]) for end in range(at + 3, min(at + most, len(sequence)) + 1))
     known = vocabulary.known(candidates)
-    starts: dict[str, dict[str, int]] = {word: {ALONE: 1} if word in known else {} for word in single}
-    for pair, (first, second) in pairs.items():
-        if pair in longer or pair in known:
-            starts[first][second] = longer.get(pair, 2)
-    return starts, known
+    return {both: longer.get(pair, 2) for both, pair in pairs.items() if pair in longer or pair in known}, known
 
 
-def _leftmost_longest(sequence: list[str], starts: Starts, known: Mapping[str, int]) -> list[tuple[int, int, int]]:
+def _leftmost_longest(sequence: list[str], pairs: Pairs, known: Mapping[str, int]) -> list[tuple[int, int, int]]:
     """Returns (name, first word, end) of each name in a text."""
+    first = [at for at, both in enumerate(zip(sequence, sequence[1:], strict=False)) if both in pairs]
+    alone = [at for at, word in enumerate(sequence) if word in known]
     chosen: list[tuple[int, int, int]] = []
     free = 0  # earlier words belong to a name already
-    for at, (word, second) in enumerate(zip_longest(sequence, sequence[1:], fillvalue=" ")):
-        seconds = starts.get(word)
-        if seconds is None or at < free:
+    for at in sorted({*first, *alone}):
+        if at < free:
             continue
-        if second in seconds:
-            for end in range(min(at + seconds[second], len(sequence)), at + 1, -1):
-                name = known.get(" ".join(sequence[at:end]))
-                if name is not None:
-                    chosen.append((name, at, end))
-                    free = end
-                    break
-        if at >= free and ALONE in seconds:
-            chosen.append((known[word], at, at + 1))
+        most = pairs.get((sequence[at], sequence[at + 1]), 0) if at + 1 < len(sequence) else 0
+        for end in range(min(at + max(most, 1), len(sequence)), at, -1):
+            name = known.get(" ".join(sequence[at:end]))
+            if name is not None:
+                chosen.append((name, at, end))
+                free = end
+                break
     return chosen
 
 
-def _occurrences(text: str, chosen: list[tuple[int, int, int]]) -> list[Occurrence]:
+def _occurrences(text: str, folded: str, chosen: list[tuple[int, int, int]]) -> list[Occurrence]:
     if not chosen:
         return []
-    where = spans(text, chosen[-1][2])
+    where = spans(text, folded, chosen[-1][2])
     return [Occurrence(name, where[first][0], where[end - 1][1]) for name, first, end in chosen]

@@ -54,9 +54,17 @@ def words(text: str) -> list[str]:
     return fold(text).split()
 
 
-def spans(text: str, count: int | None = None) -> list[tuple[int, int]]:
-    """Returns (start, end) in ``text`` of each of its ``words``, or of the first ``count`` of them, in characters."""
-    folded = fold(text)
+def spans(text: str, folded: str, count: int | None = None) -> list[tuple[int, int]]:
+    """Finds the words of a text in it.
+
+    Args:
+        text: the text.
+        folded: the folded text.
+        count: of the first words; None for all.
+
+    Returns:
+        (start, end) in ``text`` of each word, in characters.
+    """
     found = [match.span() for match in islice(WORD.finditer(folded), count)]
     if len(folded) == len(text):
         return found

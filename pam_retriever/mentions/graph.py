@@ -21,6 +21,7 @@ from pam_retriever.mentions.store import Document, MentionStore
 from pam_retriever.types import Int64
 
 MOST_TEXTS = 10_000
+MOST_NAMES_A_TEXT = 10  # with more, loading all names costs more than looking up those that some texts may have
 AT_ONCE = 2000  # number of texts in memory
 
 
@@ -86,7 +87,7 @@ class MentionGraph:
         rows = self._store.rows()
         for some in _batches(rows):
             self._name(some, self._store.documents(some))
-        self._search(rows, MemoryVocabulary(self._store.names()))
+        self._search(rows)
 
     def _name(self, rows: Int64, documents: list[Document]) -> list[str]:
         """Stores the names of memories; returns the names that are new to the index."""
@@ -111,11 +112,13 @@ class MentionGraph:
         found = [self._store.rows_containing(phrase, MOST_TEXTS + 1) for phrase in phrases]
         return np.unique(np.concatenate([rows for rows in found if len(rows) <= MOST_TEXTS] or [found[0][:0]]))
 
-    def _search(self, rows: Int64, vocabulary: MemoryVocabulary | None = None) -> None:
+    def _search(self, rows: Int64) -> None:
         """Finds the mentions in texts, and replaces the stored ones."""
+        many = len(rows) >= AT_ONCE and MOST_NAMES_A_TEXT * len(rows) >= self._store.texts()
+        vocabulary = MemoryVocabulary(self._store.names()) if many else self._store
         for some in _batches(rows):
             documents = [one for one in self._store.documents(some) if one.text]
-            named = find([one.text or "" for one in documents], vocabulary or self._store)
+            named = find([one.text or "" for one in documents], vocabulary)
             mentions: dict[tuple[int, int], tuple[int, int]] = {}
             for one, occurrences in zip(documents, named, strict=True):
                 for found in occurrences:
