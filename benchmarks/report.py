@@ -22,12 +22,12 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def plain(value: Any) -> float | str:
-    """What JSON holds in place of a value that it does not know: numpy's numbers, and times."""
+    """Returns a JSON value for NumPy numbers and times."""
     return value.isoformat() if isinstance(value, datetime) else float(value)
 
 
 def hardware() -> dict[str, Any]:
-    """What it ran on."""
+    """Returns a description of the machine."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():

@@ -1,4 +1,4 @@
-"""A small planted world whose answers are known: who met whom is decided here."""
+"""A small planted world with known answers: this module decides which memories meet."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import pytest
 
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
-# The same examples in every run, however slow the machine: CI says what a change did. HYPOTHESIS_PROFILE=search looks
-# for new ones.
+# The same examples in every run, on machines of any speed, so that CI shows the effect of a change.
+# HYPOTHESIS_PROFILE=search tries new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", max_examples=300, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 DIM, WINDOW = 16, 2
 TINY = FitConfig(hidden=64, passes=150)
-QUICK = FitConfig(hidden=16, passes=10)  # where nothing depends on how well the predictor learnt
+QUICK = FitConfig(hidden=16, passes=10)  # for tests that do not depend on the quality of the predictor
 
 
 @dataclass(frozen=True)
 class Planted:
-    """20 outings of 10 random vectors; nothing looks like what it was experienced with."""
+    """20 outings of 10 random vectors; no memory looks like those with which it was experienced."""
 
     vectors: np.ndarray
     ids: list[str]
@@ -70,13 +70,13 @@ def fitted(planted: Planted) -> PredictiveAssociativeIndex:
 
 
 def pytest_sessionfinish() -> None:
-    """Stops the servers before pytest says its last line, not after it."""
+    """Stops the servers before pytest prints its last line."""
     if "engine_servers" in sys.modules:
         sys.modules["engine_servers"].stop_servers()
 
 
 def agree(one, other) -> None:
-    """The same hits in the same order; their numbers as near as float32 adds up in another order."""
+    """Asserts the same hits in the same order, with scores equal up to float32 rounding."""
     assert [hit.id for hit in one] == [hit.id for hit in other]
     for name in ("score", "similarity", "association", "confidence"):
         numbers = [[getattr(hit, name) for hit in hits] for hits in (one, other)]

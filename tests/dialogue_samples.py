@@ -1,4 +1,4 @@
-"""A dialogue of our own for the tests of the adapters: what is asked for stands beside the turn that has the words."""
+"""A synthetic dialogue for the tests of the adapters: the answer is next to the turn that has the words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PEOPLE = ("Ada", "Ben")
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: its text, its session and its place in it."""
+    """One turn: its text, its session, and its position there."""
 
     id: str
     text: str
@@ -45,7 +45,7 @@ def questions() -> list[tuple[str, set[str]]]:
 
 
 def embed(text: str) -> list[float]:
-    """A vector that says little of the text, as of turns that all sound alike: a mean direction and noise."""
+    """Returns a vector with little information about the text, as for similar turns: a mean direction and noise."""
     random = np.random.default_rng(sum(text.encode()) * 7919 + len(text))
     return (random.standard_normal(DIM) + 1).tolist()
 

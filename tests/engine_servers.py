@@ -1,4 +1,4 @@
-"""Real engines for tests: one PostgreSQL for the whole run, and an index of its own for whoever asks."""
+"""Real engines for tests: one PostgreSQL for the whole run, and a new index for each call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ numbers = itertools.count()
 
 @cache
 def postgres() -> Any:
-    """The server, which stops with the process. A folder of its own: it opens the folders above for its user."""
+    """Returns the server, which stops with the process. Its folder is new: it opens parent folders for its user."""
     return pgserver.get_server(tempfile.mkdtemp(prefix="pam-postgres-"), cleanup_mode="delete")
 
 
@@ -52,7 +52,7 @@ def fresh_milvus(**options: Any) -> MilvusBackend:
 
 
 def stop_servers() -> None:
-    """Stops what was started here, Milvus Lite first.
+    """Stops the servers that were started here, Milvus Lite first.
 
     PostgreSQL is stopped by a process that is forked; gRPC complains of a fork while a server of its own is running.
     """

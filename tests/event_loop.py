@@ -1,4 +1,4 @@
-"""Whether the event loop runs while a call works, told by who waits for whom and not by a clock."""
+"""Tests whether the event loop runs during a call, by waiting and not by a clock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-PATIENCE = 60.0  # seconds after which a loop that is held is let go, and the test fails
+PATIENCE = 60.0  # seconds after which a blocked loop is released, and the test fails
 
 
 class Held:
-    """Calls wait until the event loop lets them go: a loop that they hold can never do so."""
+    """Calls wait until the event loop releases them. A loop that they block cannot do so."""
 
     def __init__(self) -> None:
         self._free, self.began, self.let_go = threading.Event(), threading.Event(), True
@@ -25,7 +25,7 @@ class Held:
         return waiting
 
     async def release(self, working: Awaitable[Any]) -> Any:
-        """Lets the calls of a task go once the first has begun; what the task returns."""
+        """Releases the calls of a task after the first has begun; returns the result of the task."""
         task = asyncio.ensure_future(working)
         while not self.began.is_set() and not task.done():
             await asyncio.sleep(0.001)

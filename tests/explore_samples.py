@@ -26,7 +26,7 @@ ARABIC = "متى وصل القطار إلى المدينة؟"
 
 
 def embed(texts: list[str]) -> np.ndarray:
-    """A bag of hashed words: what shares words is alike."""
+    """Returns a bag of hashed words: texts with common words are similar."""
     vectors = np.full((len(texts), DIM), 1e-3, np.float32)
     for row, text in zip(vectors, texts, strict=True):
         for word in re.findall(r"\w+", text.casefold()):
@@ -68,7 +68,7 @@ def exploring(index: PredictiveAssociativeIndex, write: bool = False) -> Iterato
 def send(
     address: str, path: str, body: object = None, token: str | None = None, **headers: str
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Status, content and headers of an answer; with the token of the address, unless told otherwise."""
+    """Returns status, content and headers of an answer; sends the token of the address by default."""
     base, _, own = address.partition("/?token=")
     request = Request(base + path, data=None if body is None else json.dumps(body).encode())
     sent = {"Authorization": f"Bearer {own if token is None else token}", "Host": urlsplit(base).netloc, **headers}
@@ -83,7 +83,7 @@ def send(
 
 
 def told(address: str, path: str, body: object = None) -> dict[str, object]:
-    """A JSON answer that is none of an error."""
+    """Returns a JSON answer that is not an error."""
     status, content, _ = send(address, path, body)
     assert status == 200, content
     return json.loads(content)

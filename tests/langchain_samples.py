@@ -1,4 +1,4 @@
-"""What the LangChain tests are made of: a deterministic embedder, and stores filled with its vectors."""
+"""Samples for the LangChain tests: a deterministic embedder, and stores filled with its vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TINY = FitConfig(passes=60, hidden=64)
 
 
 class TableEmbedder(Embeddings):
-    """Gives the texts of a table their vectors, every other text one drawn from its hash."""
+    """Returns the vectors of a table of texts, and for other texts a vector drawn from the hash."""
 
     def __init__(self, table: dict[str, list[float]] | None = None, dim: int = DIM) -> None:
         self.table, self.dim = table or {}, dim

@@ -1,4 +1,4 @@
-"""What the LlamaIndex tests are made of: nodes, and stores in memory, durable and over an index."""
+"""Samples for the LlamaIndex tests: nodes, and stores in memory, in a folder and over an index."""
 
 from contextlib import closing
 

@@ -1,4 +1,4 @@
-"""Many memories in one call: checked together and stored by few statements, as if they came one by one."""
+"""Many memories in one call, checked together and stored by few statements: the result is that of single calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory where agents live: LlamaIndex's memory block, LangChain's tools and callback."""
+"""Memory for agents: LlamaIndex's memory block, LangChain's tools and callback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AXES = ["stairs", "wrist", "coffee", "train", "plaster", "wet", "late", "other"]
 
 
 def embed(text: str) -> list[float]:
-    """A dimension for each known word; a text of none looks like "other"."""
+    """Returns a dimension for each known word; a text without known words looks like "other"."""
     row = [float(word in text.lower().split()) for word in AXES]
     return row if any(row) else [*row[:-1], 1.0]
 

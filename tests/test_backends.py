@@ -1,4 +1,4 @@
-"""Every backend against the exact one, on values, through add, replace and remove."""
+"""Compares every backend with the exact one, by values, during add, replace and remove."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_an_unknown_backend_is_refused(name):
     st.sampled_from(["all", "first", "rest", "none"]),
 )
 def test_the_scan_is_exact_for_any_size(count, k, queries, in_cache, first, asks):
-    """Of keys in one block or in two, of which queries ask both, one or none."""
+    """For keys in one block or in two, and queries of both, one or none."""
     stored, asked = keys(count), keys(queries)
     asked[:, : first if asks in ("rest", "none") else 0] = 0
     asked[:, first if asks in ("first", "none") else WIDTH :] = 0
@@ -140,7 +140,7 @@ def test_the_scan_is_exact_for_any_size(count, k, queries, in_cache, first, asks
 
 
 def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
-    """Not by the graph over them, which is for keys: with ten million it misses the best of one query in twelve."""
+    """Not by the graph over them, which is for keys: with ten million it misses the best of one query in 12."""
     monkeypatch.setattr(choice, "GRAPH_OVER_CELLS_FROM", 10)
     stored, asked = keys(8_000), keys(50)
     backend = make_backend("faiss:ivf,sq8", WIDTH)
@@ -162,7 +162,7 @@ def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
 
 @pytest.mark.parametrize("name", ["faiss:hnsw", "faiss:hnsw,sq8", "faiss:ivf", "faiss:ivf,sq8"])
 def test_a_filter_far_from_the_query_loses_nothing(name, monkeypatch):
-    """Such as another user's memories, whose clusters an approximate look-up may not come by."""
+    """For example a filter on another user, whose clusters an approximate look-up may miss."""
     monkeypatch.setattr("pam_retriever.ann.faiss.SCAN_UP_TO", 0)
     local = np.random.default_rng(1)
     cluster = local.integers(0, 60, 6000)

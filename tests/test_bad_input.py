@@ -1,4 +1,4 @@
-"""Bad input: a clear error of its own, and an index that is as it was."""
+"""Bad input: a clear error, and an unchanged index."""
 
 from __future__ import annotations
 

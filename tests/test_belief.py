@@ -1,4 +1,4 @@
-"""Default recall: exact links first, what was predicted after them, and how sure it is of each."""
+"""Default recall: exact links first, predictions after them, and the confidence of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
 def test_what_a_known_cue_never_met_is_surely_not_its_experience(fitted, planted):
     for id, hits in zip(planted.ids, fitted.recall(planted.ids, k=20), strict=True):
         inferred = [hit for hit in hits if hit.id not in planted.associates(id)]
-        assert inferred  # the places that links leave are filled with what is likely
+        assert inferred  # the rest of the hits are predictions
         assert all(hit.confidence == pytest.approx(0, abs=1e-6) for hit in inferred)
 
 
@@ -41,7 +41,7 @@ def test_scores_are_shares_and_confidence_is_a_probability(fitted, planted):
     for hits in fitted.recall(planted.ids[:20], k=200):
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
-        # shares of one experience; what lies beyond the best 64 counts by what fit found there on average
+        # shares sum to 1; ``fit`` estimates the sum of those beyond the best 64
         assert 0 <= min(scores) <= sum(scores) <= 1.01
         assert all(0 <= hit.confidence <= 1 for hit in hits)
 
@@ -80,7 +80,7 @@ def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
 
 
 def test_confidence_fitted_on_a_sample_is_that_of_the_whole_bank(monkeypatch):
-    """All associates are in it and few of the others: unless each of these counts for several, hits look better."""
+    """The sample has all associates and few others: without weights for these, confidence would be too high."""
     count, sizes = 4_000, (4_000, 400)
     every, cues, graph = np.ones(count, bool), np.arange(0, count, 20), lines(count, 10)
     sure = np.zeros((2, 4))
@@ -103,7 +103,7 @@ def lines(count: int, length: int) -> Associations:
 
 
 def test_trust_goes_to_the_channel_that_tells(planted):
-    """In one world only f tells, in the other only how memories look: the weights say so."""
+    """In one world only f is informative, in the other only similarity: the weights show it."""
     random = np.random.default_rng(0)
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     graph = associate(experience, 200, WINDOW)
@@ -121,7 +121,7 @@ def test_trust_goes_to_the_channel_that_tells(planted):
     keys = np.concatenate([looks, beside, code], axis=1)
     told = fit_scoring_weights(Memories(looks, keys.__getitem__, graph, every, 200), cues, every, random)
     assert {int(np.argmax(told.weights))} <= {1, 2, 3}
-    assert told.weights[4] == 0  # codes are for those who ask for them
+    assert told.weights[4] == 0  # codes are not used by default
     assert sum(told.mixture) == pytest.approx(1)
 
 
@@ -164,7 +164,7 @@ def test_a_filter_leaves_the_shares_to_those_that_it_lets_through(planted):
 
 @pytest.mark.parametrize("seed", [68, 70, 90])  # of 300, ones on which an unbounded search overflowed
 def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
-    """A collapsed encoder makes such vectors: one would have to trust them a million times to tell them apart."""
+    """A collapsed encoder makes such vectors: weights of a million would be needed to separate them."""
     random = np.random.default_rng(seed)
     apart = 10.0 ** -random.integers(1, 7)
     x = torch.from_numpy((1 + apart * random.standard_normal((20, 60, 3))).astype(np.float32))
@@ -177,7 +177,7 @@ def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
 
 
 def test_a_share_is_the_same_however_many_are_asked_for(planted):
-    """Of cues of all kinds: known, never experienced, a vector that is no memory; with a filter and without."""
+    """For all kinds of cues: known, never experienced, a vector that is no memory; with a filter and without."""
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     index.add(planted.vectors[50:56] + 0.3, [f"new {n}" for n in range(6)], metadatas=[{"parity": "odd"}] * 6)

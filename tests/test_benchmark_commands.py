@@ -1,4 +1,4 @@
-"""Every benchmark that can be run says how; one process asks them all."""
+"""Every runnable benchmark has ``--help``; one process checks all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done chunk by chunk is the same whatever the size of a chunk, and whatever happens between two of them."""
+"""Work in chunks has the same result for every size of a chunk, and with writes between two chunks."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
 
 
 def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
-    """Keys in order, so that whoever trains on the first chunk alone finds few of the others."""
+    """Keys are in order, so that training on the first chunk alone finds few of the others."""
     monkeypatch.setattr(base.chunks, "__defaults__", (4_000,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 4_000)
     monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)

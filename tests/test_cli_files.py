@@ -1,4 +1,4 @@
-"""Files of events as people have them: grown, moved, piped, broken; and terminals that take only so much."""
+"""Realistic files of events: grown, moved, piped, broken; and terminals with limited encodings."""
 
 from __future__ import annotations
 

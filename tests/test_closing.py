@@ -1,4 +1,4 @@
-"""What is closed says so, what is dropped lets go of its folder, what is read can be saved, no descriptor stays."""
+"""A closed index raises an error, a dropped one releases its folder, a read one can be saved, no descriptor leaks."""
 
 from __future__ import annotations
 

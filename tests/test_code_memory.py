@@ -36,7 +36,7 @@ def update(index: PredictiveAssociativeIndex, folder: Path, revision: str = "HEA
 
 
 def known(index: PredictiveAssociativeIndex) -> dict[str, object]:
-    """All that an index knows of a repository, without the ids of its memories."""
+    """Returns the contents of the index of a repository, without the ids of its memories."""
     path = {one.id: one.metadata["path"] for one in index.find({"kind": FILE})}
     return {
         "files": {one.metadata["path"]: (one.text, one.metadata["blob"]) for one in index.find({"kind": FILE})},
@@ -125,7 +125,7 @@ class Killed(Exception):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("call", ["add", "delete", "observe_many", "feedback", "delete_feedback", "update"])
 def test_an_interrupted_run_goes_on(seed, call, tmp_path, monkeypatch):
-    """Before the call, or right after it, as a kill would be."""
+    """The interruption is before the call, or directly after it, like a kill."""
     random = np.random.default_rng(seed)
     history, files = History(tmp_path / "r"), dict[str, str]()
     index = fresh()

@@ -1,4 +1,4 @@
-"""Episode codes: what a memory was part of, learnt as a row of a table."""
+"""Episode codes: each memory's experience, learnt as a row of a table."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
 
 
 def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
-    """Against the same step in plain NumPy."""
+    """Compares it with the same step in plain NumPy."""
     random = np.random.default_rng(0)
     book = EmbeddingTable(np.zeros((6, 4), np.float32))
     book.begin(np.arange(6), random.standard_normal((6, 3)), associate(LINE, 6, 2), seed=0)

@@ -231,7 +231,7 @@ def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name, fitted):
 @pytest.mark.parametrize("name", ["faiss:flat", "faiss:flat,sq8"])
 @pytest.mark.parametrize("change", ["add", "delete", "observe", "prune"])
 def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeypatch, fitted):
-    """The database has it, and the ANN index only half of it: whoever reads next has it built anew."""
+    """The database is complete and the ANN index is not: the next reader builds the index again."""
     index, states = fitted(name), world()[0]
 
     def interrupted(*_):
@@ -258,7 +258,7 @@ def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeyp
 
 
 def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
-    """Room was made in time, but then the write failed: what the database took is found as soon as there is room."""
+    """Space was reserved, but then the write failed: stored memories are found as soon as there is space."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
     with full_disk():  # which room inside a file can still be made for
         with pytest.raises(StorageError, match="stored already"):
@@ -270,7 +270,7 @@ def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
 
 
 def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatch, fitted):
-    """The commit is done, the copies are not: the next reader has them built, and no switch-over is left open."""
+    """The commit is done and the copies are not updated: the next reader builds them, and no rebuild stays open."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
     real = FaissBackend.add
 

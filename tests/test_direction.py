@@ -1,4 +1,4 @@
-"""What came after a query, and what came before it."""
+"""Memories after a query, and memories before it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_links_of_a_direction_are_those_that_a_loop_counts(told, window, grows):
 
 @given(walks, st.sampled_from(["log", "difference"]))
 def test_chance_is_taken_off_each_side_as_off_both(told, familiarity):
-    """A world that is told forwards and backwards has no direction: each side is half of the whole."""
+    """A world that runs forwards and backwards has no direction: each side is half of the whole."""
     both = [steps for one in told for steps in (one, one[::-1])]
     rows = np.concatenate([np.array(steps) for steps in both])
     numbers = np.repeat(np.arange(1, len(both) + 1), [len(steps) for steps in both])
@@ -146,7 +146,7 @@ def test_by_channels_what_came_the_other_way_loses_its_association(one_way, opti
 
 
 def test_a_step_that_was_never_taken_scores_next_to_nothing(one_way):
-    """The last step of each outing: nothing came after it, though the predictor knows what it met."""
+    """For the last step of each outing: no memory came after it, although the predictor knows its associates."""
     for id in ("m019", "m029"):
         assert ahead(one_way.recall(id, k=5, direction="after", min_score=0.2), id) == []
         assert ahead(one_way.recall(id, k=2, direction="before"), id) == [-1, -2]
@@ -220,7 +220,7 @@ def test_sources_add_up_in_a_direction(one_way, planted):
 
 
 def test_a_question_in_words_leans_on_what_came_before(planted):
-    """Of two memories that say nothing of it themselves, the one after what does is the answer to "after"."""
+    """Of two memories without the words, the one after a memory with the words is the answer to "after"."""
     for learnt in (False, True):
         index = PredictiveAssociativeIndex(DIM)
         texts = ["the pump failed" if n % 10 == 4 else f"routine {n}" for n in range(40)]
@@ -309,7 +309,7 @@ def test_a_wrong_direction_is_refused_elsewhere(one_way):
 
 
 def test_decay_fades_what_came_that_way_and_nothing_else():
-    """By hand: the score of a direction, halved with each half-life since a memory was last experienced."""
+    """Computes by hand the directed score, halved with each half-life since the last experience of a memory."""
     index = PredictiveAssociativeIndex(DIM)
     index.add(np.random.default_rng(0).standard_normal((12, DIM)), [f"m{n:03}" for n in range(12)])
     index.observe(Trajectory(ids=["m001", "m000", "m002"], timestamps=[0.0, 1.0, 2.0]))

@@ -1,4 +1,4 @@
-"""How results show themselves in a notebook, and as a data frame."""
+"""Notebook views of results, and data frames."""
 
 from __future__ import annotations
 

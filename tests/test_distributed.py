@@ -1,4 +1,4 @@
-"""Two real processes under torchrun learn what one learns."""
+"""Two real processes under torchrun learn the same as one process."""
 
 from __future__ import annotations
 

@@ -58,17 +58,17 @@ def test_links_between_pages_lead_somewhere():
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name behind #: the headings, as GitHub and MkDocs write them."""
+    """Returns the anchors of a page: its headings, in the form of GitHub and MkDocs."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def run(script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a script as a program that was started in a folder, with nothing but what it imports itself."""
+    """Runs a script as a program in a folder, with only its own imports."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [str(script)])
     runpy.run_path(str(script), run_name="__main__")
-    gc.collect()  # what a program leaves open goes with it
+    gc.collect()  # closes what the program left open
 
 
 def test_every_public_name_is_in_the_reference():

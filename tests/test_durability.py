@@ -226,7 +226,7 @@ def test_a_folder_that_goes_away_fails_the_call_and_the_index_still_answers(tmp_
 
 
 def test_a_folder_that_may_not_be_written_can_be_read(saved, tmp_path, monkeypatch):
-    """As root every folder may be written, so the refusal is the system's word for it, not its act."""
+    """Root may write every folder, so the test replaces the system's answer."""
     real = os.open
 
     def refuse(path, flags, *rest, **more):
@@ -425,7 +425,7 @@ def test_the_name_of_the_embedder_is_stored_and_that_of_format_1_is_read(tmp_pat
 
 @pytest.mark.parametrize("folder", [False, True])
 def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_path, monkeypatch, folder):
-    """What readers see follows from the database, not from how far Python got: after fit, and after any change."""
+    """Readers see the state of the database after an interrupt at any point: after ``fit``, and after any change."""
     index = PredictiveAssociativeIndex.open(tmp_path / "i", DIM) if folder else PredictiveAssociativeIndex(DIM)
     index.add(planted.vectors, planted.ids)
 
@@ -453,7 +453,7 @@ def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_pa
 
 
 def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkeypatch):
-    """Memories that are added, replaced and deleted while fit prepares are there, new, and gone afterwards."""
+    """Memories that are added, replaced or deleted during the preparation of ``fit`` are so afterwards."""
     from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
 
     index = PredictiveAssociativeIndex(dim=DIM)

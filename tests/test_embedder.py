@@ -1,4 +1,4 @@
-"""An embedder that is there, and one that is not the index's."""
+"""An embedder that is available, and one that is not that of the index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erasure: what was deleted is in no file when the index is closed, and in none at once after ``erase``."""
+"""Erasure: deleted data are in no file after ``close``, and in no file directly after ``erase``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIM = 32
 
 
 def word(seed: int) -> str:
-    """Unlike any other from its first letter on: FTS5 stores only where a word differs from the one before."""
+    """Returns a word that differs from all others in its first letter: FTS5 stores only differences between words."""
     return "".join(random.Random(seed).choices(string.ascii_lowercase, k=14))
 
 
@@ -96,7 +96,7 @@ def stored(request, tmp_path, monkeypatch):
 
 
 def test_every_trace_is_one(stored):
-    """The control: what is looked for is there before it is deleted."""
+    """The control: the bytes are found before the deletion."""
     index, path, traces = stored
     index.close()
     found = {(id, trace) for _, id, trace in traces.found(path, GONE)}

@@ -83,7 +83,7 @@ def page(browser, address):
 
 
 def opened(browser, address, **options):
-    """A page on which nothing goes wrong, and that asks no other machine."""
+    """Opens a page; fails on any error of the page, and on requests to other machines."""
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
     one = context.new_page()
     one.set_default_timeout(20_000)
@@ -218,7 +218,7 @@ def test_scripts_in_text_id_and_metadata_do_not_run(page, address):
 
 
 def test_the_browser_would_refuse_html_from_a_text(browser, address):
-    """Were a line of the page to read a text as HTML, the policy would stop it."""
+    """If a script of the page used a text as HTML, the policy would block it."""
     context = browser.new_context()
     page = context.new_page()
     show(page, address, "health")

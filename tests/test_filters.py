@@ -1,4 +1,4 @@
-"""The filter language: arrays in memory, and what engines make of it, against plain Python over the same metadata."""
+"""The filter language: compares arrays in memory, and engines, with plain Python on the same metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person tries in the first hour: parts of a memory change, pages, trajectories, fits that cost what is new."""
+"""First uses: updates of parts of a memory, pages, trajectories, incremental fits."""
 
 from __future__ import annotations
 

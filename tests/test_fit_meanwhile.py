@@ -1,4 +1,4 @@
-"""While fit weighs what past requests say, from beginning to end, others ask and write, and change nothing of it."""
+"""Queries and writes during the fit of the evidence work, and do not change its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader process sees what the writer commits: at once, wholly, at a cost of what changed; writers take turns."""
+"""A reader process sees commits at once and completely, at the cost of the changes; writers take turns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def filled(path: Path | None, memories: int = 40) -> PredictiveAssociativeIndex:
 
 
 def answers(index: PredictiveAssociativeIndex) -> object:
-    """Whatever may be asked of it, as plain values."""
+    """Returns the answers to all kinds of queries, as plain values."""
     vector = np.linspace(-1, 1, DIM)
 
     def told(hits: object) -> list[object]:
@@ -228,7 +228,7 @@ def test_an_index_in_memory_cannot_be_refreshed(tmp_path):
 
 
 def test_many_threads_follow_at_once(tmp_path):
-    """Each answer is of one moment: of pairs that are stored together, and deleted together, never one alone."""
+    """Each answer is consistent: pairs that are stored and deleted together never appear alone."""
     writer = filled(tmp_path / "i")
     reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True)
     done, wrong, answered = threading.Event(), [], [0] * 4

@@ -1,4 +1,4 @@
-"""What recall knows from use follows every write: it answers as if it had just been opened, and costs what changed."""
+"""Past use follows every write: recall answers like a newly opened index, at the cost of the changes."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_key_that_says_who_it_was_is_of_your_choice_and_is_kept(tmp_path):
 
 
 def test_a_flood_of_one_writer_moves_no_question_but_its_own():
-    """What is popular comes first where nothing else is known: 300 uses by one session count as 3."""
+    """Without other evidence popular memories come first: 300 uses by one session count as 3."""
     index = filled(UNDER_FULL)
     index.delete_feedback(where={})
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A forked child answers by an index of its own, or is told so; whatever it does, the parent's index is unharmed."""
+"""A forked child uses its own index or gets an error; the parent's index is never damaged."""
 
 from __future__ import annotations
 

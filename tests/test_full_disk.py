@@ -1,4 +1,4 @@
-"""What an error of a full disk says is what is stored: here of calls that commit a part before they fail."""
+"""An error of a full disk states what is stored, for calls that commit a part before they fail."""
 
 from __future__ import annotations
 

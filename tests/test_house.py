@@ -1,6 +1,6 @@
-"""What a newcomer may count on: short files, short functions, few arguments, types that say something.
+"""Limits of the code: short files, short functions, few arguments, informative types.
 
-Each list names what does not hold yet; it may only get shorter.
+Each list has the present exceptions; it may only get shorter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.Functi
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Its lines from ``def`` on, the docstring apart."""
+    """Returns the number of its lines from ``def`` on, without the docstring."""
     assert function.end_lineno
     first = function.body[0]
     documented = ast.get_docstring(function, clean=False) is not None
@@ -104,7 +104,7 @@ def test_no_function_takes_many_arguments():
 
 
 def test_no_public_signature_says_any():
-    """As it is written: what a name for a type hides is seen by the checkers in ``test_typing.py``."""
+    """Tests the source text; the checkers in ``test_typing.py`` see types behind aliases."""
     trees = {file: dict(functions(ast.parse(text))) for file, text in files()}
     found = set()
     for file, owner in set(exported()):
@@ -142,7 +142,7 @@ def test_lines_and_arguments_are_counted_as_said(source, lines, count):
 
 @pytest.mark.slow
 def test_the_last_line_is_that_of_pytest():
-    """Milvus Lite and PostgreSQL, which stop with the tests, have nothing to say after it."""
+    """Milvus Lite and PostgreSQL, which stop with the tests, print nothing after it."""
     tests = ["tests/test_filters.py", "-k", "test_an_engine_finds_what_python_finds", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *tests],

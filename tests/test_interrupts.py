@@ -1,4 +1,4 @@
-"""Ctrl-C leaves an index as the database says it is, and no lock held; nobody starves."""
+"""After Ctrl-C an index agrees with its database and holds no lock; no thread starves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain filters: what one leaves out shows in no answer, whatever is asked."""
+"""Plain filters: an excluded memory appears in no answer to any query."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_evidence_under_a_filter_is_between_allowed_memories(shared):
 
 
 def test_a_cue_is_recognised_among_allowed_memories_only(shared):
-    """Others hold the same notes: without the filter on cues, most of them would be taken for another's."""
+    """Others have the same notes: without the filter on cues, most queries would be completed to those."""
     alone = shared_index(others=0)
     for index in (alone, shared):
         right = 0

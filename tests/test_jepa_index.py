@@ -1,4 +1,4 @@
-"""An index with an encoder: dicts in, raw observations kept, encoded anew while it answers."""
+"""An index with an encoder: it takes dicts, stores raw observations, and re-encodes them while it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reopening from what was kept: fast, and no damage goes unnoticed, whenever it is found."""
+"""Reopening from a saved index is fast, and damage is always detected."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def path(closed, tmp_path) -> Path:
 
 @pytest.fixture
 def patient(monkeypatch):
-    """No verification gets anywhere before this is set."""
+    """Verifications wait until this event is set."""
     go_on, run = threading.Event(), Verification._run
     monkeypatch.setattr(Verification, "_run", lambda self, *given: (go_on.wait(30), run(self, *given)))
     yield go_on
@@ -235,7 +235,7 @@ def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, he
         index._store.database.finish_verifying()
     connections, waiting = held()
     assert sum(connections.values()) == 2
-    assert waiting  # what was read beside SQLite is open still
+    assert waiting  # files that were read while SQLite had them open stay open
     second.close()
     assert held()[1]
     first.close()
@@ -252,7 +252,7 @@ def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path)
 
 
 def test_nothing_is_held_once_it_is_closed_or_gone(path):
-    """Without waiting for the garbage collector: a bank may take gigabytes, and a mapped file keeps its disk."""
+    """Without the garbage collector: an index may take gigabytes, and a mapped file keeps its disk space."""
     gc.collect()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The graphs of an HNSW index: kept in the folder, checked, brought up to date, and never trusted."""
+"""The graphs of an HNSW index: saved in the folder, checked, updated, and never trusted."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_file_that_promises_more_than_there_is_takes_no_memory(path, built):
 
 
 def test_whatever_is_taken_can_be_searched():
-    """Random harm is refused, or a search through it ends and answers with places that there are."""
+    """Random damage is refused, or searches end and return existing places."""
     random = np.random.default_rng(1)
     backend = FaissBackend(DIM, "hnsw")
     backend.rebuild(np.arange(COUNT), VECTORS)

@@ -1,4 +1,4 @@
-"""What users of vector stores complain of, done right, in LangChain's terms."""
+"""Frequent complaints of users of vector stores, tested for the LangChain store."""
 
 from __future__ import annotations
 

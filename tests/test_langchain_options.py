@@ -1,4 +1,4 @@
-"""What is given to a retriever or a store acts, or is refused: nothing vanishes, a filter least of all."""
+"""Every argument of a retriever or a store has an effect or is refused; above all filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs together is linked as it is stored: words and neighbours answer before any ``fit``."""
+"""Documents of a source are linked when they are stored: words and neighbours answer before any ``fit``."""
 
 from __future__ import annotations
 

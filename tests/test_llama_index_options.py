@@ -1,4 +1,4 @@
-"""What is given to a store, a query or a retriever acts, or is refused."""
+"""Every argument of a store, a query or a retriever has an effect or is refused."""
 
 import asyncio
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What comes next: a trajectory as the question."""
+"""Next-step recall: a trajectory is the query."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_contexts_are_counted_as_in_plain_python(walks, data):
 
 
 def test_what_always_followed_comes_before_what_looks_alike():
-    """Before a fit, in few random dimensions: three times of three decide, and even once of once."""
+    """Before a fit, in few dimensions: a memory that followed three times of three, or once of once, leads."""
     for seed in range(20):
         for times in (1, 3):
             index = filled(seed=seed)
@@ -139,7 +139,7 @@ def test_moments_are_as_in_plain_python(times):
 
 
 def test_what_happened_at_once_is_asked_for_together():
-    """Sets of three in any order: the next set is asked for, not the next of the same."""
+    """Sets of three in any order: the answer is the next set, not the next member of the same set."""
     random = np.random.default_rng(3)
     ids, when = [], []
     for n in range(120):
@@ -312,7 +312,7 @@ def test_fit_weighs_the_evidence_and_says_what_it_is_worth(fitted):
 
 
 def test_whether_steps_come_again_is_fitted():
-    """In one world every third step is the first again, in the other none ever is."""
+    """In one world every third step repeats the first, in the other no step repeats."""
     random = np.random.default_rng(4)
     back, on = filled(), filled()
     there, away = [], []

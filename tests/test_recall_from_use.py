@@ -1,4 +1,4 @@
-"""Default recall from feedback: what served requests like it, found at once, weighed by fit, limited by filters."""
+"""Default recall from feedback: used at once, weighted by ``fit``, limited by filters."""
 
 from __future__ import annotations
 

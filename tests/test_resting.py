@@ -1,4 +1,4 @@
-"""A folder that is opened for writing is left as it is until the first write."""
+"""A folder that is opened for writing does not change before the first write."""
 
 from __future__ import annotations
 

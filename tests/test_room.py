@@ -1,4 +1,4 @@
-"""Room for memories that nothing ever used, and long questions, against plain Python."""
+"""Room for never-used memories, and long questions, compared with plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``fit`` calibrates is what recall serves: both sides compute the same features of the same cues."""
+"""``fit`` calibrates what recall computes: both have the same features for the same cues."""
 
 from __future__ import annotations
 

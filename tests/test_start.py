@@ -1,4 +1,4 @@
-"""What needs torch or FAISS loads it when it is needed: nothing else does."""
+"""torch and FAISS are loaded only by the calls that need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call returned is on disk; what is damaged is noticed."""
+"""Acknowledged writes are on disk; damage is detected."""
 
 from __future__ import annotations
 

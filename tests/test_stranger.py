@@ -1,4 +1,4 @@
-"""A stranger's folder: what lies beside the database is neither obeyed nor followed, and no file outside is touched."""
+"""A foreign folder: files beside the database have no effect, and no file outside the folder is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one tenant does, and whether it is there at all, changes no digit of what another is answered."""
+"""The actions and the existence of a tenant change no digit of another tenant's answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_difference_is_found(monkeypatch):
 
 
 def test_others_with_the_same_notes_take_no_recognition_away():
-    """A cue used to be recognised among everybody's memories: five with the same notes, and Ann's steps were lost."""
+    """Cues were once completed to all users' memories: with five copies of the same notes, Ann's steps were lost."""
     index, ids = PredictiveAssociativeIndex(VECTORS.shape[1]), [f"m{n}" for n in range(len(VECTORS))]
     for name in ("bob", "carl", "dora", "emil", "fred", "ann"):
         index.tenant(name).add(VECTORS, ids, ids)

@@ -1,4 +1,4 @@
-"""Tenants: indexes of their own in one index, on the disk and in memory."""
+"""Tenants: separate indexes in one index, on the disk and in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that ask at the same time: each gets the answers that it would get alone."""
+"""Threads with concurrent queries get the same answers as alone."""
 
 from __future__ import annotations
 

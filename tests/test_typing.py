@@ -1,4 +1,4 @@
-"""A type checker helps whoever uses the library: it passes what is right, and names what is wrong."""
+"""Type checkers accept correct uses of the library, and report wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories have dates, and recall hears the times in questions: a small world, end to end."""
+"""Memories have dates, and recall uses the times in questions: a small world, end to end."""
 
 import builtins
 import json

@@ -1,4 +1,4 @@
-"""Adaptive decay (pam.tex 3.9): precision as the bank grows from 50,000 to a million states.
+"""Adaptive decay (pam.tex 3.9): precision while the index grows from 50,000 to a million states.
 
 The predictor learns from the first 10,000 states; every later one gets its association vector from it. A hit
 is right if it was experienced with the cue. Without decay a cue finds all episodes of its routine; with it,

@@ -71,7 +71,7 @@ def judge(queries: Float32, views: Float32, cues: Int64, meant: list[Int64]) -> 
 
 
 def spreads(imagined: list[Imagination], world: World, cues: Int64, meant: list[Int64]) -> dict[str, dict[str, float]]:
-    """What is said and what is true, root mean square, in thirds by what is said."""
+    """Returns predicted and true spread (root mean square), in thirds by the prediction."""
     p = unit(world.states)
     said = np.array([one.spread for one in imagined])
     true = [((p[meant[cue]] - one.point) ** 2).sum(1).mean() for cue, one in zip(cues, imagined, strict=True)]

@@ -51,7 +51,7 @@ def run(seed: int) -> dict[str, Any]:
 
 
 def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[str, dict[str, float]]:
-    """Routine that an index knows already, and new events among more of it: what does one short fit learn?"""
+    """Known routine, with new events among more of it: measures what one short fit learns."""
     order = random.permutation(len(world.episodes))
     members = {"routine": order[:240], "new events": order[240:]}
     trips = [Trajectory(ids=named(world, e)) for e in members["routine"]]

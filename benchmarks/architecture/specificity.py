@@ -70,12 +70,12 @@ SUM = Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5)  # the we
 
 
 def better(answers: list[list[Hit]]) -> list[list[Hit]]:
-    """What either channel finds: by the larger of similarity and association."""
+    """Returns hits by the larger of similarity and association."""
     return [sorted(hits, key=lambda hit: -max(hit.similarity, hit.association or 0.0)) for hits in answers]
 
 
 def ranks(answers: list[list[Hit]], right: list[str], leave_out: list[str]) -> dict[str, float]:
-    """Of the right ones; one that is not listed counts as the next after the last."""
+    """Returns the ranks of the right ones; a missing one gets the rank after the last."""
     listed = [
         [*(hit.id for hit in hits[:LISTED] if hit.id != cue), one]
         for hits, one, cue in zip(answers, right, leave_out, strict=True)

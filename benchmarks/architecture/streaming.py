@@ -76,7 +76,7 @@ def mark(
     folder: Path,
     copy: tuple[PredictiveAssociativeIndex, int] | None,
 ) -> dict[str, float]:
-    """What the index does after ``seen`` states; ``copy`` is one of it, and how many that had seen."""
+    """Measures the index after ``seen`` states; ``copy`` is an earlier copy, with its number of states."""
     random = np.random.default_rng(seen)
     cues = random.integers(seen - RECENT * LENGTH, seen, CUES)
     seconds, of_copy, found, recent = [], [], [], []

@@ -1,4 +1,4 @@
-"""What recall is compared with. Every module is one way to answer "what was experienced with this?".
+"""Baselines for recall. Every module is one method for "what was experienced with this?".
 
 All have the interface of ``base.Baseline``. ``UNTRAINED`` and ``TRAINED`` make each of them anew, by name.
 """

@@ -1,4 +1,4 @@
-"""What every baseline can do, and how a cue that is no stored state reaches those that know only states."""
+"""The interface of baselines, and cues that are not stored states for baselines that know only stored states."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Contrastive:
 
     @torch.inference_mode()
     def scores_of(self, vectors: Float32) -> Float32:
-        """Of vectors that nothing is known of but themselves: a graph network sees no edges."""
+        """Returns the scores of vectors without experience: a graph network sees no edges."""
         queries, _ = self._model(torch.from_numpy(unit(vectors)), torch.empty(2, 0, dtype=torch.long))
         return queries.numpy() @ self._keys.T
 

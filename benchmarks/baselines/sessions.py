@@ -20,7 +20,7 @@ Walks = Sequence[Sequence[int]]
 
 @dataclass
 class SecondOrder:
-    """What came after the last two, backed off to what came after the last one, backed off to popularity.
+    """Counts of followers of the last two steps, smoothed by those of the last one, smoothed by popularity.
 
     Args:
         backed_off: occasions that the shorter context is worth.
@@ -138,7 +138,7 @@ Session = SecondOrder | Neighbours
 
 
 def grids() -> dict[str, list[Session]]:
-    """What each is tuned over, by name."""
+    """Returns the tuning grid of each method, by name."""
     return {
         "second order": [SecondOrder(worth) for worth in (1.0, 3.0, 10.0, 30.0)],
         "VSKNN": [

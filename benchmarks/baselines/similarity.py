@@ -1,4 +1,4 @@
-"""Cosine similarity: what a vector store does. Takes nothing from the experience."""
+"""Cosine similarity, as in a vector store. Does not use experience."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class TabularSuccessor:
 
 
 class LinearSuccessor:
-    """Successor features, linear in the vector: psi(q) . p, with psi(q) what is expected to come.
+    """Successor features, linear in the vector: psi(q) . p, where psi(q) predicts the coming states.
 
     Solved in one step by least-squares temporal differences (Bradtke and Barto 1996).
     """

@@ -50,7 +50,7 @@ class TemporalContext:
         self._contexts = holds.T @ (drift @ (holds @ self._input))
 
     def _drift(self, experience: Experience) -> sparse.csr_array:
-        """(S, S) how much of what step j brought in is in the context of step i."""
+        """Returns the weight (S, S) of the input of step j in the context of step i."""
         rho = np.sqrt(1 - self._beta**2)
         steps = np.arange(len(experience))
         rows, columns, values = [steps], [steps], [np.full(len(steps), self._beta)]

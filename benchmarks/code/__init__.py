@@ -1,1 +1,1 @@
-"""Code memory: histories of repositories, how fast they are read, and what is found."""
+"""Code memory on histories of repositories: speed and accuracy."""

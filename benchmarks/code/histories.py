@@ -18,7 +18,7 @@ THINGS = (
 
 
 class History:
-    """A repository that grows commit by commit; ``write`` puts what is new into it.
+    """A repository that grows commit by commit; ``write`` adds the new commits.
 
     Args:
         folder: of the repository; made if it is not there.
@@ -72,7 +72,7 @@ class History:
         self._last[branch] = f":{self._mark}"
 
     def write(self, branch: str = "main") -> None:
-        """Writes what was added since, and checks ``branch`` out."""
+        """Writes the commits added since, and checks ``branch`` out."""
         git(self.folder, "fast-import", "--quiet", "--force", given=b"".join(self._stream))
         self._stream, self._mark, self._last = [], 0, {}
         git(self.folder, "checkout", "--quiet", "--force", branch)
@@ -82,7 +82,7 @@ class History:
 
 
 def git(folder: Path, *arguments: str, given: bytes | None = None) -> str:
-    """What git prints."""
+    """Returns the output of git."""
     command = ["git", "-C", str(folder), "-c", "user.name=Nobody", "-c", "user.email=nobody@example.com", *arguments]
     return subprocess.run(command, input=given, capture_output=True, check=True).stdout.decode()
 

@@ -127,7 +127,7 @@ def _batch(plan: Plan) -> dict[str, Any]:
 
 
 def peak_memory(plan: Plan) -> None:
-    """What one pass of each recipe takes at most, on the device and beside it."""
+    """Returns the peak memory of one pass of each recipe, on the device and on the host."""
     parts = plan.setting.parts("memory")
     for config in ("paper", "fast"):
         parts.get(config, partial(_peak, plan, config))

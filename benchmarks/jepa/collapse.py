@@ -1,4 +1,4 @@
-"""Stop-gradient and EMA: both, each alone, neither; what becomes of the space, and of recall in it."""
+"""Stop-gradient and EMA: both, each alone, neither; their effect on the space, and on recall."""
 
 from __future__ import annotations
 

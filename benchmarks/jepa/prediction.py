@@ -59,7 +59,7 @@ def features(states: Float32, actions: Int64) -> npt.NDArray[np.float64]:
 
 
 def ridge(x: npt.NDArray[np.float64], y: Float32, asked: npt.NDArray[np.float64]) -> Float32:
-    """Linear regression; its strength is chosen on the last fifth of what it learns from."""
+    """Ridge regression; its strength is chosen on the last fifth of the training data."""
     cut = len(x) * 4 // 5
 
     def solve(strength: float, count: int) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What each sense is good for: missing in the cue, and never there."""
+"""The effect of each modality: missing in the cue, and missing throughout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the experiments share: the world as observations, the encoder, and models trained once."""
+"""Shared parts of the experiments: the world as observations, the encoder, and models trained once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Setup:
 
     @cached_property
     def stored(self) -> Observations:
-        """What the memories are made of."""
+        """Returns the observations of the memories."""
         return Observations(*self.world.observe(np.arange(len(self.world)), STORED))
 
     @cached_property
@@ -52,7 +52,7 @@ class Setup:
 
     @cached_property
     def associates(self) -> list[Int64]:
-        """Of each state, those at most a window away."""
+        """Returns for each state those at most a window away."""
         graph = associate(self.experience, len(self.world), WINDOW)
         return np.split(graph.indices, graph.indptr[1:-1])
 
@@ -76,7 +76,7 @@ class Setup:
         return [str(row) for row in range(len(self.world))]
 
     def train(self, name: str, config: JointConfig, senses: tuple[str, ...] = tuple(multimodal.MISSING)) -> Trained:
-        """Trains, or reads what an earlier run kept in ``models``."""
+        """Trains, or reads the result of an earlier run from ``models``."""
         config = replace(config, passes=self.passes)
         encoder = make_encoder(senses)
         trainer = JointTrainer(encoder, OutwardPredictor(DIM, actions=multimodal.ACTIONS), config=config)

@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _publish(one: setting.Setting) -> None:
-    """Draws the figures and fills in the page, from what has results."""
+    """Draws the figures and fills in the page from the existing results."""
     for missing in figures.draw(one):
         print(f"not drawn, {missing}")
     page.fill(one)

@@ -1,4 +1,4 @@
-"""Transitive chains: what lies one window further, found by following predictions (pam.tex 5.7).
+"""Transitive chains: states one window further, found by following predictions (pam.tex 5.7).
 
 The published targets are two steps away, inside the window, and were trained directly. The strict
 ones lie at window distance tau + 1 to 2 tau and 2 tau + 1 to 3 tau, and never met the cue.
@@ -146,7 +146,7 @@ def _by_distance(setting: Setting, cues: Int64, scores: Float32) -> dict[str, fl
 
 
 def _raw(fitted: Fitted, vectors: Float32) -> Float32:
-    """f as it is, not at unit length: what the published iteration feeds back."""
+    """Returns f without normalisation, as the published iteration feeds it back."""
     with torch.inference_mode():
         raw: Float32 = fitted.model(torch.from_numpy(vectors)).numpy()
     return raw

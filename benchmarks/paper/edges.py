@@ -1,4 +1,4 @@
-"""70/30 split of the associations: is what was never experienced recalled? (pam.tex 5.4)."""
+"""70/30 split of the associations: recall of associations that were not in training (pam.tex 5.4)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _learned(setting: Setting) -> dict[str, Any]:
 
 
 def _others(setting: Setting) -> dict[str, Any]:
-    """Cosine, and walks of two steps on the trained edges: what closing triangles finds."""
+    """Cosine, and walks of two steps on the trained edges, which close triangles."""
     kept, _ = split(setting)
     cosine = Similarity()
     cosine.fit(setting.experience, setting.world.states, WINDOW)

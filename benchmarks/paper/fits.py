@@ -171,7 +171,7 @@ def _write_report(folder: Path, fitted: dict[str, Any]) -> None:
 
 
 def without_cue(scores: Scores) -> Scores:
-    """Leaves each query out of its bank."""
+    """Removes each query from its candidates."""
 
     def left_out(rows: Int64) -> Float32:
         found = scores(rows)
@@ -182,5 +182,5 @@ def without_cue(scores: Scores) -> Scores:
 
 
 def under(protocol: str, scores: Scores) -> Scores:
-    """The published protocol keeps the query in the bank, the strict one does not."""
+    """The published protocol keeps the query among the candidates, the strict one does not."""
     return scores if protocol == "published" else without_cue(scores)

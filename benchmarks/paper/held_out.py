@@ -60,7 +60,7 @@ def _fit(setting: Setting, forward_only: bool) -> dict[str, Any]:
 
 
 def _exact(setting: Setting) -> dict[str, Any]:
-    """The table of what was trained, read from the cue's row or from its column."""
+    """The table of trained associations, read by the cue's row or column."""
     anchors = split(setting)
     graph = meetings(setting.experience, len(anchors), WINDOW).tolil()
     graph[np.flatnonzero(~anchors)] = 0

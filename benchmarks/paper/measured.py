@@ -30,7 +30,7 @@ def baselines(setting: Setting) -> dict[str, Callable[[], Baseline]]:
 
 
 def measured(setting: Setting, name: str) -> dict[str, Any]:
-    """The figures of one baseline under the setting's protocol, and what noise does to them.
+    """Returns the figures of one baseline under the setting's protocol, also with noise.
 
     Returns:
         "figures": rows of the main table and of ``COST``; "noise": recall by level, answered for the

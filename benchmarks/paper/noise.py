@@ -121,7 +121,7 @@ def _nearest(looks: Float32, cues: Float32, scores: Callable[[Int64], Float32]) 
 
 
 def _stored(setting: Setting, level: float) -> dict[str, dict[str, float]]:
-    """The bank holds noisy states, and everything learns from them; the queries are the states as they were."""
+    """Stored states are noisy, and all methods learn from them; the queries are the states without noise."""
     states = setting.world.states
     noise = np.random.default_rng(1).standard_normal(states.shape, np.float32)
     blurred = states + np.float32(level) * noise

@@ -31,7 +31,7 @@ def fill(setting: Setting, page: Path = PAGE) -> None:
 
 
 def section(setting: Setting, experiment: str, folder: Path) -> str:
-    """The results of one experiment under both protocols, and its pictures; what was not run says so."""
+    """Returns the results of one experiment under both protocols, with pictures; marks what was not run."""
     lines = []
     for protocol in PROTOCOLS:
         one = replace(setting, protocol=protocol, read_only=True)

@@ -54,7 +54,7 @@ class Partial:
 
 
 class PartialTrainer(Trainer):
-    """Trains on a part of the associations, after the recipe that is in use; the rest is as of ``Trainer``."""
+    """Trains on a part of the associations, with the current recipe; the rest is that of ``Trainer``."""
 
     def __init__(self, partial: Partial, *arguments: Any, **settings: Any) -> None:
         self._partial = partial

@@ -1,4 +1,4 @@
-"""What an experiment runs under, and where it keeps what it found."""
+"""The setting of an experiment, and the files of its results."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Setting:
         return name + (f"-first{self.stop_after}" if self.stop_after else "")
 
     def parts(self, experiment: str) -> Parts:
-        """What ``experiment`` has found so far under this setting."""
+        """Returns the results of ``experiment`` so far under this setting."""
         world = "" if self.published_world else f"world{self.world_seed}-{self.trajectories}/"
         return Parts(f"paper/{world}{self.protocol}-{self.recipe}/{experiment}", self)
 

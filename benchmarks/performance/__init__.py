@@ -1,1 +1,1 @@
-"""Speed and size: what recall and add cost beside what they are made of."""
+"""Speed and size of recall and add, relative to their parts."""

@@ -1,4 +1,4 @@
-"""What the default embedder costs to start: new processes, in turns, from import to the first vector.
+"""The start of the default embedder: new processes, in turns, from import to the first vector.
 
     python -m benchmarks.performance.embedder [--rounds 3] [--onnx model.onnx]
 
@@ -50,7 +50,7 @@ PACKAGES = {
 
 
 def megabytes(package: str) -> float:
-    """What an installed package takes on the disk."""
+    """Returns the disk space of an installed package."""
     spec = importlib.util.find_spec(package)
     folder = Path(next(iter(spec.submodule_search_locations or []))) if spec else None
     return 0.0 if folder is None else sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) / 1e6

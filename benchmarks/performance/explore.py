@@ -1,4 +1,4 @@
-"""What the explorer costs in a browser, beyond the library: first view, answers, the map, frames while dragging.
+"""The time of the explorer in a browser, beyond the library: first view, answers, the map, frames while dragging.
 
     python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
     python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4 --sessions 200 --build 8
@@ -41,7 +41,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 
 
 def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool, sessions: int | None = None) -> None:
-    """An index with texts, metadata and sessions, fitted for one pass: times do not depend on what it learnt."""
+    """Returns an index with texts, metadata and sessions, fitted for one pass: times do not depend on the training."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((CENTRES, dim), np.float32)
     with PredictiveAssociativeIndex.open(folder, dim, backend) as index:
@@ -102,7 +102,7 @@ class Noted:
 
 
 def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
-    """Looks at every view in a browser; returns what the page says of the map."""
+    """Opens every view in a browser; returns the page's figures of the map."""
     from playwright.sync_api import sync_playwright
 
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")

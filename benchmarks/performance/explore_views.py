@@ -36,7 +36,7 @@ WIDTHS, SCHEMES = (390, 1440), ("light", "dark")
 
 
 def dialogue(folder: Path) -> tuple[PredictiveAssociativeIndex, dict[str, str]]:
-    """A dialogue of LoCoMo with times, sessions and its questions as feedback; and what to look at."""
+    """Returns a dialogue of LoCoMo with times, sessions and its questions as feedback; and the views to open."""
     (talk, *_) = read(folder / "locomo" / "locomo5.json")
     index = PredictiveAssociativeIndex(dim=384, embedder="default")
     begun = [datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y") for turn in talk.turns]
@@ -60,7 +60,7 @@ def dialogue(folder: Path) -> tuple[PredictiveAssociativeIndex, dict[str, str]]:
 
 
 def repository(folder: Path) -> tuple[PredictiveAssociativeIndex, dict[str, str]]:
-    """Files and commits of flask, stored as ``pam-retriever git`` stores them; and what to look at."""
+    """Returns files and commits of flask, stored as by ``pam-retriever git``; and the views to open."""
     task = folder / "use" / "code-flask"
     files, commits = (
         [json.loads(line) for line in (task / name).read_text("utf-8").splitlines()]
@@ -81,7 +81,7 @@ def repository(folder: Path) -> tuple[PredictiveAssociativeIndex, dict[str, str]
 
 
 def views(about: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Fragment and what there is once it is drawn, by the name of the view."""
+    """Returns fragment and a selector of the drawn contents, by the name of the view."""
     id, question, session = (quote(about[name], safe="") for name in ("id", "question", "session"))
     found = {
         "ask": (f"ask?q={question}", "#answer[data-drawn] .hit"),
@@ -99,7 +99,7 @@ def views(about: dict[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def faults(browser: Any, address: str, index: PredictiveAssociativeIndex, about: dict[str, str]) -> Iterator[str]:
-    """What is wrong, a line each."""
+    """Returns the faults, a line each."""
     base = address.partition("/?")[0]
     for width in WIDTHS:
         for scheme in SCHEMES:
@@ -126,7 +126,7 @@ def faults(browser: Any, address: str, index: PredictiveAssociativeIndex, about:
 
 
 def looked(page: Any, name: str, index: PredictiveAssociativeIndex, about: dict[str, str]) -> Iterator[str]:
-    """What is wrong with the view that is open."""
+    """Returns the faults of the open view."""
     if name == "why":
         for button in page.get_by_role("button", name="Why").all():
             button.click()
@@ -151,7 +151,7 @@ def looked(page: Any, name: str, index: PredictiveAssociativeIndex, about: dict[
 
 
 def main() -> None:
-    """Looks at both, prints what is wrong and writes it."""
+    """Checks both, prints the faults and writes them."""
     from playwright.sync_api import sync_playwright
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -1,4 +1,4 @@
-"""What past requests cost: default recall with them against without, and the first recall after something was written.
+"""The cost of past requests: default recall with and without them, and the first recall after a write.
 
     python -m benchmarks.performance.feedback [--requests 10000] [--memories 500 10000] [--queries 100] [--rounds 5]
 
@@ -95,7 +95,7 @@ def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, 
 
 
 def after_writing(world: World, requests: int, rounds: int) -> dict[str, float]:
-    """Medians of what a write takes, and of the first recall after it."""
+    """Returns the median times of a write, and of the first recall after it."""
     index = taught(world, requests)
     vectors, texts, used = world.requests(4 * rounds + 1)
     index.recall(vectors[0], K, text=texts[0])

@@ -32,7 +32,7 @@ Asked = tuple[dict[str, object], Bools]
 
 @dataclass
 class World:
-    """What is stored, and what is to be: vectors, and the columns of which metadata are made, by place.
+    """Present and later memories: vectors, and the columns of the metadata, by position.
 
     Places are not used again. ``alive`` are those that are stored now.
     """
@@ -150,7 +150,7 @@ class Sides:
         self.index.add(self.world.vectors[places], [self._ids[place] for place in places], metadatas=metadatas)
 
     def write(self) -> None:
-        """Adds a memory, replaces one and deletes one; what replaces another has a place of its own in FAISS."""
+        """Adds a memory, replaces one and deletes one; a replacement gets a new place in FAISS."""
         first, world = self._stored, self.world
         replaced, deleted = self._random.choice(np.flatnonzero(world.alive), 2, replace=False).tolist()
         self.flat.add(world.vectors[first : first + 2])

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def seconds(index: AnnIndex, query: Float32, inside: Int64 | None) -> float:
-    """Of the processor, for one search."""
+    """Returns the processor time of one search."""
     began = time.process_time()
     index.search(query[None], 10, inside)
     return time.process_time() - began

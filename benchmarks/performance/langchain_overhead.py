@@ -91,7 +91,7 @@ def fill(random: np.random.Generator, count: int, dim: int) -> PAMVectorStore:
 
 
 def calls(store: PAMVectorStore, k: int) -> dict[str, tuple[Core, Adapter]]:
-    """What is compared: the core's call, and the adapter's that asks the same."""
+    """Returns the compared calls: of the core, and of the adapter."""
     index = store.index
     assert isinstance(index, PredictiveAssociativeIndex)
     room = {"room": {"$lt": 5}}

@@ -138,7 +138,7 @@ def compare(core: Call, adapter: Call, queries: list[list[float]]) -> dict[str, 
 
 
 def rebuild_time(store: PAMVectorStore, repeats: int = 1_000) -> float:
-    """Milliseconds to make one LlamaIndex node of a memory: what a hit costs beyond the core."""
+    """Returns the milliseconds to create one LlamaIndex node from a memory: the cost of a hit beyond the core."""
     assert store.client is not None
     (record,) = store.client.get(["node-1"])
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What ``peers`` stores and asks: the same rows and questions in every process, from a seed."""
+"""The data of ``peers``: the same rows and questions in every process, from a seed."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ class PeerStore(Protocol):
     exact: bool
 
     def open(self, folder: Path, dim: int) -> None:
-        """Opens what is there, or makes it."""
+        """Opens the store, or creates it."""
 
     def add(self, rows: Rows) -> None:
         """Stores rows."""
 
     def settle(self) -> None:
-        """After adding, before searching: what a user would have it do once. It is not on the clock."""
+        """Does the work that a user would start once, after adding and before searching. It is not timed."""
 
     def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
         """The ids of the ``k`` nearest of those that satisfy a filter, with texts and metadata read."""
@@ -108,7 +108,7 @@ class Faiss:
 
 
 class Lance:
-    """LanceDB: flat, with scalar indexes of what is filtered by."""
+    """LanceDB: flat, with scalar indexes of the filtered columns."""
 
     durable, exact = True, True
     COLUMNS = ("id", "text", "group", "part")
@@ -243,7 +243,7 @@ class Qdrant:
 
 
 class LangChainFaiss:
-    """FAISS through LangChain, which looks at so many candidates as it is told and filters them in Python."""
+    """FAISS through LangChain, which fetches a given number of candidates and filters them in Python."""
 
     durable, exact = False, True
 

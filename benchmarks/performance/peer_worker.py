@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 
 
 class Worker:
-    """Does what it is told, and says what that took.
+    """Executes commands, and reports their cost.
 
     Args:
         name: of the store.
@@ -53,7 +53,7 @@ class Worker:
         return clocked(self._store.settle)
 
     def search(self, kind: str, at: int) -> Answer:
-        """One question, by its number; and what share of the exact answer it found."""
+        """Asks one question, by number; returns the share of the exact answer that was found."""
         query, asked = self._queries[at], self._filters[kind][at % 256]
         if asked is not None:
             _ = asked.bits  # FAISS has it in hand

@@ -55,7 +55,7 @@ class Process:
         self.about = self._answer()
 
     def __call__(self, do: str, **told: object) -> Taken:
-        """Has it do something, and waits."""
+        """Sends a command, and waits for the result."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **told}) + "\n")
         self._process.stdin.flush()
@@ -123,7 +123,7 @@ def note(found: dict[str, dict[str, Any]], what: str, taken: dict[str, list[Take
 
 
 def ratios(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """What this library takes, in times of what another takes; below 1 it is the better."""
+    """Returns the ratios of this library to another; below 1 this library is better."""
     ours, others = found[OURS], {name: one for name, one in found.items() if name != OURS}
     rows: dict[str, dict[str, float]] = {}
     for name, theirs in others.items():

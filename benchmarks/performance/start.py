@@ -1,4 +1,4 @@
-"""What it costs to start, against ``import numpy``: new processes, in turns, in one run.
+"""The time of a start relative to ``import numpy``: new processes, in turns, in one run.
 
     python -m benchmarks.performance.start [--rounds 7] [--memories 600]
 
@@ -28,7 +28,7 @@ DIM = 384
 
 
 def steps(folder: Path) -> dict[str, list[str]]:
-    """What each process does, by name: the arguments of Python."""
+    """Returns the work of each process by name, as arguments of Python."""
     opened = f"from pam_retriever import PredictiveAssociativeIndex as I; i = I.open({str(folder)!r}, read_only=True)"
     vector = f"[1.0] * {DIM}"
     return {

@@ -125,7 +125,7 @@ def _repository(path: Path, embed: Any) -> Task:
 
 
 def samples(name: str, task: Task) -> list[list[Sample]]:
-    """For each kind of question what each size of experience asks."""
+    """Returns for each kind of question those from each size of experience."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     total, bank = len(task.experience), bank_of(task)
     make = evidence_maker(bank)

@@ -151,7 +151,7 @@ def baselines(repository: Repository, asked: Rows, tuned: Tuned | None) -> tuple
 def recalled(
     repository: Repository, asked: Rows, vectors: npt.NDArray[np.float32], seed: int, timed: bool = True
 ) -> list[float]:
-    """R@10 of each commit by ``recall_next``; ``timed``: whether it is told which files are of one commit."""
+    """Returns R@10 of each commit by ``recall_next``; ``timed``: whether timestamps mark the files of one commit."""
     index = PredictiveAssociativeIndex(vectors.shape[1])
     ids = np.arange(len(vectors)).astype(str)
     index.add(vectors, ids.tolist())

@@ -1,4 +1,4 @@
-"""LoCoMo's dialogues: what is stored, what is asked, and how an answer is judged."""
+"""LoCoMo's dialogues: memories, questions, and the scoring of answers."""
 
 from __future__ import annotations
 

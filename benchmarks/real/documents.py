@@ -111,7 +111,7 @@ def library(pool: Pool, titles: str, taught: bool = False) -> Scores:
 
 
 def follow(pool: Pool, store: SQLiteMentions, questions: Sequence[int]) -> dict[int, Mentioned]:
-    """What mentions say about some questions."""
+    """Returns the mentions for some questions."""
     source = MentionSource(store)
     found = {}
     started = time.perf_counter()

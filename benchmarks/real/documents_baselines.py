@@ -18,7 +18,7 @@ def rank_fusion(pool: Pool) -> Scores:
 
 
 def mention_matrix(pool: Pool, store: SQLiteMentions, phrases: bool) -> Scores:
-    """(N, N) which text names whom, or shares a phrase with whom, by how rare the name is."""
+    """Returns (N, N) links by names or shared phrases, weighted by rarity."""
     rows = np.arange(1, len(pool.texts) + 1)
     found = store.mentions_of(rows)
     kept = np.array([is_phrase(number) == phrases for number in found.numbers.tolist()], bool)
@@ -34,7 +34,7 @@ def mention_matrix(pool: Pool, store: SQLiteMentions, phrases: bool) -> Scores:
 
 
 def cross_links(pool: Pool, links: Scores, share: float) -> Scores:
-    """Dense + BM25, and what shares a rare name with one of the ten best."""
+    """Dense + BM25, plus documents that share a rare name with one of the ten best."""
     best = np.argsort(-pool.base, axis=1, kind="stable")[:, :10]
     strengths = np.take_along_axis(pool.base, best, axis=1)
     return pool.base + share * np.max(strengths[:, :, None] * links[best], axis=1)

@@ -50,7 +50,7 @@ def embed(conversation: Conversation, embedder: Any) -> tuple[Any, Any, Any]:
 
 
 def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
-    """One conversation as an index, and what that took; nothing, if it was kept from another run."""
+    """Returns one conversation as an index, and the time to build it; None if it is from an earlier run."""
     folder = None if kept is None else kept / f"{prepared.conversation.name}-{seed}"
     if folder is not None and folder.exists():
         return PredictiveAssociativeIndex.load(folder), {}
@@ -79,7 +79,7 @@ def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -
 
 
 def brought_up(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Scores) -> Scores:
-    """(Q, N) what ``index.spread`` brings up for the best hits of a base."""
+    """Returns the shares (Q, N) of ``index.expand`` for the best hits of a base."""
     ids = [turn["id"] for turn in prepared.conversation.turns]
     place = {id: at for at, id in enumerate(ids)}
     best = top(scores, SPREAD_FROM)
@@ -130,7 +130,7 @@ def _place(ranked: Any, turn: int) -> int:
 def measure(
     prepared: Prepared, index: PredictiveAssociativeIndex, reranker: Any
 ) -> tuple[dict[str, dict[str, Scores]], dict[str, Any]]:
-    """Every method on one conversation: method -> setting -> (Q, 6); what a query takes, and the cases."""
+    """Runs every method on one conversation: method -> setting -> (Q, 6); also query times and cases."""
     conversation = prepared.conversation
     judged = {
         name: {setting: judge(top(score(prepared), DEPTH), conversation) for setting, score in family.items()}

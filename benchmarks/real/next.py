@@ -49,7 +49,7 @@ BATCH, TUNED_ON, REGULARISATIONS = 100, 300, (50.0, 200.0, 1_000.0)
 
 
 def recalled(index: PredictiveAssociativeIndex, steps: Steps) -> list[Rows]:
-    """What ``recall_next`` says for each step, best first, the current article left out."""
+    """Returns the ranking of ``recall_next`` for each step, without the current article."""
     ranked = []
     for start in range(0, len(steps), BATCH):
         some = steps[start : start + BATCH]
@@ -61,7 +61,7 @@ def recalled(index: PredictiveAssociativeIndex, steps: Steps) -> list[Rows]:
 
 
 def by_scores(scorer: object, steps: Steps, last: int) -> list[Rows]:
-    """What a scorer of single articles says, from the ``last`` ones of the walk."""
+    """Returns the scores by single articles, from the ``last`` ones of the walk."""
     cues = sorted({article for walk, at in steps for article in walk.articles[max(0, at - last) : at]})
     place = {cue: row for row, cue in enumerate(cues)}
     parts: list[npt.NDArray[np.float32]] = [
@@ -80,7 +80,7 @@ def by_scores(scorer: object, steps: Steps, last: int) -> list[Rows]:
 
 
 def by_sessions(model: Session, steps: Steps) -> list[Rows]:
-    """What a model of whole walks says."""
+    """Returns the scores of a model of whole walks."""
     return [
         rank(model.scores(walk.articles[:at])[None].astype(np.float32), np.array([walk.articles[at - 1]]))[0]
         for walk, at in steps

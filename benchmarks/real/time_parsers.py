@@ -1,4 +1,4 @@
-"""What other parsers make of the expressions and the traps of ``tests/data``: the dates that they find in a sentence.
+"""Other parsers on the expressions and traps of ``tests/data``: the dates that they find in a sentence.
 
 Each is asked as its documentation says, with the same now and, where it takes them, the language and "past first".
 """
@@ -100,7 +100,7 @@ def _judge(load: Callable[[], Parser], expressions: list[dict[str, Any]], traps:
 
 
 def _asked(parser: Parser, text: str, now: datetime, language: str) -> Found | None:
-    """What a parser finds; None where it fails, which is counted."""
+    """Returns the result of a parser; None if it fails, which is counted."""
     try:
         return parser(text, now, language)
     except Exception as error:  # noqa: BLE001 - another library's failure on an input is a result here

@@ -1,4 +1,4 @@
-"""What a sceptical engineer would ask for first: retrieval from a dialogue with nothing learned.
+"""A baseline for sceptics: retrieval from a dialogue without learning.
 
 Every method is a family of settings, each a function from a prepared conversation to scores (Q, N). Which setting
 counts is chosen on the tuning conversations alone.
@@ -23,7 +23,7 @@ Family = dict[str, Callable[["Prepared"], Scores]]
 
 
 class Prepared:
-    """A conversation with its embeddings, and what several methods need.
+    """A conversation with its embeddings, and data that several methods share.
 
     Args:
         conversation: the dialogue.
@@ -171,7 +171,7 @@ def _hits(p: Prepared, count: int) -> Scores:
 
 
 def _graph(count: int, share: float) -> Callable[[Prepared], Scores]:
-    """Cosine, plus what the nearest turns were next to: 1 / distance, within five turns."""
+    """Cosine, plus the neighbours of the nearest turns, by 1 / distance within five turns."""
 
     def score(p: Prepared) -> Scores:
         links = sum((p.conversation.near(w) for w in range(1, 6)), np.zeros((len(p.turns),) * 2)) / 5

@@ -58,7 +58,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class Task:
-    """Things, what was asked of them, and what is to be asked.
+    """Things, past requests for them, and test requests.
 
     ``cues`` are places of things where the question is a stored thing, else -1 each. ``candidates`` are the things
     that may be ranked. ``trajectories`` are places of things that were experienced one after the other.
@@ -139,7 +139,7 @@ def changed(task: Task) -> Iterator[tuple[str, Task]]:
 
 
 def tuning(task: Task, stage: str) -> Task:
-    """A part of experience to judge on, and what came before it; things that came later are no candidates."""
+    """Returns a part of experience to judge on, and the experience before it; later things are no candidates."""
     total = len(task.experience)
     start, end = (round(total * share) for share in ((0.64, 0.8) if stage == "weights" else (0.8, 1.0)))
     before = {one for used in task.experience.used[:start] for one in used}

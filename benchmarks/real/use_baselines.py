@@ -1,4 +1,4 @@
-"""Simple methods for tasks of use, each with what somebody who wants to win with it would choose.
+"""Simple methods for tasks of use, each with strong settings.
 
 ``q`` is a request, ``p`` a past one, and ``Y[p, m]`` is 1 if ``p`` used the thing ``m``.
 """
@@ -66,7 +66,7 @@ def _plain(task: Task, past: Requests, asked: Requests) -> dict[str, Scores]:
 
 
 def matrix(past: Requests, things: int) -> sparse.csr_array:
-    """(P, N) what each request used."""
+    """Returns the uses (P, N) of each request."""
     rows = np.repeat(np.arange(len(past)), [len(used) for used in past.used])
     columns = np.array([one for used in past.used for one in used], np.int64)
     return sparse.csr_array((np.ones(len(rows), np.float32), (rows, columns)), (len(past), things))
@@ -78,7 +78,7 @@ def scaled(values: Scores) -> Scores:
 
 
 def nearest(likeness: Scores, used: sparse.csr_array, weigh: object) -> Scores:
-    """What the 30 nearest past requests used, weighted."""
+    """Returns the uses of the 30 nearest past requests, weighted."""
     n = min(NEAREST, likeness.shape[1])
     top = np.argpartition(-likeness, n - 1, axis=1)[:, :n]
     weights = weigh(np.take_along_axis(likeness, top, axis=1))  # type: ignore[operator]
@@ -119,7 +119,7 @@ def _kernel(left: Requests, right: Requests) -> Scores:
 
 
 def _held_out(task: Task) -> tuple[Requests, Requests]:
-    """The last fifth of experience, of which what came before knows nothing."""
+    """Returns the last fifth of experience, held out."""
     total = len(task.experience)
     cut = round(total * (1 - HELD_OUT))
     return task.experience.take(np.arange(cut)), task.experience.take(np.arange(cut, total)[:TUNED])

@@ -62,7 +62,7 @@ def question_cues(task: Task, bank: Bank) -> Cues:
 
 
 def index_of(task: Task) -> PredictiveAssociativeIndex:
-    """An index of the task's things, and of what was experienced with what, if anything was."""
+    """Returns an index of the task's things, with experience if there is any."""
     index = PredictiveAssociativeIndex(dim=task.vectors.shape[1], backend="exact")
     ids = [str(at) for at in range(len(task.texts))]
     # a turn of a dialogue has no name: the text is not called by itself
@@ -74,7 +74,7 @@ def index_of(task: Task) -> PredictiveAssociativeIndex:
 
 
 def bank_of(task: Task) -> Bank:
-    """The things of a task as evidence reads them: the library's own, over an index in memory."""
+    """Returns the things of a task in the form for evidence: the library's own, over an index in memory."""
     index = index_of(task)
     return Bank(index._store.view(), index._lexicon)
 

@@ -59,7 +59,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Query:
-    """A step of a test walk, and what lies within the window around it."""
+    """A step of a test walk, and the articles within the window around it."""
 
     cue: int
     relevant: frozenset[int]
@@ -67,7 +67,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Column:
-    """What is experienced, and what is then asked."""
+    """Training experience, and test queries."""
 
     name: str
     training: list[Walk]
@@ -111,7 +111,7 @@ def split(walks: list[Walk], share: float = TRAINING_SHARE) -> tuple[list[Walk],
 
 
 def hide(walks: list[Walk], hidden: set[int]) -> list[Walk]:
-    """The walks without the hidden articles; what was around one is then adjacent."""
+    """Returns the walks without the hidden articles; the neighbours of one become adjacent."""
     return [Walk(walk.time, tuple(a for a in walk.articles if a not in hidden)) for walk in walks]
 
 
@@ -240,7 +240,7 @@ def draw_steps(test: list[Walk], seed: int) -> list[tuple[Walk, int]]:
 
 
 def next_article(test: list[Walk], score: Callable[[Rows], npt.NDArray[np.float32]], seed: int = 0) -> dict[str, float]:
-    """How well a scorer of single articles says what is clicked next: from the last three of the walk."""
+    """Measures how well a scorer of single articles predicts the next click, from the last three articles."""
     drawn = draw_steps(test, seed)
     cues = sorted({article for walk, at in drawn for article in walk.articles[max(0, at - 3) : at]})
     place = {cue: row for row, cue in enumerate(cues)}

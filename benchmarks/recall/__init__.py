@@ -1,1 +1,1 @@
-"""How good default recall is in every regime, and what each part of it adds."""
+"""The quality of default recall in every regime, and the effect of each part."""

@@ -1,4 +1,4 @@
-"""Does ``Hit.confidence`` mean what it says? Reliability diagram and expected calibration error."""
+"""Calibration of ``Hit.confidence``: reliability diagram and expected calibration error."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def build(name: str, seed: int) -> World:
 
 
 def ids(rows: Int64) -> list[str]:
-    """Of memories."""
+    """Returns the ids of memories."""
     return [str(row) for row in rows.reshape(-1).tolist()]
 
 
@@ -141,7 +141,7 @@ def truth(world: World, asked: Cues, name: str, at: int) -> tuple[Int64, Int64]:
 
 
 def pairs(world: World) -> tuple[Float32, Float32, Float32]:
-    """What came first, what came after it, and what each pair counts, 1 / distance."""
+    """Returns first memory, second memory, and weight of each pair, 1 / distance."""
     states = unit(world.states[: world.experienced])
     first = [states[:, : -n or None].reshape(-1, DIM) for n in range(1, WINDOW + 1)]
     then = [states[:, n:].reshape(-1, DIM) for n in range(1, WINDOW + 1)]
@@ -167,7 +167,7 @@ def bilinear(world: World, _seed: int) -> Head:
 
 
 def after_head(world: World, seed: int) -> Head:
-    """f trained on what came after alone; of a pair the one predicts the other, or the other the one."""
+    """f trained only on later memories; for a pair the one predicts the other, or the reverse."""
     first, then, weights = (torch.tensor(column) for column in pairs(world))
     generator = torch.Generator().manual_seed(seed)
     model = Predictor(PredictorConfig(DIM, hidden=HIDDEN), generator)
@@ -200,7 +200,7 @@ HEADS = {"bilinear": bilinear, "after-pairs": after_head}
 
 
 def scores(hits: list[Hits], count: int) -> Float32:
-    """(Q, N); 0 for what was not found."""
+    """Returns scores (Q, N); 0 for memories that were not found."""
     found = np.zeros((len(hits), count), np.float32)
     for at, some in enumerate(hits):
         found[at, [int(id) for id in some.ids]] = some.scores

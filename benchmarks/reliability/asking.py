@@ -76,14 +76,14 @@ def through_langchain(store: PAMVectorStore) -> list[Question]:
 
 
 def seen(hits: Any) -> Any:
-    """What an answer says: ids, scores, evidence."""
+    """Returns the contents of an answer: ids, scores, evidence."""
     if hits and not hasattr(hits[0], "id"):
         return [seen(one) for one in hits]
     return [(hit.id, hit.score, hit.text, repr(hit.evidence)) for hit in hits]
 
 
 def in_threads(asked: list[Question], calls: int, seed: int) -> tuple[int, list[str]]:
-    """How many of so many answers differ from those of one thread, and what was raised."""
+    """Returns how many answers differ from those of one thread, and the errors."""
     alone = [question() for question in asked]
     begin, errors = threading.Barrier(THREADS), []
 

@@ -106,7 +106,7 @@ def fingerprint(folder: Path) -> Any:
 
 
 def outcome(folder: Path, expected: Any) -> str:
-    """What came of a change."""
+    """Returns the outcome of a change."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # NaN in the arithmetic would be a wrong answer
@@ -163,7 +163,7 @@ def damage_at_random(folder: Path, times: int, random: np.random.Generator) -> d
 
 
 def check_at_random(folder: Path, times: int, random: np.random.Generator) -> dict[str, Any]:
-    """Whether ``check`` finds what ``load`` refuses."""
+    """Returns whether ``check`` reports the damage for which ``load`` refuses a folder."""
     expected, counts = fingerprint(folder), Counter[str]()
     paths = sorted(folder.iterdir())
     for _ in tqdm(range(times), disable=None):

@@ -1,4 +1,4 @@
-"""Every call on a disk that has 0 to 156 kB left: what the error says has to be what is stored.
+"""Every call on a disk with 0 to 156 kB of space: the error must state what is stored.
 
     python -m benchmarks.reliability.full_disk
 
@@ -79,7 +79,7 @@ def make(folder: Path) -> None:
 
 
 def state(index: PredictiveAssociativeIndex, tenants: bool = True) -> dict[str, Any]:
-    """All that a caller can see of what is stored."""
+    """Returns everything that a caller can read from the store."""
     found: dict[str, Any] = {
         "memories": [(one.id, one.vector.tobytes(), one.text, one.metadata) for one in index.find()],
         "trajectories": [(one.id, tuple(one.ids)) for one in index.trajectories()],
@@ -99,7 +99,7 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
 
 
 class Disk:
-    """The small disk, and what every call starts from and comes to.
+    """The small disk, with the start and the expected result of every call.
 
     Args:
         folder: where it is mounted.
@@ -158,7 +158,7 @@ class Disk:
         return after[:1]
 
     def _after(self, name: str, call: Call) -> dict[str, Any]:
-        """What a call comes to where there is room."""
+        """Returns the result of a call with enough space."""
         known = self._spare / f"{name}.after"
         if not known.exists():
             shutil.copytree(self._spare / "made", known)
@@ -222,7 +222,7 @@ class _Exactly:
 
 
 def run(folder: Path, spare: Path, levels: range) -> tuple[dict[str, Any], list[str]]:
-    """Every call at every level; returns what was counted, and every message that is not true."""
+    """Runs every call at every level; returns the counts, and every wrong message."""
     disk, refused = Disk(folder, spare), {}
     for name in tqdm([*CALLS, "save", "save, overwriting", "repair"], disable=None):
         before = disk.counts["refused"]

@@ -1,4 +1,4 @@
-"""What atheris feeds: the filter language, the manifest and the JSONL reader. Run by ``fuzz.py``.
+"""The fuzz targets of atheris: the filter language, the manifest and the JSONL reader. Run by ``fuzz.py``.
 
     python -m benchmarks.reliability.fuzz_targets filter CORPUS -max_total_time=60
 

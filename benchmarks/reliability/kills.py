@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def campaign(told: str | None, run: Callable[[int, int, Path], tuple[dict[str, int], list[str]]], name: str) -> None:
-    """A command line that kills as often as it is asked to, writes what it found and exits with 1 on a failure.
+    """A command line for kills: writes the results, and exits with 1 on a failure.
 
     Args:
         told: what ``--help`` says.
@@ -60,14 +60,14 @@ def campaign(told: str | None, run: Callable[[int, int, Path], tuple[dict[str, i
 
 
 def warm_up() -> None:
-    """Loads what torch loads late, once here and not in every writer, which would always die in its first fit."""
+    """Loads late parts of torch once, here: otherwise every writer would be killed in its first fit."""
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(np.eye(DIM), [str(number) for number in range(DIM)])
     index.fit([[str(number) for number in range(DIM)]], config=CONFIG, progress=False)
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills a writer so often; returns what was counted, and every difference from the model."""
+    """Kills a writer so often; returns the counts, and every difference from the model."""
     random = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -142,7 +142,7 @@ def _read(log: Path) -> tuple[int, int]:
 
 
 def _compare(path: Path, candidates: list[Model], read_first: bool) -> tuple[Model, list[str]]:
-    """The candidate that the index agrees with, and what is wrong if there is none."""
+    """Returns the candidate that the index agrees with, and the differences if there is none."""
     wrong: list[str] = []
     if read_first:
         with PredictiveAssociativeIndex.open(path, read_only=True) as index:

@@ -33,7 +33,7 @@ Model = dict[tuple[tuple[str, ...], str], dict[str, Any]]
 
 
 def batch(seed: int, number: int) -> list[PutOp]:
-    """What is written in one call: 1 to 12 items."""
+    """Returns the items of one call: 1 to 12."""
     made = Generator(1_000_003 * seed + number)
     puts = [made.put()._replace(ttl=None, index=None) for _ in range(made.choice([1, 1, 2, 5, 12]))]
     if made.chance(0.2):  # many in one namespace are stored together
@@ -83,7 +83,7 @@ def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool
 
 
 def differences(folder: Path, models: list[Model]) -> list[str]:
-    """What is wrong with a reopened store, which may be in the state of any of the models."""
+    """Returns the faults of a reopened store, which may have the state of any of the models."""
     with PAMStore(folder, index=INDEX) as store:
         items = store.search((), limit=10**6)
         held = {(item.namespace, item.key): item.value for item in items}
@@ -116,7 +116,7 @@ def misplaced(store: PAMStore, item: Any) -> str | None:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills a writer so often; returns what was counted, and every difference from the model."""
+    """Kills a writer so often; returns the counts, and every difference from the model."""
     random, counts, failures = np.random.default_rng(seed), Counter[str](), list[str]()
     home, model, number = folder / "0", Model(), 0
     for kill in range(kills):

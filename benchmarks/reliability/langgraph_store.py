@@ -214,7 +214,7 @@ class Generator:
         return SearchOp(prefix, self.filter(), limit, offset, query, refresh)
 
     def step(self) -> tuple[str, list[Any]]:
-        """What is done next: operations, or a step of time."""
+        """Returns the next action: operations, or a step of time."""
         chosen = self._random.random()
         if chosen < 0.03:
             return "sweep", []
@@ -234,7 +234,7 @@ class Generator:
 
 
 class Comparison:
-    """Two stores that are told and asked the same."""
+    """Two stores with the same writes and queries."""
 
     def __init__(self, seed: int, folder: Path | None, mode: str | None) -> None:
         self._now = 1_700_000_000_000_000
@@ -311,7 +311,7 @@ def plain(item: Any) -> Any:
 
 
 def compare(op: Any, found: Any, expected: Any, every: Any, mode: str | None) -> str | None:
-    """What differs between two answers; ``every`` is the whole answer to a search."""
+    """Returns the differences between two answers; ``every`` is the whole answer to a search."""
     if isinstance(op, ListNamespacesOp) or found is None:
         return None if found == expected else f"{found} != {expected}"
     if isinstance(op, GetOp):

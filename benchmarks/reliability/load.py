@@ -48,7 +48,7 @@ class Operation:
 
 @dataclass
 class Model:
-    """What an index should hold: memories by id, trajectories by id (None: deleted), whether it was fitted."""
+    """The expected contents: memories by id, trajectories by id (None: deleted), whether it was fitted."""
 
     memories: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     trajectories: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Model:
 
 
 def draw(seed: int, number: int, model: Model) -> Operation:
-    """The operation with that number, which depends on what is there."""
+    """Returns the operation with this number, which depends on the contents."""
     random = np.random.default_rng((seed, number))
     kind, known = KINDS[random.integers(len(KINDS))], sorted(model.memories)
     if kind == "add" or len(known) < 4:

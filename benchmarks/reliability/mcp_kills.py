@@ -66,7 +66,7 @@ class WordModel:
 
 @dataclass
 class Told:
-    """What a client did in one session."""
+    """The actions of a client in one session."""
 
     session: str
     remembered: list[str] = field(default_factory=list)
@@ -168,7 +168,7 @@ async def folder_of_lives(folder: Path, lives: int, seed: int, counts: Counter[s
 
 
 def compare(folder: Path, told: list[Told], counts: Counter[str]) -> list[str]:
-    """What the folder lacks of what was acknowledged, or has beside it."""
+    """Returns acknowledged data that the folder lacks, and data that it has besides."""
     wrong = [f"{folder.name}: {line}" for line in check(folder)]
     with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
         steps = {one.id: list(one.ids) for one in index.trajectories()}
@@ -226,7 +226,7 @@ def fork_servers(listening: socket.socket) -> None:
 
 
 def run(kills: int, seed: int) -> tuple[dict[str, int], list[str]]:
-    """Returns what was counted, and every difference."""
+    """Returns the counts, and every difference."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:

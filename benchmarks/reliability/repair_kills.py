@@ -1,4 +1,4 @@
-"""kill -9 at random moments of ``repair`` and of the command line: what there was is there, and a second call ends it.
+"""kill -9 at random moments of ``repair`` and of the command line: nothing is lost, and a second call completes it.
 
     python -m benchmarks.reliability.repair_kills --kills 500
 
@@ -88,7 +88,7 @@ def killed(call: Callable[[], object], seconds: float) -> bool:
 
 
 class Campaign:
-    """Kills, and what they left.
+    """Kills, and their results.
 
     Args:
         folder: to work in.
@@ -131,7 +131,7 @@ class Campaign:
         return ["fit", str(self._events), str(index), "--window=1", *tenant]
 
     def round(self, number: int) -> None:
-        """One kill, and what came of it."""
+        """Runs one kill, and returns the outcome."""
         kind = list(self._longest)[number % len(self._longest)]
         index, seconds = self._folder / "index", float(self._random.uniform(0, self._longest[kind]))
         if kind.startswith("fit"):
@@ -164,7 +164,7 @@ class Campaign:
         self._compare(kind, index, again)
 
     def _compare(self, kind: str, index: Path, again: Callable[[], object]) -> None:
-        """A second call, undisturbed, leaves what a first one would have."""
+        """Checks that a second, undisturbed call has the result of a first one."""
         self.counts["rounds"] += 1
         try:
             again()
@@ -176,7 +176,7 @@ class Campaign:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills so often; returns what was counted, and everything that was not as it should be."""
+    """Kills so often; returns the counts, and every fault."""
     every = Campaign(folder, seed)
     for number in tqdm(range(kills), disable=None):
         every.round(number)

@@ -98,7 +98,7 @@ class Campaign:
         self.model = self.model.after(operation)
 
     def run(self, count: int) -> dict[str, object]:
-        """Interrupts so often; returns what was counted, and every difference."""
+        """Interrupts so often; returns the counts, and every difference."""
         counts: Counter[str] = Counter()
         failures: list[str] = []
         for at in tqdm(range(count), disable=None, desc=self._call):
@@ -150,7 +150,7 @@ class Campaign:
         return (self._path or Path(tempfile.gettempdir()) / f"signals-{id(self)}").with_name("spare")
 
     def _compare(self, candidates: list[Model], counts: Counter[str]) -> list[str]:
-        """What is wrong with the index in memory, and with another thread's writes to it."""
+        """Returns the faults of the index in memory, and of another thread's writes to it."""
         if self._call == "close":
             return []
         told: list[str] = []

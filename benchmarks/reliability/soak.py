@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -> dict[str, Any]:
-    """The load for so many minutes; what was counted, what was wrong, and how large things were at each kill."""
+    """Runs the load for so many minutes; returns counts, faults, and sizes at each kill."""
     random = np.random.default_rng(seed)
     index = folder / "index"
     with PredictiveAssociativeIndex.open(index, dim=DIM) as made:
@@ -157,7 +157,7 @@ def write(folder: Path, seed: int, life: int) -> None:
 def calls(
     tenants: dict[str, PredictiveAssociativeIndex], random: np.random.Generator, prefix: str, thread: int
 ) -> Iterator[Call]:
-    """What a thread does, one call after the other, on what its earlier lives left as well."""
+    """Runs the calls of a thread, one after the other, also on data of its earlier processes."""
     sessions = {name: _sessions(index, thread) for name, index in tenants.items()}
     number = 0
     while True:
@@ -236,7 +236,7 @@ def vector_of(text: str) -> np.ndarray:
 
 
 def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> tuple[list[tuple[Owner, Call]], list[str]]:
-    """Applies what was acknowledged; returns the calls in flight, and what was raised."""
+    """Applies acknowledged calls; returns the interrupted calls, and the errors."""
     begun: dict[int, Call] = {}
     raised = []
     for line in log.read_text().splitlines() if log.exists() else ():
@@ -255,7 +255,7 @@ def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> tuple[
 
 
 def apply(turns: Turns, call: Call) -> None:
-    """What a call leaves of the turns of its thread in its tenant."""
+    """Returns the turns of a thread in its tenant after a call."""
     if call["kind"] == "append":
         turns[call["id"]] = call["text"]
     elif call["kind"] == "erase":
@@ -264,7 +264,7 @@ def apply(turns: Turns, call: Call) -> None:
 
 
 def _compare(index: Path, held: dict[Owner, Turns], in_flight: list[tuple[Owner, Call]]) -> Iterable[str]:
-    """What is wrong; calls in flight that turn out to be there are acknowledged."""
+    """Returns the faults; interrupted calls that are stored count as acknowledged."""
     yield from check(index)
     with PredictiveAssociativeIndex.open(index) as opened:  # and so the journal of the killed writer is replayed
         for name in TENANTS:

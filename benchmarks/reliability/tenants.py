@@ -60,7 +60,7 @@ def vector_of(text: str) -> np.ndarray:
 
 
 def draw(random: np.random.Generator, fit_every: int) -> Operation:
-    """One operation. Its arguments are plain, so that each front makes of them what it takes."""
+    """Draws one operation with plain arguments, which each front converts."""
     kinds = {"add": 3, "observe": 3, "append": 3, "feedback": 1, "delete": 1, "update": 1, "ask": 10, "look": 4}
     names, weights = list(kinds), np.array(list(kinds.values()), float)
     name = "fit" if random.random() < 1 / fit_every else str(random.choice(names, p=weights / weights.sum()))
@@ -180,7 +180,7 @@ def _ids(given: dict[str, Any]) -> list[str]:
 
 
 def answer(front: Front, index: PredictiveAssociativeIndex, tenant: str, operation: Operation) -> str:
-    """What the operation gives, or the error that it raises, with every digit."""
+    """Returns the result of the operation, or its error, with every digit."""
     try:
         found = front(index, tenant, operation)
     except PAMError as error:

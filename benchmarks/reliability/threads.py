@@ -30,7 +30,7 @@ PAUSE = 0.005  # seconds between two calls of the writer: a busy agent, not a bu
 
 
 class Soak:
-    """The index, the threads, and what they saw."""
+    """The index, the threads, and their observations."""
 
     def __init__(self, path: Path, memories: int, dim: int, seed: int) -> None:
         self.path, self.dim, self.seed = path, dim, seed
@@ -123,7 +123,7 @@ class Soak:
             self.counts["fit"] += 1
 
     def _compare(self) -> None:
-        """What is left is what the writer left, in memory and on the disk."""
+        """Checks that memory and disk have the writer's data."""
         for when in ("at the end", "reopened"):
             if {record.id for record in self.index.find()} != set(self.alive):
                 self.errors.append(f"{when}: other memories than the writer left")

@@ -29,7 +29,7 @@ DIM, WRITERS, NAMES = 16, 3, 200
 
 
 class Writer(threading.Thread):
-    """Writes until it is told to stop, and remembers what was acknowledged."""
+    """Writes until it is stopped, and records acknowledged calls."""
 
     def __init__(self, number: int, engine: PgVectorBackend, seed: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ def kill_and_restart(server: Any) -> float:
 
 
 def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dict[str, Any]:
-    """Kills the server so many times under load; returns what was acknowledged and what differs."""
+    """Kills the server so many times under load; returns the acknowledged calls and the differences."""
     random = np.random.default_rng(seed)
     with pgserver.get_server(tempfile.mkdtemp(prefix="pam-kills-"), cleanup_mode="delete") as server:
         engine = PgVectorBackend(server.get_uri(), patience=300)  # on a busy machine it is seldom up for long
@@ -112,7 +112,7 @@ def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dic
 
 
 def differences(engine: PgVectorBackend, writers: list[Writer]) -> list[str]:
-    """What the index holds otherwise than was acknowledged, as every process sees it."""
+    """Returns differences between the index and the acknowledged calls, as every process sees it."""
     expected = {name: text for writer in writers for name, text in writer.texts.items()}
     steps = {id: ids for writer in writers for id, ids in writer.met.items() if ids}
     found_wrong = []

@@ -78,7 +78,7 @@ def add_up(result: dict[str, Any], name: str, started: Clock) -> None:
 
 
 def build(path: Path, world: World, backend: str) -> dict[str, Any]:
-    """Adds and fits; what that took."""
+    """Adds and fits; returns the times."""
     result: dict[str, Any] = {"memories": world.memories, "dim": world.dim, "backend": backend}
     result["seconds"], result["cpu_seconds"] = {}, {}
     # the cost of adding and telling apart from that of the ANN index, which is built once, at the end

@@ -38,7 +38,7 @@ CLOSE = 1e-3  # between scores; the predictor is float32, and each engine adds u
 
 
 class Recorder:
-    """An index that keeps what its calls returned."""
+    """An index that records the results of its calls."""
 
     def __init__(self, index: Any) -> None:
         self._index, self.answers = index, []
@@ -63,7 +63,7 @@ class Recorder:
 
 
 def plain(answer: Any) -> Any:
-    """What an answer says, without objects that hold memory."""
+    """Returns the contents of an answer, without objects that hold memory."""
     if not isinstance(answer, list | Hits):
         return answer
     return [
@@ -77,7 +77,7 @@ def plain(answer: Any) -> Any:
 
 
 class World(reliability.World):
-    """One index in some backend, the model, and what the index answered."""
+    """One index in some backend, the model, and the answers of the index."""
 
     def __init__(self, backend: Any, seed: int) -> None:
         super().__init__(backend, seed, None)
@@ -139,7 +139,7 @@ def _compare(right: list[Any], other: list[Any]) -> tuple[float, bool]:
 
 
 def run(backend: str, operations: int, seed: int, make: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Runs the operations; returns what was done with the first difference to the model, and all answers."""
+    """Runs the operations; returns the counts with the first difference to the model, and all answers."""
     kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))
     drawn = np.random.default_rng(seed).choice(len(kinds), operations, p=weights / weights.sum())
     counts: Counter[str] = Counter()

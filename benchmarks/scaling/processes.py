@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def associates_found(index: PredictiveAssociativeIndex) -> float:
-    """Of what was experienced within the window, the share among the ten hits of the network alone."""
+    """Returns the share of the associates among the ten hits of the network alone."""
     cues = np.random.default_rng(1).choice(MEMORIES, CUES, replace=False).tolist()
     found = []
     for cue, hits in zip(cues, index.recall([str(c) for c in cues], k=10, channels=MODES["association"]), strict=True):

@@ -1,4 +1,4 @@
-"""Many small tenants of one index: what a question of each costs, against one index that holds all of their memories.
+"""Many small tenants of one index: the cost of a query, against one index with all their memories.
 
     python -m benchmarks.scaling.tenants --tenants 100000 --made 1000
     python -m benchmarks.scaling.tenants --tenants 3 --memories 1000000 --backend faiss:ivf,sq8
@@ -81,7 +81,7 @@ def copy_tenants(folder: Path, parsed: argparse.Namespace) -> None:
 
 
 def build(folder: Path, parsed: argparse.Namespace) -> dict[str, Any]:
-    """The index with its tenants, and the one with all memories; what they took."""
+    """Returns the index with its tenants, and the one with all memories; and their costs."""
     found: dict[str, Any] = {}
     for name in ("tenants",) if parsed.alone else ("tenants", "one"):
         if (folder / name).exists():

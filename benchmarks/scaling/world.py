@@ -1,4 +1,4 @@
-"""A world of any size, made chunk by chunk: nothing of it has to be in memory.
+"""A world of any size, generated in chunks, so that it need not fit into memory.
 
 A state is a point of a 24-dimensional latent space, mapped to ``dim`` dimensions by a fixed random network, as
 embeddings lie near a surface of few dimensions. Each trajectory of 20 states walks along a Markov chain of

@@ -75,7 +75,7 @@ def main() -> None:
 def measure(
     world: paper.World, config: FitConfig, seed: int, device: str, trainer: type[Trainer] = Trainer
 ) -> dict[str, Any]:
-    """One fit of one world: what the codes alone and the network alone recall of stored cues."""
+    """Measures one fit of one world: recall of stored cues by the codes alone and by the network alone."""
     shards = InMemory(world.states, experience_of(world), seed)
     trained = trainer(shards, WINDOW, config, TrainingRequest(device, seed)).run()
     fitted, predicted = trained.report, trained.predictor.weights()(world.states)
@@ -108,7 +108,7 @@ def scorer(keys: Float32, channels: Channels) -> Any:
 
 
 def load(run: dict[str, Any], of: str) -> float:
-    """What a network or codes have to hold: associations per parameter, or states."""
+    """Returns the load of a network or of codes: associations per parameter, or states."""
     return float(run["associations"] / run["parameters"]) if of == "network" else float(run["states"])
 
 

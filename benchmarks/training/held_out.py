@@ -1,4 +1,4 @@
-"""Training with memories that are never a cue, only what others predict: the paper's held-out query states."""
+"""Training with memories that are only targets, never cues: the paper's held-out query states."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class World:
     background: int
 
     def meant(self) -> list[Int64]:
-        """For each moment, the moments within the window: what recall should find."""
+        """Returns for each moment those within the window, which recall should find."""
         found: list[list[int]] = [[] for _ in self.states]
         for offset in range(1, WINDOW + 1):
             left, right = self.episodes[:, :-offset].ravel(), self.episodes[:, offset:].ravel()

@@ -37,7 +37,7 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Look:
-    """What things look and sound like, one row an object or room; events are objects that are seen once."""
+    """The appearance and sound of things, one row per object or room; events are objects that occur once."""
 
     lobes: Array  # (O,) of the outline, 0 is an ellipse
     depth: Array  # (O,) of the lobes
@@ -54,7 +54,7 @@ class Look:
 
 @dataclass(frozen=True)
 class World:
-    """What happened, one entry a state, in order of experience.
+    """The events, one entry per state, in order of experience.
 
     Attributes:
         look: of everything in it.
@@ -172,7 +172,7 @@ class World:
 
 @lru_cache(maxsize=4)
 def build(seed: int, episodes: int = 120, length: int = 40, events: int = 0) -> World:
-    """Draws what happens.
+    """Draws the events.
 
     Args:
         seed: of the episodes. What things look like is the same for every seed.

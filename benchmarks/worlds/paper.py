@@ -50,7 +50,7 @@ class World:
         return pairs.reshape(-1, 2)
 
     def fingerprint(self) -> dict[str, object]:
-        """What ``reference_results.json`` records of the published world."""
+        """Returns the record of the published world in ``reference_results.json``."""
         return {
             "float32_sum_in_float64": round(float(self.states.sum(dtype=np.float64)), 4),
             "first_state_first_4": [round(float(x), 8) for x in self.states[0, :4]],

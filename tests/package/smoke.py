@@ -1,4 +1,4 @@
-"""What an installed wheel has to do without the project beside it, without torch and without any extra."""
+"""Tests an installed wheel without the project, without torch and without extras."""
 
 import sys
 import tempfile
