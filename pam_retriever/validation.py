@@ -118,31 +118,33 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
         )
     if not len(array):
         raise InvalidInput(f"Got no vectors in {where}.", "at least one", "Skip the call for an empty batch.")
-    bad = ~np.isfinite(array).all(axis=1)
-    if bad.any():
-        raise InvalidInput(
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("nd,nd->n", array, array)
+    if not ((squares >= MIN_LENGTH**2) & (squares <= MAX_LENGTH**2)).all():  # NaN compares as false
+        raise _wrong_length(array, squares, where)
+    return np.ascontiguousarray(array)
+
+
+def _wrong_length(array: Float32, squares: Float32, where: str) -> InvalidInput:
+    """Returns what is wrong with the first bad one of vectors (n, d) with these squared lengths."""
+    if (bad := ~np.isfinite(array).all(axis=1)).any():
+        return InvalidInput(
             f"Vector {int(bad.argmax())} of {where} holds NaN or infinity.",
             "finite numbers within float32",
             "Check the embedder's output for that row.",
         )
     if not array.any(axis=1).all():
-        raise InvalidInput(
+        return InvalidInput(
             f"Vector {int((~array.any(axis=1)).argmax())} of {where} is all zeros.",
             "a vector with a direction, because closeness is cosine",
             "Check the embedder's output for that row (an empty text?).",
         )
-    with np.errstate(over="ignore", under="ignore"):
-        squares = np.einsum("nd,nd->n", array, array)
-    beyond = (squares < MIN_LENGTH**2) | (squares > MAX_LENGTH**2)
-    if beyond.any():
-        at = int(beyond.argmax())
-        length = float(np.linalg.norm(array[at].astype(np.float64)))
-        raise InvalidInput(
-            f"Vector {at} of {where} has a length of {length:.3g}.",
-            f"a length from {MIN_LENGTH:g} to {MAX_LENGTH:g}, whose square float32 can hold",
-            "Scale it, for example to length 1: closeness is cosine.",
-        )
-    return np.ascontiguousarray(array)
+    at = int(((squares < MIN_LENGTH**2) | (squares > MAX_LENGTH**2)).argmax())
+    return InvalidInput(
+        f"Vector {at} of {where} has a length of {np.linalg.norm(array[at].astype(np.float64)):.3g}.",
+        f"a length from {MIN_LENGTH:g} to {MAX_LENGTH:g}, whose square float32 can hold",
+        "Scale it, for example to length 1: closeness is cosine.",
+    )
 
 
 def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:

@@ -47,6 +47,14 @@ def test_recall_beside_bare_faiss(ran, monkeypatch):
     assert found.keys() == {"performance/core"}
 
 
+def test_a_checkout_beside_itself(ran):
+    here = str(report.RESULTS.parents[1])
+    found = ran("benchmarks.performance.before", here, here, "--memories=300", "--dim=8", "--rounds=2", "--calls=2")
+    measured = {case: said["ratio"] for case, said in found["performance/before"].items() if "recall" in case}
+    assert len(measured) > 5
+    assert all(ratio > 0 for ratio in measured.values())
+
+
 def test_peers_that_are_there(ran, tmp_path):
     small = ("--count=300", "--batch=150", "--singles=3", "--questions=4", "--queries=10", "--dim=16")
     found = ran("benchmarks.performance.peers", "--stores", "FAISS", f"--folder={tmp_path}", *small)

@@ -7,6 +7,7 @@ score. Only scores above this bound are sorted. Among equal scores the lower row
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -46,9 +47,9 @@ def scan(
 
 def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> Float32:
     """Returns inner products (Q, m) with keys in blocks. Does not read a block for which all queries are zero."""
-    ends = np.cumsum([block.shape[1] for block in blocks])
-    parts = zip(np.split(queries, ends[:-1], axis=1), blocks, strict=True)
-    asked = [(part, block) for part, block in parts if part.any()] or [(queries[:, : ends[0]], blocks[0])]
+    ends = [0, *accumulate(block.shape[1] for block in blocks)]
+    parts = [(queries[:, start:end], block) for start, end, block in zip(ends, ends[1:], blocks, strict=False)]
+    asked = [(part, block) for part, block in parts if part.any()] or parts[:1]
     read = sum(block.nbytes for _, block in asked)
     sums = _products(*asked[0], places, read)
     for part, block in asked[1:]:
@@ -88,7 +89,8 @@ def _with_all(queries: Float32, keys: Float32, read: int) -> Float32:
 
 def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
     """Returns the ``k`` best of scores (Q, n)."""
-    query, place = np.nonzero(scores >= _bound(scores, k)[:, None])
+    above = np.flatnonzero(scores >= _bound(scores, k)[:, None])  # one index is faster to find than a pair
+    query, place = np.divmod(above, scores.shape[1])
     value, row = scores[query, place], rows[place]
     order = np.lexsort((row, -value, query))
     first = np.searchsorted(query, np.arange(len(scores)))  # ``order`` is grouped by query, as ``query`` is
@@ -99,8 +101,8 @@ def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
 def _bound(scores: Float32, k: int) -> Float32:
     """Returns a bound (Q,) that at least ``k`` of the scores (Q, n) of each query reach, and few more."""
     blocks = scores.shape[1] // BLOCK
-    if blocks >= 2 * k:
-        scores = scores[:, : blocks * BLOCK].reshape(len(scores), blocks, BLOCK).max(axis=2)
+    if blocks >= 2 * k:  # a block holds every ``blocks``-th score: NumPy compares along the long axis faster
+        scores = scores[:, : blocks * BLOCK].reshape(len(scores), BLOCK, blocks).max(axis=1)
     at = scores.shape[1] - k
     bound: Float32 = np.partition(scores, at, axis=1)[:, at]
     return bound

@@ -253,10 +253,11 @@ class Recalling(IndexBase):
     def _answer(self, query: Any, text: str | list[str] | None, settings: RecallSettings) -> Hits | list[Hits]:
         """Returns the hits of a query, or of a batch."""
         settings = settings.checked(words=text is not None)
-        if settings.mode != "similarity":
-            self._search_names()
         space = self._store.space
         read = self._read_query(query, text, settings.mode, space)
+        words, stored = read.texts is not None, isinstance(read.asked, list)
+        if words or (settings.mode != "similarity" and self._store.predictor is None):  # nothing else asks for names
+            self._search_names()
         with self._lock.shared():
             if is_observed(query) and self._store.space is not space:  # ``reencode`` replaced the encoder meanwhile
                 read = self._read_query(query, text, settings.mode, self._store.space)
@@ -264,8 +265,8 @@ class Recalling(IndexBase):
             if not len(view.similar):
                 check_queries(view, read.asked, settings.where, settings.cue_where)
                 return [Hits() for _ in read.asked] if read.batch else Hits()
-            knowledge = self._knowledge(view, settings.feedback_where)
-            words, stored = read.texts is not None, isinstance(read.asked, list)
+            asks_use = settings.asks_use(words, view.predictor is not None)
+            knowledge = self._knowledge(view, settings.feedback_where) if asks_use else None
             try:
                 retriever = Retriever(view, self._lexicon, settings, words, knowledge, self._timeline, stored)
             except NotFitted:

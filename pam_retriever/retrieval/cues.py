@@ -124,7 +124,7 @@ def read_cues(
     else:
         cues = complete_cues(asked, view.predict(asked), view.similar, view.associative, allowed)
         cues = cues if complete else trusted_cues(cues)
-    return replace(cues, texts=texts, among=allowed)
+    return cues if texts is None and allowed is None else replace(cues, texts=texts, among=allowed)
 
 
 def read_filters(

@@ -155,6 +155,14 @@ class RecallSettings:
                 "Leave out mode, channels and hops, or feedback_where.",
             )
 
+    def asks_use(self, words: bool, fitted: bool) -> bool:
+        """Whether past requests are used: by default for queries with words, or if nothing else was learnt."""
+        if self.hops.count > 1 or self.channels is not None:
+            return False
+        if self.direction is not None and not words:  # a use has no direction
+            return False
+        return (self.default and (words or not fitted)) or (self.mode == "association" and not fitted)
+
     def weights(self, words: bool, fitted: bool) -> Channels:
         """Returns the weights of the channels, for a question with or without ``words``.
 

@@ -38,7 +38,7 @@ class Retriever:
         lexicon: the words of the index.
         settings: checked.
         words: whether the words of the queries are searched.
-        knowledge: past use; None without feedback.
+        knowledge: past use; None where it is not asked for, or without feedback.
         timeline: the dates of the memories; None to ignore them.
         stored: whether the queries are stored memories.
     """
@@ -58,7 +58,7 @@ class Retriever:
         self._times = None if timeline is None else QuestionTimes(timeline, read_clock(settings.now))
         self._hears = False  # whether the times in a question count
         without = frozenset(settings.without)
-        if knowledge is not None and _asks_use(settings, words, view.predictor is not None):
+        if knowledge is not None:
             from pam_retriever.retrieval.mixture.scorer import MixtureScorer
 
             self._channels = Channels(similarity=1)  # past use needs only the similarity channel
@@ -132,7 +132,8 @@ class Retriever:
         allowed, among = read_filters(view, settings.where, settings.cue_where)
         cues = read_cues(view, index, query.asked, settings.mode != "hybrid", query.texts, among)
         allowed = self._within_when(allowed)
-        found = self._scorer.score(replace(cues, visible=allowed), settings.k, allowed)
+        cues = cues if allowed is None else replace(cues, visible=allowed)
+        found = self._scorer.score(cues, settings.k, allowed)
         hits = to_hits(view, cues, found, settings.explain)
         if not settings.explain or self._times is None:
             return hits
@@ -161,15 +162,6 @@ class Retriever:
         assert self._times is not None
         assert self._settings.when is not None
         return self._times.timeline.rows_when(self._settings.when, self._times.now)
-
-
-def _asks_use(settings: RecallSettings, words: bool, fitted: bool) -> bool:
-    """Whether past requests are used: by default for queries with words, or if nothing else was learnt."""
-    if settings.hops.count > 1 or settings.channels is not None:
-        return False
-    if settings.direction is not None and not words:  # a use has no direction
-        return False
-    return (settings.default and (words or not fitted)) or (settings.mode == "association" and not fitted)
 
 
 def _needs_no_fit(settings: RecallSettings, words: bool, view: View) -> bool:

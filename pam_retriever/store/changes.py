@@ -10,11 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from pam_retriever.filters import to_json
 from pam_retriever.store.columns import from_json
-from pam_retriever.types import Int64
 
 PREFIX = "changes:"  # of the keys of the settings
 KEPT = 1_000  # number of transactions in the log
@@ -136,12 +133,13 @@ def forget_kept(fetch: Fetch) -> bool:
 
 def _ranges(numbers: set[int]) -> list[list[int]]:
     """Returns the first and the last of each run of consecutive numbers."""
-    if not numbers:
-        return []
-    ordered: Int64 = np.array(sorted(numbers), np.int64)
-    cuts = np.flatnonzero(np.diff(ordered) > 1)
-    firsts, lasts = ordered[np.r_[0, cuts + 1]], ordered[np.r_[cuts, len(ordered) - 1]]
-    return np.stack([firsts, lasts], axis=1).tolist()  # type: ignore[no-any-return]
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges
 
 
 def _unranged(ranges: list[list[int]]) -> set[int]:

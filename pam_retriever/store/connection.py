@@ -242,11 +242,11 @@ class Connection:
                 if self._sqlite.in_transaction:  # an interrupt stopped the rollback of an earlier one
                     self.fetch("ROLLBACK")
                 self.fetch("BEGIN IMMEDIATE")
-                self.fetch(f"PRAGMA user_version = {self.version % MOST_VERSIONS + 1}")
+                self.fetch(f"PRAGMA user_version = {(version := self.version % MOST_VERSIONS + 1)}")
                 yield
                 self.check_there()
                 if self.path is not None:  # nobody else reads a database in memory
-                    store_changes(self.fetch, self.version, self.changes)
+                    store_changes(self.fetch, version, self.changes)
                 self.fetch("COMMIT")
             except BaseException:
                 if self._sqlite.in_transaction:

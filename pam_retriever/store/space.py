@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
+import numpy as np
+
 from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.limits import MAX_HIDDEN
 from pam_retriever.protocols import Encoder, Observed, Trainable
@@ -49,7 +51,7 @@ def is_observed(given: Any) -> bool:
     """Whether the argument is an observation for ``Encoder.read``, and not a vector or an id."""
     if isinstance(given, list | tuple) and given:
         return isinstance(given[0], Mapping)
-    return isinstance(given, Mapping | Observed)
+    return not isinstance(given, str | np.ndarray) and isinstance(given, Mapping | Observed)  # a protocol is slow to compare
 
 
 def no_encoder(where: str) -> InvalidInput:
