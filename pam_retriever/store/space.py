@@ -51,7 +51,7 @@ def is_observed(given: Any) -> bool:
     """Whether the argument is an observation for ``Encoder.read``, and not a vector or an id."""
     if isinstance(given, list | tuple) and given:
         return isinstance(given[0], Mapping)
-    return not isinstance(given, str | np.ndarray) and isinstance(given, Mapping | Observed)  # a protocol is slow to compare
+    return not isinstance(given, str | np.ndarray) and isinstance(given, Mapping | Observed)  # slow, so last
 
 
 def no_encoder(where: str) -> InvalidInput:
