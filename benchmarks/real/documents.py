@@ -84,13 +84,14 @@ def index(pool: Pool, titles: str) -> SQLiteMentions:
     return store
 
 
-def library(pool: Pool, titles: str, taught: bool = False) -> Scores:
+def library(pool: Pool, titles: str, taught: bool = False, fitted: bool = False) -> Scores:
     """What ``recall(vector, text=)`` of an index with default settings gives; -inf for what is not among its ten.
 
     Args:
         pool: passages and questions.
         titles: the key of the metadata that has them; "" for none.
         taught: whether the index has the first half of the questions as feedback.
+        fitted: whether ``fit`` weighed the sources by it.
     """
     index = PredictiveAssociativeIndex(pool.looks.shape[1])
     metadatas: list[dict[str, Any]] = [{titles: title} for title in pool.titles] if titles else [{}] * len(pool.titles)
@@ -99,6 +100,8 @@ def library(pool: Pool, titles: str, taught: bool = False) -> Scores:
         known = pool.halves()[0]
         used = [[str(at) for at in pool.supporting[question]] for question in known]
         index.feedback(pool.asked[known.start : known.stop], used, text=[pool.questions[at] for at in known])
+    if fitted:
+        index.fit(progress=False)
     scores = np.full((len(pool.questions), len(pool.texts)), -np.inf)
     seconds = []
     for at, question in enumerate(pool.questions):
@@ -106,7 +109,9 @@ def library(pool: Pool, titles: str, taught: bool = False) -> Scores:
         hits = index.recall(pool.asked[at], max(CUTS), text=question)
         seconds.append(time.perf_counter() - started)
         scores[at, [int(id) for id in hits.ids]] = -np.arange(len(hits), dtype=float)
-    pool.seconds[f"recall, {titles or 'no titles'}{', feedback' * taught}"] = float(np.median(seconds))
+    pool.seconds[f"recall, {titles or 'no titles'}{', feedback' * taught}{', fitted' * fitted}"] = float(
+        np.median(seconds)
+    )
     return scores
 
 
@@ -201,6 +206,9 @@ def rows_of(pools: dict[str, Pool]) -> dict[str, dict[str, Scores]]:
         "library, recall(vector, text=)": {name: library(pool, "title") for name, pool in pools.items()},
         "library, titles that are no names": {name: library(pool, "other") for name, pool in pools.items()},
         "library, first half as feedback": {name: library(pool, "title", True) for name, pool in pools.items()},
+        "library, first half as feedback, fitted": {
+            name: library(pool, "title", True, True) for name, pool in pools.items()
+        },
         "library, titles taken away": {name: library(pool, "") for name, pool in pools.items()},
         "+ mentions, titles are headings": with_mentions("heading"),
         "+ mentions, titles taken away": with_mentions("none"),

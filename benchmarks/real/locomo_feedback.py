@@ -3,13 +3,15 @@
 LoCoMo as in ``benchmarks.real.locomo``. Each dialogue is an index of its own, whose sessions are trajectories. A random
 half of its questions is given as feedback with the turns that answer them; the other half is asked, and then the halves
 change places. Rows: default recall in words without feedback, with feedback and the priors, and with feedback after the
-evidence was weighed by ``fit``. The priors were fitted without LoCoMo. Weights of recall without feedback were chosen
-on the first two dialogues: the others are what to read. Gains are paired by question.
+evidence was weighed by ``fit``; each of an index without times, and of one whose turns have the times of their sessions
+and that is asked after the last one. The priors were fitted without LoCoMo. Weights of recall without feedback were
+chosen on the first two dialogues: the others are what to read. Gains are paired by question.
 """
 
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,26 @@ from benchmarks import report
 from benchmarks.real.data import find, load_embedder
 from benchmarks.real.dialogue import Conversation, read
 from benchmarks.real.locomo import FILES, TUNED_ON
+from benchmarks.real.times import said
 from benchmarks.real.use_mixture import shipped_or_without
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.mixture import Priors
 from pam_retriever.retrieval.mixture.report import mean_interval
+from pam_retriever.timewords.reader import read_question
 
 KS = (5, 10, 20)
 NONE, PRIORS, FITTED = "without feedback", "feedback, priors", "feedback, fitted"
+TIMED = ", times"
 Recalls = npt.NDArray[np.float64]
 
 
-def index_of(conversation: Conversation, vectors: Any) -> PredictiveAssociativeIndex:
+def index_of(conversation: Conversation, vectors: Any, timed: bool) -> PredictiveAssociativeIndex:
     turns = conversation.turns
     index = PredictiveAssociativeIndex(vectors.shape[1])
     ids = [turn["id"] for turn in turns]
     metadatas = [{key: turn[key] for key in ("speaker", "session", "time")} for turn in turns]
-    index.add(vectors, ids, [turn["text"] for turn in turns], metadatas)
+    times = [said(turn["date"]) for turn in turns] if timed else None
+    index.add(vectors, ids, [turn["text"] for turn in turns], metadatas, timestamps=times)
     for session in np.unique(conversation.sessions):
         index.observe([ids[at] for at in np.flatnonzero(conversation.sessions == session)])
     return index
@@ -46,37 +52,71 @@ def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vecto
     rows = []
     for at in asked.tolist():
         question, evidence, _ = conversation.questions[at]
-        ids = index.recall(vectors[at], max(KS), text=question).ids
+        ids = index.recall(vectors[at], max(KS), text=question, now=last_day(conversation)).ids
         rows.append([len(evidence & set(ids[:k])) / min(k, len(evidence)) for k in KS])
     return np.array(rows)
 
 
+def last_day(conversation: Conversation) -> datetime:
+    """When questions are asked."""
+    return max(said(turn["date"]) for turn in conversation.turns)
+
+
 def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Recalls]:
-    """Each row of one dialogue; questions in the same order."""
+    """Each row of one dialogue, questions in the same order; "dated" is 1 for a question that names a time."""
     turns = embed([turn["text"] for turn in conversation.turns])
     questions = embed([question for question, _, _ in conversation.questions])
     order = np.random.default_rng(seed).permutation(len(questions))
-    found: dict[str, list[Recalls]] = {NONE: [], PRIORS: [], FITTED: []}
+    now = last_day(conversation)
+    found: dict[str, list[Recalls]] = {"dated": []}
     for given, asked in ((order[::2], order[1::2]), (order[1::2], order[::2])):
-        index = index_of(conversation, turns)
-        found[NONE].append(recalls(index, conversation, questions, asked))
         texts = [conversation.questions[at][0] for at in given]
-        index.feedback(questions[given], [sorted(conversation.questions[at][1]) for at in given], text=texts)
-        found[PRIORS].append(recalls(index, conversation, questions, asked))
-        index._fit_mixture(seed)  # questions in words ask no predictor: it is not trained
-        found[FITTED].append(recalls(index, conversation, questions, asked))
+        used = [sorted(conversation.questions[at][1]) for at in given]
+        found["dated"].append(np.array([bool(read_question(conversation.questions[at][0], now)) for at in asked]))
+        for suffix in ("", TIMED):
+            index = index_of(conversation, turns, bool(suffix))
+
+            def add(
+                row: str, index: PredictiveAssociativeIndex = index, suffix: str = suffix, asked: Any = asked
+            ) -> None:
+                found.setdefault(row + suffix, []).append(recalls(index, conversation, questions, asked))
+
+            add(NONE)
+            index.feedback(questions[given], used, text=texts, timestamp=[now.timestamp()] * len(texts))
+            add(PRIORS)
+            index._fit_mixture(seed)  # questions in words ask no predictor: it is not trained
+            add(FITTED)
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def summary(rows: dict[str, Recalls], seed: int) -> dict[str, Any]:
-    """Means and gains over no feedback, with 95 % bootstrap intervals over questions."""
+    """Means, and gains over no feedback and over no times, with 95 % bootstrap intervals over questions."""
     columns: dict[str, Any] = {"questions": len(rows[NONE])}
+
+    def intervals(values: Recalls) -> dict[str, Any]:
+        return {f"R@{k}": vars(mean_interval(values[:, at], seed)) for at, k in enumerate(KS)}
+
     for name, values in rows.items():
-        columns[name] = {f"R@{k}": vars(mean_interval(values[:, at], seed)) for at, k in enumerate(KS)}
-        if name != NONE:
-            gain = values - rows[NONE]
-            columns[f"{name}, gain"] = {f"R@{k}": vars(mean_interval(gain[:, at], seed)) for at, k in enumerate(KS)}
+        columns[name] = intervals(values)
+        plain = NONE + TIMED * name.endswith(TIMED)
+        if name != plain:
+            columns[f"{name}, gain"] = intervals(values - rows[plain])
+        if name.endswith(TIMED):
+            columns[f"{name}, gain by times"] = intervals(values - rows[name.removesuffix(TIMED)])
     return columns
+
+
+def parts_of(measured: list[dict[str, Recalls]]) -> dict[str, dict[str, Recalls]]:
+    """The rows of all dialogues and of those that are reported; of all questions, and of those with a time and without."""
+    found = {}
+    for part, some in (("all dialogues", measured), (f"without the first {TUNED_ON}", measured[TUNED_ON:])):
+        if some:
+            rows = {name: np.concatenate([one[name] for one in some]) for name in some[0]}
+            dated = rows.pop("dated").astype(bool)
+            every = np.ones(len(dated), bool)
+            for kind, where in (("", every), (", dated", dated), (", undated", ~dated)):
+                found[part + kind] = {name: values[where] for name, values in rows.items()}
+    return found
 
 
 def main() -> None:
@@ -100,12 +140,7 @@ def main() -> None:
         measured.append(measure(conversation, embed, arguments.seed))
         means = {name: values.mean(axis=0).round(3).tolist() for name, values in measured[-1].items()}
         print(conversation.name, len(measured[-1][NONE]), means, flush=True)
-    parts = {"all dialogues": measured, f"without the first {TUNED_ON}": measured[TUNED_ON:]}
-    results = {
-        part: summary({name: np.concatenate([one[name] for one in some]) for name in some[0]}, arguments.seed)
-        for part, some in parts.items()
-        if some
-    }
+    results = {part: summary(rows, arguments.seed) for part, rows in parts_of(measured).items()}
     for part, columns in results.items():
         shown = {
             name: {k: value["mean"] for k, value in row.items()} for name, row in columns.items() if name != "questions"
