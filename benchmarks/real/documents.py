@@ -109,9 +109,8 @@ def library(pool: Pool, titles: str, taught: bool = False, fitted: bool = False)
         hits = index.recall(pool.asked[at], max(CUTS), text=question)
         seconds.append(time.perf_counter() - started)
         scores[at, [int(id) for id in hits.ids]] = -np.arange(len(hits), dtype=float)
-    pool.seconds[f"recall, {titles or 'no titles'}{', feedback' * taught}{', fitted' * fitted}"] = float(
-        np.median(seconds)
-    )
+    row = f"recall, {titles or 'no titles'}{', feedback' * taught}{', fitted' * fitted}"
+    pool.seconds[row] = float(np.median(seconds))
     return scores
 
 

@@ -75,17 +75,13 @@ def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Reca
         found["dated"].append(np.array([bool(read_question(conversation.questions[at][0], now)) for at in asked]))
         for suffix in ("", TIMED):
             index = index_of(conversation, turns, bool(suffix))
-
-            def add(
-                row: str, index: PredictiveAssociativeIndex = index, suffix: str = suffix, asked: Any = asked
-            ) -> None:
-                found.setdefault(row + suffix, []).append(recalls(index, conversation, questions, asked))
-
-            add(NONE)
+            part = {NONE: recalls(index, conversation, questions, asked)}
             index.feedback(questions[given], used, text=texts, timestamp=[now.timestamp()] * len(texts))
-            add(PRIORS)
+            part[PRIORS] = recalls(index, conversation, questions, asked)
             index._fit_mixture(seed)  # questions in words ask no predictor: it is not trained
-            add(FITTED)
+            part[FITTED] = recalls(index, conversation, questions, asked)
+            for row, values in part.items():
+                found.setdefault(row + suffix, []).append(values)
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
@@ -107,7 +103,7 @@ def summary(rows: dict[str, Recalls], seed: int) -> dict[str, Any]:
 
 
 def parts_of(measured: list[dict[str, Recalls]]) -> dict[str, dict[str, Recalls]]:
-    """The rows of all dialogues and of those that are reported; of all questions, and of those with a time and without."""
+    """The rows of all dialogues and of those that are reported: of all questions, dated ones and the others."""
     found = {}
     for part, some in (("all dialogues", measured), (f"without the first {TUNED_ON}", measured[TUNED_ON:])):
         if some:
