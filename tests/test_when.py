@@ -234,6 +234,41 @@ def test_memories_of_the_period_enter_the_pool_however_far_they_are():
     assert "far" not in index.recall(VECTORS[0], text=text, k=405, now=NOW, when="January 2023").ids
 
 
+def test_an_event_in_a_question_gives_the_time():
+    index = world()
+    index.add(
+        VECTORS[5:6],
+        ["move"],
+        ["today we moved into the house by the canal"],
+        timestamps=[datetime(2023, 7, 20, tzinfo=UTC)],
+    )
+    plain = index.recall(QUESTION, k=N, text="what did we talk about?", now=NOW)
+    for word, month in (("before", 7), ("after", 8)):
+        text = f"what did we talk about {word} we moved into the house?"
+        hits = index.recall(QUESTION, k=N, text=text, now=NOW, explain=True)
+        there = [id for id in hits.ids if id != "move" and of_month([hits[hits.ids.index(id)]], month)[0]]
+        assert sum(map(hits.ids.index, there)) < sum(map(plain.ids.index, there))
+        assert f'"{word} we moved into the house" -> 2023-0' in str(hits[hits.ids.index(there[0])].times[0])
+    for text in ("before the flood came", "what came after that?", "after all, what did we say?"):  # nobody tells of it
+        heard = index.recall(QUESTION, k=N, text=text, now=NOW, explain=True)
+        assert not any(time.source == "question" for hit in heard for time in hit.times)
+
+
+def test_an_event_that_a_filter_hides_gives_no_time():
+    index = world()
+    index.add(
+        VECTORS[5:6],
+        ["move"],
+        ["we moved to the canal"],
+        [{"secret": 1}],
+        timestamps=[datetime(2023, 7, 20, tzinfo=UTC)],
+    )
+    asked = {"text": "what did we say before we moved to the canal?", "k": N, "now": NOW, "explain": True}
+    hits = index.recall(QUESTION, where={"secret": {"$exists": False}}, **asked)
+    assert not any(time.source == "question" for hit in hits for time in hit.times)
+    assert any(time.source == "question" for hit in index.recall(QUESTION, **asked) for time in hit.times)
+
+
 def test_times_count_beside_feedback_and_undated_questions_change_nothing():
     timed, plain = world(), PredictiveAssociativeIndex(dim=DIM)
     plain.add(VECTORS, IDS, TEXTS)

@@ -29,6 +29,7 @@ from benchmarks.real.dialogue import METRICS, Conversation, Scores, interval, ju
 from benchmarks.real.locomo import FILES, TUNED_ON
 from benchmarks.real.time_parsers import compare
 from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.retrieval.anchors import ANCHORED
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
 from pam_retriever.timewords.reader import read_question, read_text
 from pam_retriever.timewords.scores import TextPeriods, time_scores
@@ -116,12 +117,13 @@ def _same(period: Period, mark: dict[str, Any]) -> bool:
     return same and period.span[0] < mark["span"][1] and mark["span"][0] < period.span[1]
 
 
-def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scores, Ranking, Ranking]:
+def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scores, Ranking, Ranking, Any]:
     """What the library finds by default settings.
 
     Returns:
-        (Q, N) scores of all turns without times; (Q, 100) turns as it ranks them without times; and the same with, when
-        each turn was added with the date of its session, and asked after the last session.
+        (Q, N) scores of all turns without times; (Q, 100) turns as it ranks them without times; the same with, when
+        each turn was added with the date of its session, and asked after the last session; and (Q,) whether it takes
+        the time of a question from an event ("after the race").
     """
     questions = [question for question, _, _ in conversation.questions]
     texts = [turn["text"] for turn in conversation.turns]
@@ -146,7 +148,9 @@ def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scor
 
     plain, times = ranked(), [said(turn["date"]) for turn in conversation.turns]
     index.add(vectors, ids, texts, metadata, timestamps=times)
-    return scores, plain, ranked(now=max(times))
+    timed = ranked(now=max(times))
+    periods = [index._timeline.periods(question, max(times)) for question in questions]
+    return scores, plain, timed, np.array([bool(found) and found[0].kind == ANCHORED for found in periods])
 
 
 def of_times(conversation: Conversation, texts: bool) -> tuple[Scores, Any]:
@@ -166,9 +170,10 @@ def source(conversations: list[Conversation], embedder: Any, seed: int) -> dict[
     """
     judged: dict[str, list[Scores]] = {"without": [], "with": [], "times of memories alone": []}
     judged |= {"library without": [], "library with": []}
-    dated = []
+    dated, anchored = [], []
     for conversation in conversations:
-        base, plain, timed = recalled(conversation, embedder, seed)
+        base, plain, timed, after_event = recalled(conversation, embedder, seed)
+        anchored.append(after_event)
         judged["library without"].append(judge(plain, conversation))
         judged["library with"].append(judge(timed, conversation))
         both, has_time = of_times(conversation, True)
@@ -184,12 +189,11 @@ def source(conversations: list[Conversation], embedder: Any, seed: int) -> dict[
     for part, chosen in (("tuned on", slice(0, TUNED_ON)), ("reported", slice(TUNED_ON, None))):
         if not dated[chosen]:
             continue
-        has_time = np.concatenate(dated[chosen])
+        has_time, has_event = np.concatenate(dated[chosen]), np.concatenate(anchored[chosen])
+        kinds = {"dated": has_time, "of an event": has_event, "undated": ~has_time & ~has_event}
+        kinds["all"] = np.ones(len(has_time), bool)
         tables = {name: np.concatenate(values[chosen]) for name, values in judged.items()}
-        result[part] = {
-            kind: _table(tables, where)
-            for kind, where in (("dated", has_time), ("undated", ~has_time), ("all", np.ones(len(has_time), bool)))
-        }
+        result[part] = {kind: _table(tables, where) for kind, where in kinds.items() if where.any()}
     return result
 
 

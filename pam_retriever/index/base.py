@@ -112,7 +112,8 @@ class IndexBase:
         database = self._store.database  # not earlier: reading the property reports damage found meanwhile
         kept = self._kept
         if kept is None or kept[0] is not database:
-            self._kept = kept = database, Lexicon(database), Timeline(database)
+            lexicon = Lexicon(database)
+            self._kept = kept = database, lexicon, Timeline(database, lexicon)
         return kept
 
     @property

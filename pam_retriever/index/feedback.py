@@ -206,7 +206,7 @@ class FeedbackKeeping(IndexBase):
         with frozen(self._store, self._lock) as view:  # others read and write meanwhile
             database, lexicon = view.database, Lexicon(view.database)
             assert database.feedback is not None
-            bank, cap = Bank(view, lexicon, Timeline(database)), PopularityCap.read(database.settings)
+            bank, cap = Bank(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)
             history = history_of(bank, lexicon, database.feedback.requests(view.dim, writer=cap.by), cap.most)
             fitted = fit_mixture(history, lambda log: evidence_of(bank, log), Priors.read(), seed)
         with self._lock:

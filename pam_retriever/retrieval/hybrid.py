@@ -37,6 +37,7 @@ SMOOTHING = 0.3  # weight of the mean score of the neighbours
 WINDOW = 2  # positions: distance to a neighbour, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
+THEN = 30  # of the memories of a time that a question names, by looks and by words
 CANDIDATES = 100  # per source, and at least the number of hits
 
 
@@ -150,7 +151,7 @@ class HybridScorer:
 
     def _then(self, heard: Heard, terms: list[str], looks: Float32, k: int, allowed: Rows | None) -> Int64:
         """Returns the best memories among those that the times in the question name."""
-        n, then = max(CANDIDATES, k + 1), heard.best(allowed)
+        n, then = max(THEN, k + 1), heard.best(allowed)
         near = self._view.similar.search(looks[None], n, then)[1][0]
         return np.union1d(near[near >= 0], self._lexicon.best(terms, n, then))
 

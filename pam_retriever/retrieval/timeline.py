@@ -14,15 +14,16 @@ import numpy as np
 from pam_retriever.ann import chunks
 from pam_retriever.ann.selection import Rows, holds
 from pam_retriever.errors import InvalidInput, MissingExtra
+from pam_retriever.retrieval.anchors import Told, may_have_anchor, read_anchor
+from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.database import Database
-from pam_retriever.store.times import StoredTimes
+from pam_retriever.store.times import EPOCH, StoredTimes
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period, When
 from pam_retriever.timewords.scores import TextPeriods, time_scores
 from pam_retriever.types import Bools, Float32, Int64, NamedTime, Time, Times
 from pam_retriever.validation import check_finite
 
 log = logging.getLogger(__name__)
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Interval = When | tuple[float | None, float | None]  # of dates, or of numbers
 NOTICED = 0.01  # a smaller score is not reported as evidence
 
@@ -73,22 +74,28 @@ class Timeline:
 
     Args:
         database: the database.
+        lexicon: its words.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, lexicon: Lexicon) -> None:
+        self._database, self._lexicon = database, lexicon
         self._building = threading.Lock()
         self._known: Known | None = None  # replaced as a whole: another thread may read it
         self._missed = False
 
-    def periods(self, text: str, now: datetime | None) -> list[Period]:
-        """Returns the periods in a question; none if no memory has a date."""
+    def periods(self, text: str, now: datetime | None, visible: Rows | None = None) -> list[Period]:
+        """Returns the periods in a question, or else the one before or after an event; none if no memory has a date."""
         known = self._now()
         if known is None or not len(known.stored.rows):
             return []
         from pam_retriever.timewords.reader import read_question  # not imported if no memory has a date
 
-        return self._read(lambda: read_question(text, now))
+        periods = self._read(lambda: read_question(text, now))
+        if not periods and may_have_anchor(text):
+            told = self._told()
+            anchored = None if told is None else read_anchor(text, self._lexicon, told, visible)
+            return [] if anchored is None else [anchored]
+        return periods
 
     def hear(self, periods: Sequence[Period], visible: Rows | None = None) -> Heard | None:
         """Returns the evidence of periods for the memories; None for no evidence.
@@ -97,7 +104,21 @@ class Timeline:
             periods: of a question.
             visible: sorted rows of the memories that count; None for all.
         """
-        known = self._now() if periods else None
+        told = self._told() if periods else None
+        if told is None:
+            return None
+        rows, times, named = told.rows, told.times, told.named
+        if visible is not None:
+            seen, of_seen = holds(visible, rows), holds(visible, named.row)
+            rows, times = rows[seen], times[seen]
+            named = TextPeriods(named.row[of_seen], named.start[of_seen], named.end[of_seen])
+        place = np.searchsorted(rows, named.row).astype(np.int64)
+        scores = time_scores(periods, times, TextPeriods(place, named.start, named.end))
+        return Heard(rows, scores) if scores.any() else None
+
+    def _told(self) -> Told | None:
+        """Returns the times of memories and of their texts; None if no memory has a date."""
+        known = self._now()
         if known is None or not len(known.stored.rows):
             return None
         if known.read is not known.stored:
@@ -105,14 +126,7 @@ class Timeline:
                 known = self._known or known
                 if known.read is not known.stored:
                     self._known = known = self._with_texts(known)
-        rows, times, named = known.stored.rows, known.stored.times, known.named
-        if visible is not None:
-            seen, told = holds(visible, rows), holds(visible, named.row)
-            rows, times = rows[seen], times[seen]
-            named = TextPeriods(named.row[told], named.start[told], named.end[told])
-        place = np.searchsorted(rows, named.row).astype(np.int64)
-        scores = time_scores(periods, times, TextPeriods(place, named.start, named.end))
-        return Heard(rows, scores) if scores.any() else None
+        return Told(known.stored.rows, known.stored.times, known.named)
 
     def rows_when(self, when: Interval, now: datetime | None) -> tuple[Int64, Times]:
         """Returns the memories in an interval, the newest first, and their times.
@@ -223,11 +237,11 @@ class QuestionTimes:
 
     def hear(self, text: str, visible: Rows | None) -> Heard | None:
         """Returns the evidence of the times in a question among the visible memories; None without times."""
-        return self.timeline.hear(self.timeline.periods(text, self.now), visible)
+        return self.timeline.hear(self.timeline.periods(text, self.now, visible), visible)
 
     def named_times(self, rows: Int64, text: str | None, visible: Rows | None) -> list[tuple[NamedTime, ...]]:
         """See ``Timeline.named_times``; the question may be None."""
-        periods = [] if text is None else self.timeline.periods(text, self.now)
+        periods = [] if text is None else self.timeline.periods(text, self.now, visible)
         return self.timeline.named_times(rows, periods, visible)
 
 

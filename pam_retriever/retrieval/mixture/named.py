@@ -118,6 +118,6 @@ class Times:
             return [None] * len(cues)
         nows = cues.nows or [None] * len(cues)
         return [
-            timeline.hear(timeline.periods(text, now), cues.allowed) if text else None
+            timeline.hear(timeline.periods(text, now, cues.allowed), cues.allowed) if text else None
             for text, now in zip(cues.texts, nows, strict=True)
         ]

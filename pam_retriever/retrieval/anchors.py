@@ -1,0 +1,89 @@
+"""Events in questions as times: "what did we do before the move?" asks for the days before the memory of the move."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+
+from pam_retriever.ann.selection import Rows
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.store.times import EPOCH
+from pam_retriever.timewords.periods import Period
+from pam_retriever.timewords.scores import TextPeriods
+from pam_retriever.types import Int64, Times
+
+ANCHORED = "anchored"  # the kind of such a period
+DAYS = 30  # that the period lasts; on two dialogues 7 to 60 are as good (benchmarks/real/times.py)
+CANDIDATES = 20  # memories that may tell of the event
+HELD = 0.75  # of the event's words by idf: a memory with less does not tell of it
+MOST_TERMS = 6  # of an event; more are no name of one
+_ANCHOR = re.compile(r"\b(before|after|since|until)\s+([^.,;:?!]{3,80})", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of the times of memories.
+
+    Attributes:
+        rows: (n,) the memories that have dates, sorted.
+        times: (n,) seconds since 1970.
+        named: the periods that their texts name, by row.
+    """
+
+    rows: Int64
+    times: Times
+    named: TextPeriods
+
+
+def may_have_anchor(text: str) -> bool:
+    """Whether a question may name an event that something came before or after."""
+    return _ANCHOR.search(text) is not None
+
+
+def read_anchor(text: str, lexicon: Lexicon, told: Told, allowed: Rows | None) -> Period | None:
+    """Returns the period before or after an event that a question names; None if no memory tells of the event.
+
+    Args:
+        text: the question.
+        lexicon: the words of the index.
+        told: when memories were.
+        allowed: sorted rows of the memories that may tell of the event; None for all.
+    """
+    found = _ANCHOR.search(text)
+    terms = list(dict.fromkeys(lexicon.terms(found[2]))) if found else []
+    if found is None or not 1 <= len(terms) <= MOST_TERMS:
+        return None
+    row = _memory_of(terms, lexicon, allowed)
+    at = None if row is None else int(np.searchsorted(told.rows, row))
+    if row is None or at is None or at == len(told.rows) or told.rows[at] != row:
+        return None
+    named = np.flatnonzero(told.named.row == row)[:1]
+    start, end = (told.named.start[named], told.named.end[named]) if len(named) else (told.times[[at]],) * 2
+    try:
+        first, last = (EPOCH + timedelta(seconds=float(edge[0])) for edge in (start, end))
+        span = (
+            (first - timedelta(DAYS), first)
+            if found[1].lower() in ("before", "until")
+            else (last, last + timedelta(DAYS))
+        )
+    except OverflowError:  # outside the years 1 to 9999
+        return None
+    return Period(*span, found[0].strip(), found.span(), ANCHORED)
+
+
+def _memory_of(terms: list[str], lexicon: Lexicon, allowed: Rows | None) -> int | None:
+    """Returns the row of the memory that tells most of an event, if it has nearly all of its words."""
+    weights = np.array([lexicon.idf(term) for term in terms])
+    if not weights.all():  # no text has one of the words
+        return None
+    rows = lexicon.best(terms, CANDIDATES, allowed)
+    if not len(rows):
+        return None
+    rows = np.sort(rows)
+    held = weights @ np.array([lexicon.posting(term).at(rows) > 0 for term in terms])
+    scores = np.where(held >= HELD * weights.sum(), lexicon.own(terms, rows), 0)
+    best = int(np.argmax(scores))
+    return int(rows[best]) if scores[best] > 0 else None
