@@ -288,6 +288,17 @@ def test_a_neighbourhood_has_exact_and_predicted_edges(address, dialogue, hops):
         assert edge["exact"] == bool(hit.evidence)
 
 
+def test_a_neighbourhood_draws_who_names_whom():
+    index = PredictiveAssociativeIndex(dim=3)
+    titles = {"canteen": "Canteen", "mara": "Mara Holt", "garden": "Garden"}
+    texts = ["The canteen is run by Mara Holt.", "She trained in Lyon.", "It opens at nine."]
+    index.add(np.eye(3), list(titles), texts, [{"title": title} for title in titles.values()])
+    with exploring(index) as explorer:
+        edges = told(explorer.address, "/api/neighbourhood", {"id": "canteen"})["edges"]
+    assert {edge["to"]: edge["named"] for edge in edges} == {"mara": ['"Canteen" names "Mara Holt"'], "garden": []}
+    assert not any(edge["exact"] for edge in edges)
+
+
 def drawn(content: bytes) -> tuple[dict, np.ndarray, np.ndarray]:
     length = int.from_bytes(content[:4], "little")
     head = json.loads(content[4 : 4 + length])

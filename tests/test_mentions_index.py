@@ -353,6 +353,17 @@ def test_a_memory_has_those_it_names_before_any_fit():
         _films(names=()).recall("temple", mode="association")
 
 
+def test_expansion_knows_mentions_before_any_fit():
+    index = _films()
+    brought = index.expand({"temple": 2.0, "filler 1": 1.0})
+    assert set(brought) == {"kiss", "ghana"}
+    assert 0 < sum(brought.values()) <= 1
+    assert index.expand({"temple": 1.0}, where={"title": "Ghana"}, cue_where={}).keys() == {"ghana"}
+    for options in ({"direction": "after"}, {}):
+        with pytest.raises(NotFitted):
+            (index if options else _films(names=())).expand({"temple": 1.0}, **options)
+
+
 def test_other_names_are_taken_over(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=("headline",)) as index:
         _fill(index)

@@ -38,6 +38,7 @@ Ranking = npt.NDArray[np.int64]
 LISTS = Path(__file__).parents[2] / "tests" / "data"
 DEPTH = 100  # hits of the library's own recall
 WEIGHT = 0.4  # of the source beside the library's scores, which end near 1; chosen on the first two dialogues
+ROUNDS, AT_ONCE = 3, 100  # of adding, and texts
 FRIDAY = datetime(2024, 3, 15, 10)
 
 
@@ -229,6 +230,44 @@ def costs(conversations: list[Conversation]) -> dict[str, float]:
     return result
 
 
+def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str, Any]:
+    """What times cost in an index of all turns: milliseconds of processor, beside an index without times, by turns."""
+    turns = [turn for conversation in conversations for turn in conversation.turns]
+    asked = [question for conversation in conversations for question, _, _ in conversation.questions]
+    texts, times = [turn["text"] for turn in turns], [said(turn["date"]) for turn in turns]
+    vectors, queries = (
+        embedder.encode(part, normalize_embeddings=True, show_progress_bar=False) for part in (texts, asked)
+    )
+    now, added = max(times), {"without": [], "with": []}
+    for _ in range(ROUNDS):
+        indexes = {name: PredictiveAssociativeIndex(dim=vectors.shape[1]) for name in added}
+        for at in range(0, len(texts), AT_ONCE):
+            part = slice(at, at + AT_ONCE)
+            ids = [str(place) for place in range(len(texts))[part]]
+            for name, index in indexes.items():
+                stamps = times[part] if name == "with" else None
+                started = time.process_time()
+                index.add(vectors[part], ids, texts[part], timestamps=stamps)
+                added[name].append(time.process_time() - started)
+    started = time.process_time()
+    indexes["with"].recall(queries[0], text="What happened in May 2023?", now=now)
+    first, dated = time.process_time() - started, np.array([bool(read_question(text, now)) for text in asked])
+    taken: dict[str, list[float]] = {name: [] for name in indexes}
+    for query, text in zip(queries, asked, strict=True):
+        for name, index in indexes.items():
+            started = time.process_time()
+            index.recall(query, text=text, now=now)
+            taken[name].append(time.process_time() - started)
+    result: dict[str, Any] = {"turns": len(texts), "first question with a time, ms": 1e3 * first}
+    rows = {"add of 100 texts": (np.array(added["without"]), np.array(added["with"]))}
+    for kind, where in (("all questions", np.ones(len(asked), bool)), ("dated", dated), ("undated", ~dated)):
+        rows[kind] = np.array(taken["without"])[where], np.array(taken["with"])[where]
+    for name, (plain, timed) in rows.items():
+        without, with_times = 1e3 * float(np.median(plain)), 1e3 * float(np.median(timed))
+        result[name] = {"without, ms": without, "with, ms": with_times, "ratio": with_times / without}
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
@@ -238,6 +277,7 @@ def main() -> None:
     parser.add_argument("--name", default="real/times")
     arguments = parser.parse_args()
     conversations = read(find(arguments.file, FILES, __doc__ or ""))
+    embedder = load_embedder(arguments.model)
     result = {
         "seed": arguments.seed,
         "embedder": arguments.model or "all-MiniLM-L6-v2",
@@ -245,7 +285,8 @@ def main() -> None:
         **lists(),
         "in_turns": in_turns(conversations),
         "costs": costs(conversations),
-        "recall": source(conversations, load_embedder(arguments.model), arguments.seed),
+        "library_costs": library_costs(conversations, embedder),
+        "recall": source(conversations, embedder, arguments.seed),
     }
     if arguments.parsers:
         result["other_parsers"] = compare(rows("time_expressions.jsonl"), rows("time_traps.jsonl"))

@@ -33,7 +33,7 @@ def neighbourhood(index: Explorable, question: Mapping[str, Any]) -> Plain:
 
     Returns:
         ``nodes`` with positions in the plane, computed from their vectors, and ``edges``: exact if both were
-        experienced together, else predicted.
+        experienced together, else with the mentions that lead from one to the other, else predicted.
 
     Raises:
         InvalidInput, UnknownId: the question is invalid.
@@ -72,7 +72,9 @@ def _pair(one: str, other: str) -> tuple[str, str]:
 
 
 def _edge(at: str, hit: Hit) -> Plain:
-    return {"from": at, "to": hit.id, "score": hit.score, "similarity": hit.similarity, "exact": bool(hit.evidence)}
+    named = [str(one) for one in hit.mentions or () if (one.source_id or "") == at]
+    both = {"score": hit.score, "similarity": hit.similarity, "exact": bool(hit.evidence), "named": named}
+    return {"from": at, "to": hit.id, **both}
 
 
 def _places(vectors: Float32) -> list[list[float]]:

@@ -41,13 +41,15 @@ class Expanding(IndexBase):
 
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
-            NotFitted: before ``fit``, or after a fit by the published recipe, whose scores are not shares.
+            NotFitted: before ``fit`` if no memory has a name, or after a fit by the published recipe, whose scores
+                are not shares.
         """
         hits, batch = read_found(found)
         k = None if k is None else check_count("k", k)
         towards = check_direction(direction)
+        self._search_names()
         with self._lock.shared():
-            brought = expand(self._store.view().towards(towards), hits, k, where, cue_where)
+            brought = expand(self._store.view().towards(towards), self._lexicon, hits, k, where, cue_where)
         return brought if batch else brought[0]
 
     def spread(

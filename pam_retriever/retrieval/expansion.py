@@ -11,7 +11,10 @@ import numpy as np
 from pam_retriever.arrays import concatenated
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.retrieval.association import AssociationScorer
+from pam_retriever.retrieval.candidates import Scorer
 from pam_retriever.retrieval.cues import read_cues, read_filters
+from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.mentioned import Mentioning, MentionScorer
 from pam_retriever.store.view import View
 from pam_retriever.types import Float64
 from pam_retriever.validation import check_finite, check_id
@@ -40,6 +43,7 @@ def read_found(found: Scores) -> tuple[list[dict[str, float]], bool]:
 
 def expand(
     view: View,
+    lexicon: Lexicon,
     found: Sequence[Mapping[str, float]],
     k: int | None,
     where: Mapping[str, Any] | None,
@@ -50,8 +54,7 @@ def expand(
     Raises:
         InvalidInput, NotFitted, UnknownId: see ``expand``.
     """
-    if view.associative is None or view.calibration is None:
-        raise NotFitted("Nothing says how far associations can be trusted.", "a fitted index", "Call fit().")
+    scorer = _scorer(view, lexicon)
     ids = list(dict.fromkeys(id for one in found for id in one))
     if not ids:
         return [{} for _ in found]
@@ -61,11 +64,11 @@ def expand(
     weight = np.concatenate([_weights(np.array(list(one.values()), np.float64)) for one in found])
 
     allowed, among = read_filters(view, where, cue_where)
-    cues = replace(read_cues(view, view.associative, ids, allowed=among), visible=allowed)
-    answers = AssociationScorer(view).score(cues, FAN_OUT, allowed)
+    cues = replace(read_cues(view, view.associative or view.similar, ids, allowed=among), visible=allowed)
+    answers = scorer.score(cues, FAN_OUT, allowed)
     count = np.array([len(answer.rows) for answer in answers])
     rows = np.concatenate([answer.rows for answer in answers])
-    shares = np.concatenate([answer.scores for answer in answers])
+    shares = np.concatenate([answer.scores / max(float(answer.scores.sum()), 1.0) for answer in answers])
     entry = concatenated((np.cumsum(count) - count)[seed], count[seed])
     value = np.repeat(weight, count[seed]) * shares[entry]
 
@@ -79,6 +82,19 @@ def expand(
         {names[row][0]: score for row, score in zip((pairs[one] % width).tolist(), total[one].tolist(), strict=True)}
         for one in (places[:k] for places in np.split(order, ends))
     ]
+
+
+def _scorer(view: View, lexicon: Lexicon) -> Scorer:
+    """Returns the source of associates: the predictor and the links, or mentions before a fit.
+
+    Raises:
+        NotFitted: there is neither.
+    """
+    if view.associative is not None and view.calibration is not None:
+        return AssociationScorer(view)
+    if view.associative is None and view.links.direction is None and Mentioning.of(view, lexicon) is not None:
+        return MentionScorer(view, lexicon)
+    raise NotFitted("Nothing says how far associations can be trusted.", "a fitted index, or names", "Call fit().")
 
 
 def _weights(scores: Float64) -> Float64:

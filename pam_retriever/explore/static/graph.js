@@ -1,4 +1,4 @@
-// The neighbourhood of a memory: nodes by similarity, edges exact or predicted.
+// The neighbourhood of a memory: nodes by similarity, edges exact, named or predicted.
 
 import { post } from "./api.js";
 import { el, problem, say, show } from "./dom.js";
@@ -22,9 +22,9 @@ export async function graph(place, cue, hops) {
   show(place,
     el("div", { class: "row" }, buttons, el("span", { class: "faint small" }, "Enter or a click asks with a memory; drag to move, wheel or + and − to zoom")),
     el("div", { class: "picture" }, drawing.svg, label),
-    el("ul", { class: "legend" }, legend("exact", "experienced together"), legend("predicted", "predicted"), el("li", {}, "Near each other: alike")),
+    el("ul", { class: "legend" }, legend("exact", "experienced together"), legend("named", "one names the other"), legend("predicted", "predicted"), el("li", {}, "Near each other: alike")),
     el("details", {}, el("summary", { class: "faint" }, "As a list"), el("ul", {}, found.edges.map((edge) =>
-      el("li", { dir: "auto" }, `${drawing.name(edge.from)} – ${drawing.name(edge.to)}: ${edge.score.toFixed(3)}, ${edge.exact ? "experienced" : "predicted"}`)))));
+      el("li", { dir: "auto" }, `${drawing.name(edge.from)} – ${drawing.name(edge.to)}: ${edge.score.toFixed(3)}, ${reason(edge)}`)))));
   drawing.lay();
   say(`${found.nodes.length} memories, ${found.edges.length} edges.`);
   const watch = new ResizeObserver(() => drawing.lay());
@@ -34,6 +34,9 @@ export async function graph(place, cue, hops) {
 
 const legend = (kind, text) => el("li", {}, el("svg", { class: "graph sample", viewBox: "0 0 28 8", width: 28, height: 8, "aria-hidden": "true" }, el("line", { class: kind, x1: 0, x2: 28, y1: 4, y2: 4 })), text);
 
+const kind = (edge) => (edge.exact ? "exact" : edge.named.length ? "named" : "predicted");
+const reason = (edge) => (edge.exact ? "experienced together" : edge.named.length ? edge.named.join(", ") : "predicted");
+
 class Drawing {
   constructor({ nodes, edges }, label) {
     this.label = label;
@@ -41,7 +44,7 @@ class Drawing {
     this.byId = new Map(this.nodes.map((node) => [node.id, node]));
     this.edges = edges.filter((edge) => this.byId.has(edge.from) && this.byId.has(edge.to));
     this.view = { x: 0, y: 0, scale: 1 };
-    this.lines = this.edges.map((edge) => el("line", { class: edge.exact ? "exact" : "predicted" }, el("title", {}, edge.exact ? "experienced together" : "predicted")));
+    this.lines = this.edges.map((edge) => el("line", { class: kind(edge) }, el("title", {}, reason(edge))));
     this.dots = this.nodes.map((node) => this.dot(node));
     this.svg = el("svg", { class: "graph", tabindex: 0, role: "group", "aria-label": `Neighbourhood: ${this.nodes.length} memories` }, el("g", {}, this.lines, this.dots));
     this.listen();
