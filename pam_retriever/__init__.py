@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
     from pam_retriever.index.inspecting import Overview, TimeCounts
     from pam_retriever.jepa import CompositeEncoder, JointConfig, JointTrainer, Modality, OutwardPredictor
+    from pam_retriever.mentions.names import Naming
     from pam_retriever.model.forward import PredictorConfig
     from pam_retriever.model.keys import Channels
     from pam_retriever.retrieval.imagination import Imagination
@@ -78,6 +79,7 @@ __all__ = [
     "MilvusBackend",
     "MissingExtra",
     "Modality",
+    "Naming",
     "NotFitted",
     "OutwardPredictor",
     "Overview",
@@ -115,6 +117,7 @@ _LATER = {  # public name -> its module
     "JointTrainer": "pam_retriever.jepa",
     "MilvusBackend": "pam_retriever.engines",
     "Modality": "pam_retriever.jepa",
+    "Naming": "pam_retriever.mentions.names",
     "OutwardPredictor": "pam_retriever.jepa",
     "Overview": "pam_retriever.index.inspecting",
     "Projection": "pam_retriever.retrieval.projection",

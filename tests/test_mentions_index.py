@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pam_retriever import InvalidInput, Mention, NotFitted, PredictiveAssociativeIndex, ReadOnlyIndex, Trajectory
+from pam_retriever import (
+    InvalidInput,
+    Mention,
+    Naming,
+    NotFitted,
+    PredictiveAssociativeIndex,
+    ReadOnlyIndex,
+    Trajectory,
+)
 from pam_retriever.mentions.store import TABLES
 from pam_retriever.store.files import checksum_of
 from pam_retriever.store.repair import check, repair
@@ -374,12 +382,44 @@ def test_other_names_are_taken_over(tmp_path):
     with pytest.raises(ReadOnlyIndex):
         PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True, names=("title",))
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=["headline"], read_only=True) as index:
-        assert index._store.database.mentions.keys == ("headline",)
+        assert index._store.database.mentions.naming.keys == ("headline",)
     with PredictiveAssociativeIndex.open(tmp_path / "index", names=("title",)) as index:
         assert set(index.recall("temple").ids[:2]) == {"kiss", "ghana"}
         assert _state(index)[0] == ["ghana", "kiss and tell", "shirley temple"]
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
-        assert index._store.database.mentions.keys == ("title",)
+        assert index._store.database.mentions.naming.keys == ("title",)
+
+
+def test_headings_and_patterns_of_links_are_stored_with_the_index(tmp_path):
+    pytest.importorskip("re2")
+    naming = Naming(headings=True, patterns=(r"[A-Z]+-\d+",))
+    texts = ["# Boiler room\n\nHot, see OPS-12.", "the pump leaks", "the boiler room is locked"]
+    with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=naming) as index:
+        _fill(index)
+        index.add(_vectors(3), ["room", "OPS-12", "note"], texts)
+        assert index.recall("room", mode="association").ids[:1] == ["OPS-12"]
+        assert set(index.recall("room", mode="association").ids) == {"OPS-12", "note"}
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        assert index._store.database.mentions.naming == naming
+        index.add(_vectors(1, 5), ["late"], ["OPS-12 again, in the boiler room"])
+        hits = index.recall("late", mode="association", explain=True)
+        assert {str(one) for hit in hits for one in hit.mentions} == {
+            '"late" names "OPS-12"',
+            '"late" names "boiler room"',
+        }
+    with pytest.raises(InvalidInput, match="RE2"):
+        PredictiveAssociativeIndex(DIM, names=Naming(patterns=(r"(a)\1",)))
+
+
+def test_an_import_names_the_module_that_has_its_name():
+    index = PredictiveAssociativeIndex(DIM)
+    sources = {
+        "shop.cart": "from shop.prices import total",
+        "shop.prices": "def total(): ...",
+        "shop.mail": "import smtplib",
+    }
+    index.add(_vectors(3), list(sources), list(sources.values()), [{"name": module} for module in sources])
+    assert index.recall("shop.cart", mode="association").ids == ["shop.prices"]
 
 
 @pytest.mark.parametrize("names", ["title", [1], 5, lambda metadata, text: []])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -52,8 +51,9 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         same_embedder: asserts that the embedder makes the same vectors as the one whose name is stored, although its
             name differs.
         names: metadata keys that hold the names of a memory, as strings or lists of strings; for example the title of
-            an article. A question then also finds memories that its hits name. The keys are stored. () for none; None
-            for those of the index, by default ("title", "name", "aliases").
+            an article; or a ``Naming``, with headings and patterns of links. A question then also finds memories that
+            its hits name. It is stored. () for none; None for that of the index, by default ("title", "name",
+            "aliases").
 
     Raises:
         InvalidInput: an argument is invalid.
@@ -77,7 +77,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         *,
         encoder: Encoder | None = None,
         same_embedder: bool = False,
-        names: Sequence[str] | None = None,
+        names: naming.Names | None = None,
     ) -> None:
         made = read_embedder(embedder, same_embedder)
         self._begin(new_store(dim, backend, made, encoder), made, names, MOST_OPEN)
@@ -87,7 +87,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         cls,
         store: Store,
         embedder: Embedder | None,
-        names: Sequence[str] | None = None,
+        names: naming.Names | None = None,
         max_open_tenants: int = MOST_OPEN,
     ) -> PredictiveAssociativeIndex:
         index = cls.__new__(cls)
@@ -109,7 +109,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         follow: bool = False,
         lock_timeout: float = 0.0,
         same_embedder: bool = False,
-        names: Sequence[str] | None = None,
+        names: naming.Names | None = None,
         max_open_tenants: int = MOST_OPEN,
     ) -> PredictiveAssociativeIndex:
         """Opens the durable index in a folder; creates it if it does not exist.

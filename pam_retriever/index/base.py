@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -40,7 +40,7 @@ class IndexBase:
         self,
         store: Store,
         embedder: Embedder | None,
-        names: Sequence[str] | None = None,
+        names: naming.Names | None = None,
         max_open_tenants: int | None = None,
     ) -> None:
         try:
@@ -63,7 +63,7 @@ class IndexBase:
 
     @classmethod
     def _tenant_in(
-        cls, embedder: Embedder | None, names: Sequence[str] | None, store: Store
+        cls, embedder: Embedder | None, names: naming.Names | None, store: Store
     ) -> tuple[PredictiveAssociativeIndex, BackgroundFits]:
         """Creates the index of a tenant, with its background fits."""
         tenant = cls.__new__(cls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,7 @@ from pam_retriever.store.tenants import check_tenant, folder_of, no_tenants, wri
 if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
 
-Make = Callable[[Sequence[str] | None, Store], tuple["PredictiveAssociativeIndex", BackgroundFits]]
+Make = Callable[[naming.Names | None, Store], tuple["PredictiveAssociativeIndex", BackgroundFits]]
 MOST_OPEN = 64  # each has up to four files open; systems allow 1,024 or more per process
 
 
@@ -152,11 +152,11 @@ class OpenTenants:
             )
         return open_store(path, store.dim, store.backend, None, encoder, folders.mode)
 
-    def _names(self) -> tuple[str, ...] | None:
-        """Returns the metadata keys of names in the index, which its tenants share."""
+    def _names(self) -> naming.Names | None:
+        """Returns the names and links of the index, which its tenants share."""
         mentions, folders = self._store.database.mentions, self._store.tenant_folders
         changing = folders is None or not folders.read_only
-        return mentions.keys if changing and mentions is not None else None
+        return mentions.naming if changing and mentions is not None else None
 
     def _keep_few_open(self) -> None:
         """Closes the tenants that were not used for the longest time."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from pam_retriever.mentions.finder import MemoryVocabulary, find
 from pam_retriever.mentions.links import LinkRules, phrase_number
-from pam_retriever.mentions.names import NameRules
+from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.phrases import capitalised
 from pam_retriever.mentions.store import Document, MentionStore
 from pam_retriever.types import Int64
@@ -38,6 +38,11 @@ class MentionRules:
     names: NameRules = field(default_factory=NameRules)
     links: LinkRules = field(default_factory=LinkRules)
     phrases: bool = True
+
+    @classmethod
+    def of(cls, naming: Naming) -> MentionRules:
+        """Returns the rules of an index."""
+        return cls(NameRules(naming.keys, naming.headings), LinkRules(patterns=naming.patterns))
 
 
 class MentionGraph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from pam_retriever.mentions.names import Naming
 from pam_retriever.mentions.store import MentionStore
 from pam_retriever.types import Int64
 
@@ -17,8 +18,8 @@ class KeptMentions(Protocol):
         """The tables."""
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The metadata keys whose values are names."""
+    def naming(self) -> Naming:
+        """The names and links of the index."""
 
     @property
     def known(self) -> bool:
@@ -34,8 +35,8 @@ class KeptMentions(Protocol):
 
     # ---- writing, inside a transaction
 
-    def set_keys(self, keys: Sequence[str]) -> None:
-        """Sets the metadata keys whose values are names."""
+    def set_naming(self, naming: Naming) -> None:
+        """Sets the names and links."""
 
     def search(self) -> None:
         """Does the search that is yet to be done."""

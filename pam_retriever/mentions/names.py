@@ -8,7 +8,7 @@ ignored, too. So no title can make adding slow.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -100,6 +100,50 @@ class NameRules:
                 yield from _strings_of(metadata.get(key))
         if self.headings and text and (heading := first_heading(text)):
             yield heading
+
+
+@dataclass(frozen=True)
+class Naming:
+    r"""The names and links of an index, for ``PredictiveAssociativeIndex(names=...)``. It is stored with the index.
+
+    Attributes:
+        keys: the metadata keys whose strings, or lists of strings, are names.
+        headings: whether the first heading of a text (``# like this``, or underlined) is a name, too.
+        patterns: regular expressions of links to ids or paths, for example ``r"[A-Z]+-\d+"`` for tickets; the first
+            group if there is one, else the whole match. They need the extra ``mentions``, and have RE2's syntax.
+    """
+
+    keys: tuple[str, ...] = DEFAULT_KEYS
+    headings: bool = False
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Sequence[str] | Naming) -> Naming:
+        """Reads ``names=``.
+
+        Raises:
+            InvalidInput: ``names`` is invalid.
+        """
+        given = names if isinstance(names, Naming) else cls(names)  # type: ignore[arg-type]
+        keys = NameRules(given.keys).names
+        if callable(keys):
+            raise InvalidInput(
+                f"Got names={names!r}.", "metadata keys, or a Naming", "Pass names=('title', 'aliases')."
+            )
+        return cls(keys, bool(given.headings), tuple(given.patterns))
+
+    @classmethod
+    def read(cls, stored: object) -> Naming:
+        """Reads what ``to_json`` returned; the default for None."""
+        if isinstance(stored, dict):
+            return cls(tuple(stored["keys"]), stored["headings"], tuple(stored["patterns"]))
+        return cls(tuple(map(str, stored))) if isinstance(stored, list) else cls()
+
+    def to_json(self) -> object:
+        """Returns a list of the keys, or a dict if there is more."""
+        if not self.headings and not self.patterns:
+            return list(self.keys)
+        return {"keys": list(self.keys), "headings": self.headings, "patterns": list(self.patterns)}
 
 
 def phrase_of(name: str) -> str | None:

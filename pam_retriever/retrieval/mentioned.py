@@ -175,5 +175,5 @@ def _places(kept: KeptMentions, rows: Int64) -> dict[tuple[int, int], tuple[int,
 def _called(kept: KeptMentions, id: str, metadata: str) -> str:
     """Returns the first name of a memory, or its id."""
     known = from_json(metadata, f"The metadata of {id!r}")
-    given = (known.get(key) for key in kept.keys)
+    given = (known.get(key) for key in kept.naming.keys)
     return next((name for name in given if isinstance(name, str)), id)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pam_retriever.filters import to_json
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
-from pam_retriever.mentions.names import DEFAULT_KEYS, NameRules
+from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
@@ -45,10 +45,9 @@ class KeptMentions:
         self.waits = False
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The metadata keys whose values are names."""
-        stored = self._settings.get(NAMES)
-        return DEFAULT_KEYS if not isinstance(stored, list) else tuple(map(str, stored))
+    def naming(self) -> Naming:
+        """The names and links of the index."""
+        return Naming.read(self._settings.get(NAMES))
 
     @property
     def known(self) -> bool:
@@ -62,14 +61,15 @@ class KeptMentions:
             return False
         return self._settings.get(STATE) is None or bool(self._waiting())
 
-    def set_keys(self, keys: Sequence[str]) -> None:
-        """Sets the metadata keys of names. The next query that needs mentions searches for them.
+    def set_naming(self, naming: Naming) -> None:
+        """Sets the names and links. The next query that needs mentions searches for them.
 
         Raises:
-            InvalidInput: these are no keys.
+            InvalidInput: a pattern is invalid.
+            MissingExtra: a pattern needs the extra ``mentions``.
         """
-        NameRules(tuple(keys))
-        self._settings.set(NAMES, list(keys))
+        MentionRules.of(naming)
+        self._settings.set(NAMES, naming.to_json())
         self._settings.remove(STATE)
         self._settings.remove(WAITING)
         self.store.clear()
@@ -148,11 +148,14 @@ class KeptMentions:
         return json.loads(json.dumps(stored)) if isinstance(stored, list) else []
 
     def _graph(self) -> MentionGraph:
-        return MentionGraph(self.store, MentionRules(NameRules(self.keys)))
+        return MentionGraph(self.store, MentionRules.of(self.naming))
 
     def _has_name(self, metadatas: Sequence[str]) -> bool:
         """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""
-        rules, keys = NameRules(self.keys), [to_json(key) for key in self.keys]
+        naming = self.naming
+        if naming.headings or naming.patterns:  # these are in the texts
+            return bool(metadatas)
+        rules, keys = NameRules(naming.keys), [to_json(key) for key in naming.keys]
         return any(
             rules.any_of(json.loads(metadata), None)
             for metadata in metadatas

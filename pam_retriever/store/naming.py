@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.mentions.names import NameRules
+from pam_retriever.mentions.names import Naming
 from pam_retriever.store.base import NO_ROWS, Store
 
+Names = Sequence[str] | Naming
 
-def set_names(store: Store, names: Sequence[str]) -> None:
-    """Sets the metadata keys of names. The next query that needs mentions searches for them.
+
+def set_names(store: Store, names: Names) -> None:
+    """Sets the names and links of an index. The next query that needs mentions searches for them.
 
     Raises:
-        InvalidInput: these are no keys, or this kind of store has no names.
-        ReadOnlyIndex: the index has other keys, and was opened to read.
+        InvalidInput: ``names`` is invalid, or this kind of store has no names.
+        MissingExtra: a pattern needs the extra ``mentions``.
+        ReadOnlyIndex: the index has other names, and was opened to read.
     """
-    keys = NameRules(names).names  # type: ignore[arg-type]
-    mentions = store.database.mentions
-    if mentions is None or callable(keys):
+    naming, mentions = Naming.of(names), store.database.mentions
+    if mentions is None:
         raise InvalidInput(
-            f"Got names={names!r} for an index in {store.backend!r}.",
-            "keys of the metadata, for an index in SQLite",
-            "Pass for example names=('title', 'aliases'), or leave names out.",
+            f"Got names={names!r} for an index in {store.backend!r}.", "an index in SQLite", "Leave names out."
         )
-    if mentions.keys == keys:
+    if mentions.naming == naming:
         return
     with store.database.transaction():
-        mentions.set_keys(keys)
+        mentions.set_naming(naming)
     store.apply_after_commit(NO_ROWS, _nothing)
 
 
