@@ -23,6 +23,7 @@ from pam_retriever.store import naming
 from pam_retriever.store.base import Store
 from pam_retriever.store.kinds import Engine
 from pam_retriever.store.opening import load_store, new_store, open_store, read_mode
+from pam_retriever.store.unfinished import remove_abandoned
 from pam_retriever.validation import check_count
 
 Query = One | Many
@@ -143,6 +144,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
         most, mode = check_count("max_open_tenants", max_open_tenants), read_mode(read_only, follow, lock_timeout)
+        if mode == "write":
+            remove_abandoned(Path(path))
         store = open_store(Path(path), dim, backend, made, encoder, mode, float(lock_timeout))
         index = cls._of(store, made, names, most)
         log.info("open: %r in %.2f s", index, time.perf_counter() - began)

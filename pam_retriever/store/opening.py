@@ -18,6 +18,7 @@ from pam_retriever.store.manifest import MANIFEST, Manifest, new_manifest, read_
 from pam_retriever.store.space import Space
 from pam_retriever.store.sqlite import SQLiteStore
 from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.store.unfinished import is_empty
 from pam_retriever.validation import check_count, check_finite
 
 MOST_WAITING = 86_400  # seconds for another writer
@@ -86,7 +87,7 @@ def open_store(
             "PredictiveAssociativeIndex(dim, backend=...) opens an index in an engine.",
         )
     made = None if encoder is None else Space.of(encoder)
-    if mode != "write" or (folder.is_dir() and any(folder.iterdir())):
+    if mode != "write" or not is_empty(folder):
         _check_dim(folder, dim)
     else:
         if dim is None and embedder is None and made is None:

@@ -11,9 +11,6 @@ a setting in the database names the weights. So the manifest always leads to one
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +28,8 @@ from pam_retriever.store.home import has_cache, remove_unfinished
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.store.tenants import Write, remove_other_tenants, write_tenants
+from pam_retriever.store.tenants import UNFINISHED, Write, remove_other_tenants, write_tenants
+from pam_retriever.store.unfinished import is_empty, make_folder, remove_abandoned
 from pam_retriever.store.weights import pack_predictor, write_weights
 
 T = TypeVar("T")
@@ -46,27 +44,7 @@ def create_folder(folder: Path, manifest: Manifest) -> None:
         SQLiteDatabase(inside / str(manifest["database"])).close()
         write_manifest(inside, manifest)
 
-    _make_folder(folder, write)
-
-
-def _make_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Writes a folder under another name, and renames it when it is complete."""
-    with explained(folder):
-        if folder.exists() and os.path.ismount(folder):
-            write(folder)  # a mounted volume cannot be replaced
-            return
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:  # not TemporaryDirectory: a child forked meanwhile would delete it
-            inside = made / "index"
-            inside.mkdir()
-            write(inside)
-            if folder.exists():
-                folder.rmdir()  # it is empty, and Windows does not replace folders
-            inside.replace(folder)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-        sync(folder.parent)
+    make_folder(folder, write)
 
 
 def load(folder: Path, build: Callable[[SQLiteDatabase, Manifest], T]) -> T:
@@ -194,9 +172,10 @@ def write_snapshot(
         StorageError: the disk is full or read-only. The folder is unchanged.
     """
     with explained(folder):
-        there = folder.exists() and any(folder.iterdir())
-        if not there:
-            _make_folder(folder, lambda inside: write_files(inside, None, manifest, database, predictor, tenants))
+        if not folder.parent.name.endswith(UNFINISHED):  # an unfinished folder is removed as a whole
+            remove_abandoned(folder)
+        if is_empty(folder):
+            make_folder(folder, lambda inside: write_files(inside, None, manifest, database, predictor, tenants))
             return
         if not overwrite:
             raise InvalidInput(f"{folder} is not empty.", "a new folder", "Use overwrite=True, or another path.")

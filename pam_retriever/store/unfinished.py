@@ -1,0 +1,100 @@
+"""Writes a folder under a hidden name, renames it when it is complete, and removes what killed processes left.
+
+The hidden folder is .NAME-<random>/index, beside the folder NAME. A mounted folder cannot be replaced, so there it is
+inside. A lock tells whether the process that writes it is alive.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+
+from pam_retriever.errors import IndexLocked, StorageError
+from pam_retriever.store.faults import explained
+from pam_retriever.store.files import matching, sync
+from pam_retriever.store.lock import NAME, WriterLock
+from pam_retriever.store.manifest import MANIFEST
+
+INSIDE = "index"
+OF_A_FILE_SYSTEM = "lost+found"  # every new ext4 file system has one
+
+
+def make_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Writes a folder completely or not at all. An empty folder may exist."""
+    with explained(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _hidden(folder) as made:
+            write(made)
+            if _is_mount(folder):
+                for path in sorted(made.iterdir(), key=lambda path: path.name == MANIFEST):  # it names the others
+                    path.replace(folder / path.name)
+                sync(folder)
+                return
+            if folder.exists():
+                folder.rmdir()  # empty: Windows does not replace folders
+            made.replace(folder)
+        sync(folder.parent)
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder is missing or empty. In a mounted one, what a killed process left does not count."""
+    with explained(folder):
+        if not folder.exists():
+            return True
+        mounted = _is_mount(folder)
+        return all(mounted and (at.name == OF_A_FILE_SYSTEM or _is_hidden(at, folder)) for at in folder.iterdir())
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Deletes the hidden folders of killed processes, never that of a live one."""
+    try:
+        left = matching(_parent(folder), f".{escape(folder.name)}-*")
+    except PermissionError:  # who may not list the parent folder may still use this one
+        return
+    for path in left:
+        if not _is_hidden(path, folder):
+            continue
+        try:
+            lock = WriterLock(path)
+        except (IndexLocked, StorageError):  # a live process writes it, or it may not be changed
+            continue
+        shutil.rmtree(path, ignore_errors=True)
+        lock.release()
+
+
+@contextmanager
+def _hidden(folder: Path) -> Iterator[Path]:
+    """Makes a hidden folder, and removes it afterwards."""
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=_parent(folder)))
+    try:  # not TemporaryDirectory: a child forked meanwhile would delete it
+        lock = WriterLock(made)
+        try:
+            (made / INSIDE).mkdir()
+            yield made / INSIDE
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+            lock.release()
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a path is a hidden folder of ``folder``, by its name and by its contents."""
+    if not re.fullmatch(rf"\.{re.escape(folder.name)}-\w{{8}}", path.name) or path.is_symlink() or not path.is_dir():
+        return False
+    within = {at.name for at in matching(path, "*")}
+    return NAME in within and within <= {NAME, INSIDE}
+
+
+def _parent(folder: Path) -> Path:
+    return folder if _is_mount(folder) else folder.parent
+
+
+def _is_mount(folder: Path) -> bool:
+    return folder.exists() and os.path.ismount(folder)

@@ -1,0 +1,117 @@
+"""What a killed `open` or `save` leaves beside its folder, and a folder that is a mount."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+
+# in the middle of what it writes: the database is there, and the manifest is not
+BEFORE_THE_MANIFEST = """
+import os, signal, sys
+from pathlib import Path
+from pam_retriever import PredictiveAssociativeIndex
+from pam_retriever.store import snapshot
+call, folder = sys.argv[1], Path(sys.argv[2])
+index = PredictiveAssociativeIndex(dim=2)
+write_manifest = snapshot.write_manifest
+def interrupted(*arguments):
+    if call.startswith("live"):
+        print("writing", flush=True)
+        sys.stdin.readline()
+        return write_manifest(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+snapshot.write_manifest = interrupted
+if call.endswith("open"):
+    PredictiveAssociativeIndex.open(folder, dim=2).close()
+else:
+    index.save(folder)
+"""
+
+
+def run(call: str, folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", BEFORE_THE_MANIFEST, call, str(folder)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def kill(call: str, folder: Path) -> None:
+    with run(call, folder) as process:
+        assert process.wait() == -9
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("call", ["open", "save"])
+def test_a_killed_call_leaves_nothing_after_the_next(tmp_path, call):
+    folder = tmp_path / "index"
+    kill(call, folder)
+    kill(call, folder)
+    assert len(names(tmp_path)) == 1  # hidden; the second removed that of the first
+    with PredictiveAssociativeIndex.open(folder, dim=2):
+        assert names(tmp_path) == ["index"]
+
+
+@pytest.mark.parametrize("call", ["open", "save"])
+def test_what_a_live_call_writes_stays(tmp_path, call):
+    folder = tmp_path / "index"
+    with run(f"live {call}", folder) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        for other in ("index", "indexes"):
+            PredictiveAssociativeIndex(dim=2).save(tmp_path / other, overwrite=True)
+        hidden = [name for name in names(tmp_path) if name.startswith(".index-")]
+        assert len(hidden) == 1
+        process.communicate("go on\n")
+    assert names(tmp_path) == ["index", "indexes"]
+    PredictiveAssociativeIndex.load(folder)
+
+
+def test_what_only_has_such_a_name_stays(tmp_path):
+    PredictiveAssociativeIndex(dim=2).save(tmp_path / ".index-of_notes")
+    (tmp_path / ".index-of_notes" / "writer.lock").touch()
+    (tmp_path / ".index-12345678").mkdir()
+    (tmp_path / ".index-12345678" / "writer.lock").touch()
+    (tmp_path / ".index-12345678" / "mine.txt").touch()
+    (tmp_path / ".index-abcdefgh").symlink_to(tmp_path / ".index-of_notes")
+    before = names(tmp_path)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2):
+        assert names(tmp_path) == sorted([*before, "index"])
+
+
+@pytest.fixture
+def mounted(tmp_path) -> Iterator[Path]:
+    """A file system of its own, as one that a container mounts."""
+    folder, libc = tmp_path / "index", ctypes.CDLL(None)
+    folder.mkdir()
+    if libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, b"size=4m"):
+        pytest.skip("mounting takes a right that is not there")
+    (folder / "lost+found").mkdir()
+    yield folder
+    assert libc.umount(str(folder).encode()) == 0
+
+
+@pytest.mark.parametrize("call", ["open", "save"])
+def test_a_mount_becomes_the_home_of_an_index(mounted, call):
+    kill(call, mounted)
+    assert "manifest.json" not in names(mounted)
+    with PredictiveAssociativeIndex.open(mounted, dim=2) as index:
+        index.add(np.eye(2), ["a", "b"])
+    with PredictiveAssociativeIndex.open(mounted) as index:
+        assert len(index) == 2
+    assert [name for name in names(mounted) if name.startswith((".", "lost"))] == ["lost+found"]
+
+
+def test_a_mount_with_something_else_is_refused(mounted):
+    (mounted / "notes.txt").touch()
+    with pytest.raises(InvalidInput, match="not empty"):
+        PredictiveAssociativeIndex(dim=2).save(mounted)
