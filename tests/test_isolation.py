@@ -231,3 +231,18 @@ def ask(index, random, place, kind, mode, hops, faithful):
         query = {"id": id, "vector": vector}.get(kind, random.standard_normal(DIM))
         every = [index.recall(query, **options)]
     return [hits.to_dicts() for hits in every]
+
+
+@pytest.mark.parametrize("question", ["What does Atlas weigh?", "Whom do we ask about the boiler?"])
+def test_a_name_is_shared_among_what_the_filter_allows(question):
+    """A hidden memory with the same name takes no share of it."""
+
+    def scores(hidden: str) -> dict[str, float]:
+        index = PredictiveAssociativeIndex(dim=6)
+        texts = ["Ask Atlas about the boiler.", "He weighs ninety kilos.", "He lives by the sea.", "The sea is near."]
+        titles = ["Boiler", "Atlas", hidden, "Shore"]
+        metadatas = [{"user": "bob" if place == 2 else "ann", "title": title} for place, title in enumerate(titles)]
+        index.add(np.eye(6)[:4] + 0.1, list("abcd"), texts, metadatas)
+        return {hit.id: hit.score for hit in index.recall(np.ones(6), text=question, where=ANN)}
+
+    assert scores("Atlas") == scores("Meadow")

@@ -133,7 +133,7 @@ class MentionSource:
         """Returns edges to the memories that the question names."""
         found = find([question.text], self._store)[0] if question.text else []
         numbers = np.unique(np.array([one.name for one in found], np.int64))
-        bearers = self._store.bearers(numbers, BEARERS)
+        bearers = _found(question, self._store.bearers(numbers, BEARERS))
         weights = np.repeat(self._idf(numbers), bearers.counts) * _shares(question, bearers)
         edges = Edges(
             np.full(len(bearers.rows), -1, np.int64), np.repeat(numbers, bearers.counts), bearers.rows, weights
@@ -146,7 +146,7 @@ class MentionSource:
         kept = ~_are_phrases(mentions.numbers)
         sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
         numbers, which = np.unique(mentioned, return_inverse=True)
-        bearers = self._store.bearers(numbers, BEARERS)
+        bearers = _found(question, self._store.bearers(numbers, BEARERS))
         weights = np.repeat(self._idf(numbers), bearers.counts) * _shares(question, bearers)
         mention, place = _spread(bearers, which)
         edges = Edges(sources[mention], mentioned[mention], bearers.rows[place], weights[place])
@@ -155,7 +155,8 @@ class MentionSource:
     def _naming(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
         """Returns edges from ``rows`` to the memories whose texts name or link to them."""
         numbers = self._store.called_of(rows)
-        bearers, readers = self._store.bearers(numbers, BEARERS), self._store.mentioning(numbers, READERS)
+        bearers = _found(question, self._store.bearers(numbers, BEARERS), rows)
+        readers = self._store.mentioning(numbers, READERS)
         parts = self._idf(numbers) / np.maximum(bearers.counts, 1)
         named, place = _spread(readers, np.repeat(np.arange(len(numbers)), bearers.counts))
         number = np.repeat(np.arange(len(numbers)), bearers.counts)[named]
@@ -169,8 +170,8 @@ class MentionSource:
         sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
         numbers, which = np.unique(mentioned, return_inverse=True)
         readers = self._store.mentioning(numbers, READERS)
-        counts = readers.counts
-        parts = self._idf(numbers, counts) / np.sqrt(np.maximum(counts - 1, 1))
+        rare, readers = self._idf(numbers, readers.counts), _found(question, readers, rows)
+        parts = rare / np.sqrt(np.maximum(readers.counts - 1, 1))
         mention, place = _spread(readers, which)
         weights = parts[which[mention]].astype(np.float32)
         edges = Edges(sources[mention], mentioned[mention], readers.rows[place], weights)
@@ -243,6 +244,14 @@ def _shares(question: Question, bearers: Groups) -> Float32:
     parts = np.exp(scores - best[group])
     shares: Float32 = (parts / np.bincount(group, parts, len(best))[group]).astype(np.float32)
     return shares
+
+
+def _found(question: Question, groups: Groups, also: Int64 | None = None) -> Groups:
+    """Returns the groups without what the question may not find, which takes no share; ``also`` stays in them."""
+    kept = question.allowed(groups.rows)
+    if also is not None:
+        kept = kept | np.isin(groups.rows, also)
+    return Groups(np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[groups.starts], groups.rows[kept])
 
 
 def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
