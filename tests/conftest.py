@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before anything imports transformers: no test asks the network
@@ -59,6 +60,23 @@ def new_index(planted: Planted, **options: str) -> PredictiveAssociativeIndex:
 def index(planted: Planted) -> PredictiveAssociativeIndex:
     """Filled, not fitted."""
     return new_index(planted)
+
+
+@pytest.fixture(params=["memory", "pgvector", "milvus"])
+def anywhere(request: pytest.FixtureRequest) -> Iterator[Callable[..., PredictiveAssociativeIndex]]:
+    """Makes indexes in memory, or in an engine: what is said of one is true of all."""
+    from engine_servers import fresh_engine
+
+    made = []
+
+    def make(*arguments: int, **options: object) -> PredictiveAssociativeIndex:
+        backend = {} if request.param == "memory" else {"backend": fresh_engine(request.param)}
+        made.append(PredictiveAssociativeIndex(*arguments, **options, **backend))
+        return made[-1]
+
+    yield make
+    for index in made:
+        index.close()
 
 
 @pytest.fixture(scope="session")

@@ -72,13 +72,14 @@ def test_what_is_no_date_is_no_time():
     assert [record.time for record in store.index.find()] == [None] * 6
 
 
-def test_an_engine_keeps_dates_in_the_metadata_alone():
-    for kind in ENGINES:
-        index = PredictiveAssociativeIndex(dim=DIM, backend=fresh_engine(kind))
-        store = PAMVectorStore(TableEmbedder(), index=index)
-        store.add_documents(documents("date"))
-        assert ids(store.similarity_search("topic", filter={"date": "2023-07-03"})) == ["2"]
-        store.close()
+@pytest.mark.parametrize("kind", ENGINES)
+def test_documents_in_an_engine_have_their_times(kind):
+    index = PredictiveAssociativeIndex(dim=DIM, backend=fresh_engine(kind))
+    store = PAMVectorStore(TableEmbedder(), index=index)
+    store.add_documents(documents("date"))
+    assert ids(store.similarity_search("topic", filter={"date": "2023-07-03"})) == ["2"]
+    assert ids(store.recall("topic", when="July 2023")) == ["2"]
+    store.close()
 
 
 def test_nodes_have_the_time_that_their_metadata_say():

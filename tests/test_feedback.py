@@ -19,8 +19,8 @@ def embed(texts: list[str]) -> list[list[float]]:
 
 
 @pytest.fixture
-def index() -> PredictiveAssociativeIndex:
-    index = PredictiveAssociativeIndex(dim=4, embedder=embed)
+def index(anywhere) -> PredictiveAssociativeIndex:
+    index = anywhere(dim=4, embedder=embed)
     index.add(VECTORS, ["a", "b", "c", "d"])
     return index
 

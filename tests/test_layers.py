@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "store": {"ann", "experience", "mentions", "model"},
     "training": {"ann", "experience", "model", "store"},
     "retrieval": {"ann", "experience", "mentions", "model", "store", "timewords"},
-    "engines": {"ann", "experience", "model", "store"},
+    "engines": {"ann", "experience", "mentions", "model", "store"},
     "jepa": {"ann", "experience", "model", "store", "training"},
     "explore": set(),
     "index": {"ann", "experience", "model", "store", "training", "retrieval", "explore"},

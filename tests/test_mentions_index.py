@@ -52,8 +52,8 @@ def _fill(index, n=20):
     )
 
 
-def _films(**options):
-    index = PredictiveAssociativeIndex(DIM, **options)
+def _films(make=PredictiveAssociativeIndex, **options):
+    index = make(DIM, **options)
     _fill(index)
     _add(index, *FILMS)
     return index
@@ -62,8 +62,9 @@ def _films(**options):
 def _state(index):
     """All that is stored of names and mentions, names by their words and memories by their ids; a bulk is searched."""
     index._search_names()
-    fetch = index._store.database.connection.fetch
-    ids = dict(fetch("SELECT row, id FROM memories"))
+    database = index._store.database
+    fetch = database.mentions.store._sql.fetch
+    ids = {row: id for row, (id, *_) in database.memories.contents(database.memories.rows()).items()}
     names = dict(fetch("SELECT number, phrase FROM names"))
     called = [(str(names.get(n, n)), ids[row], s) for n, row, s in fetch("SELECT number, row, short FROM called")]
     mentions = fetch("SELECT row, number, start, length FROM mentions")
@@ -74,8 +75,8 @@ def _state(index):
     )
 
 
-def test_a_question_finds_whom_its_hits_name():
-    index = _films()
+def test_a_question_finds_whom_its_hits_name(anywhere):
+    index = _films(anywhere)
     asked = index._store.database.memories.records(["kiss"])["kiss"].vector
     hits = index.recall(asked, 23, text="which film is about a kiss", explain=True)
     assert hits.ids[:2] == ["kiss", "temple"]
@@ -87,15 +88,15 @@ def test_a_question_finds_whom_its_hits_name():
     assert "mentions=" not in repr(index.recall(asked, 3, text="film"))
 
 
-def test_a_question_finds_whom_it_names():
-    hits = _films().recall(np.ones(DIM), 1, text="who was shirley temple?", explain=True)
+def test_a_question_finds_whom_it_names(anywhere):
+    hits = _films(anywhere).recall(np.ones(DIM), 1, text="who was shirley temple?", explain=True)
     assert hits.ids == ["temple"]
     assert Mention(None, "shirley temple", "asked", 8, None) in hits[0].mentions
     assert repr(hits[0].mentions[0]) == 'the question names "shirley temple"'
 
 
-def test_feedback_leaves_mentions_and_their_reasons():
-    index = _films()
+def test_feedback_leaves_mentions_and_their_reasons(anywhere):
+    index = _films(anywhere)
     vector = index._store.database.memories.records(["kiss"])["kiss"].vector
     index.feedback(np.ones((2, DIM)), [["filler 3"], ["filler 4"]], text=["filler", "another filler"])
     hits = index.recall(vector, 23, text="which film is about a kiss", explain=True)
@@ -110,12 +111,12 @@ def test_feedback_leaves_mentions_and_their_reasons():
     assert repr(of_memory[of_memory.ids.index("kiss")].mentions[0]) == 'names "Shirley Temple"'
 
 
-def test_without_names_nothing_changes():
+def test_without_names_nothing_changes(anywhere):
     texts = ["see [a](b)", "Shirley Temple was here", "Shirley Temple again", "https://x.org/b", "kiss the title"]
     metadatas = [{"kind": "title"}, {}, {"title": None}, {"other": "Shirley Temple"}, {"aliases": []}]
     answers = []
     for names in (None, ()):
-        index = PredictiveAssociativeIndex(DIM, names=names)
+        index = anywhere(DIM, names=names)
         index.add(_vectors(5), ids=list("abcde"), texts=texts, metadatas=metadatas)
         assert not index._store.database.mentions.known
         assert _state(index) == ([], [], [])
@@ -124,8 +125,8 @@ def test_without_names_nothing_changes():
     assert [hit.mentions for hit in answers[0]] == [None] * 5
 
 
-def test_names_that_are_switched_off_count_nothing():
-    off, none = _films(names=()), PredictiveAssociativeIndex(DIM)
+def test_names_that_are_switched_off_count_nothing(anywhere):
+    off, none = _films(anywhere, names=()), anywhere(DIM)
     _fill(none)
     none.add(
         _vectors(3),
@@ -186,9 +187,9 @@ def _change_and_compare(random: random.Random, steps: list[str]):
         assert _state(index)[0] == []
 
 
-def test_many_at_once_are_as_one_by_one(monkeypatch):
+def test_many_at_once_are_as_one_by_one(anywhere, monkeypatch):
     monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
-    at_once, one_by_one = PredictiveAssociativeIndex(DIM), PredictiveAssociativeIndex(DIM)
+    at_once, one_by_one = anywhere(DIM), anywhere(DIM)
     _add(at_once, *FILMS)
     _add(at_once, "kiss", "temple", "ghana")
     for id in FILMS:
@@ -222,8 +223,8 @@ def test_bulks_wait_for_a_question_or_the_end_and_are_searched_once(tmp_path, mo
     index.close()
 
 
-def test_a_failed_add_leaves_mentions_as_they_were(monkeypatch):
-    index = _films()
+def test_a_failed_add_leaves_mentions_as_they_were(anywhere, monkeypatch):
+    index = _films(anywhere)
     before = _state(index)
     monkeypatch.setattr(index._store, "reserve_disk", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -260,8 +261,8 @@ def test_an_erased_name_leaves_no_word_behind(tmp_path):
         assert b"zanzibar" not in path.read_bytes().lower()
 
 
-def test_a_step_that_is_appended_is_followed():
-    index = _films()
+def test_a_step_that_is_appended_is_followed(anywhere):
+    index = _films(anywhere)
     index.append("session", id="note", vector=np.ones(DIM), text="I met Shirley Temple", metadata={"title": "A note"})
     assert ("note", "shirley temple", 6, 14) in _state(index)[2]
 
@@ -329,8 +330,8 @@ def test_names_of_a_folder_of_format_1_are_looked_for_once(tmp_path, first):
         assert not index._store.database.mentions.pending
 
 
-def test_a_mention_leads_only_to_what_a_filter_leaves():
-    index = _films()
+def test_a_mention_leads_only_to_what_a_filter_leaves(anywhere):
+    index = _films(anywhere)
     vector = index._store.database.memories.records(["kiss"])["kiss"].vector
     for where, steps in (({"title": {"$in": ["Kiss and Tell", "Ghana"]}}, {"kiss"}), ({"title": "Ghana"}, set())):
         hits = index.recall(vector, text="which film is about a kiss", where=where, explain=True)
@@ -341,8 +342,8 @@ def test_a_mention_leads_only_to_what_a_filter_leaves():
     assert [hit.mentions for hit in hits if hit.id == "ghana"] == [()]
 
 
-def test_a_memory_has_those_it_names_before_any_fit():
-    index = _films()
+def test_a_memory_has_those_it_names_before_any_fit(anywhere):
+    index = _films(anywhere)
     for mode in (None, "association"):
         hits = index.recall("temple", mode=mode, explain=True)
         assert set(hits.ids[:2]) == {"kiss", "ghana"}
@@ -358,7 +359,7 @@ def test_a_memory_has_those_it_names_before_any_fit():
     with pytest.raises(NotFitted):
         index.recall("temple", hops=2)
     with pytest.raises(NotFitted):
-        _films(names=()).recall("temple", mode="association")
+        _films(anywhere, names=()).recall("temple", mode="association")
 
 
 def test_expansion_knows_mentions_before_any_fit():

@@ -24,11 +24,13 @@ IDS = list("abcde")
 VECTORS = np.eye(5, dtype=np.float32)
 
 
-@pytest.fixture(scope="module")
-def dated() -> PredictiveAssociativeIndex:
-    index = PredictiveAssociativeIndex(dim=5)
+@pytest.fixture(scope="module", params=["memory", *ENGINES])
+def dated(request) -> PredictiveAssociativeIndex:
+    backend = {} if request.param == "memory" else {"backend": fresh_engine(request.param)}
+    index = PredictiveAssociativeIndex(dim=5, **backend)
     index.add(VECTORS, IDS, metadatas=[{"n": n} for n in range(5)], timestamps=DAYS)
-    return index
+    yield index
+    index.close()
 
 
 def found(index, where) -> str:
@@ -70,8 +72,8 @@ def test_it_stands_beside_others_and_below_them(dated):
     assert found(dated, {"$or": [{"n": 4}, {"$not": {"$time": {"$gte": date(2023, 7, 2)}}}]}) == "ae"
 
 
-def test_it_limits_recall_and_deletes():
-    index = PredictiveAssociativeIndex(dim=5)
+def test_it_limits_recall_and_deletes(anywhere):
+    index = anywhere(dim=5)
     index.add(VECTORS, IDS, timestamps=DAYS)
     index.fit([IDS], progress=False)
     assert set(index.recall("a", k=9, where={"$time": {"$gte": date(2023, 7, 2)}}, cue_where={}).ids) <= {"b", "c", "d"}
@@ -79,8 +81,8 @@ def test_it_limits_recall_and_deletes():
     assert found(index, {"$time": {"$exists": True}}) == "bcd"
 
 
-def test_times_that_are_handed_down_or_come_later_are_heard(dated):
-    index = PredictiveAssociativeIndex(dim=5)
+def test_times_that_are_handed_down_or_come_later_are_heard(anywhere):
+    index = anywhere(dim=5)
     index.add(VECTORS, IDS)
     late = {"$time": {"$gte": date(2023, 7, 2)}}
     assert found(index, late) == ""
@@ -133,15 +135,18 @@ def test_what_is_no_test_of_time_is_refused(dated, test, message):
         dated.find({"$time": test})
 
 
-def test_feedback_and_engines_have_no_times(dated):
+def test_feedback_has_no_times(dated):
     with pytest.raises(InvalidInput, match="metadata"):
         dated.feedbacks({"$time": {"$gte": date(2023, 7, 2)}})
-    for kind in ENGINES:
-        index = PredictiveAssociativeIndex(dim=5, backend=fresh_engine(kind))
-        index.add(VECTORS, IDS)
-        with pytest.raises(InvalidInput, match="metadata"):
-            index.search(VECTORS[0], where={"$time": {"$gte": date(2023, 7, 2)}})
-        index.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_period_of_many_memories_is_no_long_expression(kind):
+    with PredictiveAssociativeIndex(dim=5, backend=fresh_engine(kind)) as index:
+        ids, times = [f"m{n}" for n in range(1100)], [DAYS[0]] * 1090 + [DAYS[3]] * 10
+        index.add(np.ones((1100, 5)), ids, timestamps=times)
+        assert sorted(index.search(np.ones(5), k=2000, where={"$time": DAYS[0]}).ids) == sorted(ids[:1090])
+        assert len(index.find({"$time": DAYS[3]})) == 10
 
 
 def test_records_say_when_they_were(dated, tmp_path):

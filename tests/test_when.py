@@ -32,8 +32,8 @@ VECTORS = (1 + 0.2 * np.random.default_rng(0).normal(size=(N, DIM))).astype(np.f
 QUESTION = VECTORS.mean(axis=0)
 
 
-def world(**options):
-    index = PredictiveAssociativeIndex(dim=DIM, **options)
+def world(make=PredictiveAssociativeIndex):
+    index = make(dim=DIM)
     index.add(VECTORS, IDS, TEXTS, timestamps=DAYS)
     return index
 
@@ -45,8 +45,8 @@ def of_month(hits, month):
 # ---- times of memories
 
 
-def test_when_lists_what_was_there_newest_first():
-    index = world()
+def test_when_lists_what_was_there_newest_first(anywhere):
+    index = world(anywhere)
     assert index.recall(when="July 2023", now=NOW).ids == ["m20", "m19", "m18"]
     assert index.recall(when="last month", now=NOW, k=2).ids == ["m35", "m34"]
     assert index.recall(when=(date(2023, 7, 5), date(2023, 7, 15))).ids == ["m19", "m18"]  # the last day is in it
@@ -55,8 +55,8 @@ def test_when_lists_what_was_there_newest_first():
     assert len(index.recall(when="1999")) == 0
 
 
-def test_when_filters_every_mode_and_beside_where():
-    index = world()
+def test_when_filters_every_mode_and_beside_where(anywhere):
+    index = world(anywhere)
     index.add(VECTORS[:3], IDS[:3], TEXTS[:3], [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}], timestamps=DAYS[:3])
     inside = {"m18", "m19", "m20"}
     for options in ({"text": "topic"}, {"mode": "similarity"}):
@@ -67,8 +67,8 @@ def test_when_filters_every_mode_and_beside_where():
     assert [set(hits.ids) for hits in batch] == [inside, inside]
 
 
-def test_when_filters_association_and_its_hops():
-    index = world()
+def test_when_filters_association_and_its_hops(anywhere):
+    index = world(anywhere)
     index.fit([IDS[:20], IDS[16:]], seed=0, progress=False)
     for hops in (1, 2):
         found = index.recall("m18", k=10, hops=hops, when="July 2023", mode="association").ids
@@ -76,8 +76,8 @@ def test_when_filters_association_and_its_hops():
         assert found
 
 
-def test_numbers_are_a_kind_of_their_own():
-    index = PredictiveAssociativeIndex(dim=DIM)
+def test_numbers_are_a_kind_of_their_own(anywhere):
+    index = anywhere(dim=DIM)
     index.add(VECTORS, IDS, TEXTS, timestamps=list(range(N)))
     assert index.recall(when=(3, 6)).ids == ["m5", "m4", "m3"]
     assert index.recall(when=(None, 2.0)).ids == ["m1", "m0"]
@@ -91,8 +91,8 @@ def test_numbers_are_a_kind_of_their_own():
     assert index.recall(QUESTION, **asked) == plain.recall(QUESTION, **asked)
 
 
-def test_kinds_are_not_mixed():
-    index = world()
+def test_kinds_are_not_mixed(anywhere):
+    index = world(anywhere)
     for given in ([5.0], [5]):
         with pytest.raises(InvalidInput, match="numbers, for an index whose timestamps are dates"):
             index.add(VECTORS[:1], ["new"], timestamps=given)
@@ -107,7 +107,7 @@ def test_kinds_are_not_mixed():
         index.add(VECTORS[:1], ["a"], timestamps=["yesterday"])
     with pytest.raises(InvalidInput, match="in part dates"):
         index.observe(Trajectory(ids=["m0", "m1"], timestamps=[1.0, DAYS[1]]))
-    numbers = PredictiveAssociativeIndex(dim=DIM)
+    numbers = anywhere(dim=DIM)
     numbers.add(VECTORS, IDS, timestamps=range(N))
     with pytest.raises(InvalidInput, match="dates, for an index whose timestamps are numbers"):
         numbers.observe(Trajectory(ids=["m0", "m1"], timestamps=DAYS[:2]))
@@ -116,8 +116,8 @@ def test_kinds_are_not_mixed():
     assert numbers.recall(when="July 2023").ids == ["m20", "m19", "m18"]
 
 
-def test_trajectories_hand_their_dates_down():
-    index = PredictiveAssociativeIndex(dim=DIM)
+def test_trajectories_hand_their_dates_down(anywhere):
+    index = anywhere(dim=DIM)
     index.add(VECTORS[:3], IDS[:3], timestamps=[DAYS[0], None, None])
     later = [DAYS[9], DAYS[10], DAYS[10]]
     index.observe(Trajectory(ids=["m0", "m1", "m2"], timestamps=later))
@@ -133,24 +133,24 @@ def test_trajectories_hand_their_dates_down():
     assert index.recall(when="1970").ids == []
 
 
-def test_a_memory_that_is_replaced_or_deleted_loses_its_time():
-    index = world()
+def test_a_memory_that_is_replaced_or_deleted_loses_its_time(anywhere):
+    index = world(anywhere)
     index.add(VECTORS[18:19], ["m18"], ["other"])
     index.delete("m19")
     assert index.recall(when="July 2023").ids == ["m20"]
 
 
-def test_an_aware_time_keeps_its_offset_for_what_was_said():
+def test_an_aware_time_keeps_its_offset_for_what_was_said(anywhere):
     east = timezone(timedelta(hours=10))
-    index = PredictiveAssociativeIndex(dim=DIM)
+    index = anywhere(dim=DIM)
     index.add(VECTORS[:1], ["a"], ["I fell yesterday"], timestamps=[datetime(2023, 7, 12, 3, tzinfo=east)])
     (hit,) = index.recall(when=(date(2023, 7, 11), date(2023, 7, 11)), explain=True)
     (named,) = hit.times
     assert (named.start, named.end) == (datetime(2023, 7, 10, 14, tzinfo=UTC), datetime(2023, 7, 11, 14, tzinfo=UTC))
 
 
-def test_the_date_of_a_step_that_is_appended_is_that_of_its_memory():
-    index = PredictiveAssociativeIndex(dim=DIM)
+def test_the_date_of_a_step_that_is_appended_is_that_of_its_memory(anywhere):
+    index = anywhere(dim=DIM)
     east = timezone(timedelta(hours=10))
     index.append("s", VECTORS[0], text="I fell yesterday", id="a", timestamp=datetime(2023, 7, 12, 3, tzinfo=east))
     index.append("s", VECTORS[1], text="and today?", id="b")
@@ -169,8 +169,8 @@ def test_the_date_of_a_step_that_is_appended_is_that_of_its_memory():
 # ---- questions
 
 
-def test_a_period_in_a_question_raises_the_memories_of_then():
-    index = world()
+def test_a_period_in_a_question_raises_the_memories_of_then(anywhere):
+    index = world(anywhere)
     plain = index.recall(QUESTION, k=10, text="what did we talk about?", now=NOW)
     dated = index.recall(QUESTION, k=10, text="what did we talk about in July 2023?", now=NOW)
     assert all(of_month(dated[:3], 7))
@@ -180,8 +180,8 @@ def test_a_period_in_a_question_raises_the_memories_of_then():
     assert all(of_month(last, 9))
 
 
-def test_what_a_text_tells_of_counts_as_its_time():
-    index = world()
+def test_what_a_text_tells_of_counts_as_its_time(anywhere):
+    index = world(anywhere)
     asked = {"k": 4, "now": NOW, "explain": True}
     hits = index.recall(QUESTION, text="what did we do in March 2023?", **asked)
     assert set(hits.ids) == {"m6", "m7", "m8", "m13"}
@@ -316,8 +316,8 @@ def test_a_batch_is_as_one_by_one():
     assert batch == [index.recall(one, text=text, k=5, now=NOW) for one, text in zip(asked, texts, strict=True)]
 
 
-def test_what_is_added_replaced_and_deleted_later_is_heard():
-    index = world()
+def test_what_is_added_replaced_and_deleted_later_is_heard(anywhere):
+    index = world(anywhere)
     ask = {"text": "what did we do in March 2023?", "k": N + 1, "now": NOW, "explain": True}
 
     def told():
@@ -335,12 +335,12 @@ def test_what_is_added_replaced_and_deleted_later_is_heard():
     assert index.recall(QUESTION, **ask).ids == fresh.recall(QUESTION, **ask).ids
 
 
-def test_only_texts_that_changed_are_read_again(monkeypatch):
+def test_only_texts_that_changed_are_read_again(anywhere, monkeypatch):
     from pam_retriever.timewords import reader
 
     read = []
     monkeypatch.setattr(reader, "read_text", lambda text, at: read.append(text) or read_text(text, at))
-    index = world()
+    index = world(anywhere)
     assert read == []  # not while adding
     ask = {"text": "what did we do in March 2023?", "now": NOW}
     index.recall(QUESTION, text="what did we do?")
@@ -406,8 +406,8 @@ def test_without_the_extra_a_question_is_answered_and_when_is_refused(monkeypatc
         index.recall(when="2023-07-05")
 
 
-def test_memories_that_a_filter_leaves_out_do_not_count():
-    index, alone = PredictiveAssociativeIndex(dim=DIM), PredictiveAssociativeIndex(dim=DIM)
+def test_memories_that_a_filter_leaves_out_do_not_count(anywhere):
+    index, alone = anywhere(dim=DIM), PredictiveAssociativeIndex(dim=DIM)
     mine = [{"user": "ann"}] * N
     index.add(VECTORS, IDS, TEXTS, mine, timestamps=DAYS)
     alone.add(VECTORS, IDS, TEXTS, mine, timestamps=DAYS)
@@ -484,20 +484,3 @@ def test_repair_saves_times(tmp_path):
     assert repair(tmp_path / "i")
     with PredictiveAssociativeIndex.open(tmp_path / "i") as index:
         assert index.recall(when="July 2023").ids == ["m20", "m18"]
-
-
-def test_an_engine_refuses_times(tmp_path):
-    pytest.importorskip("milvus_lite")
-    from pam_retriever import MilvusBackend
-
-    index = PredictiveAssociativeIndex(dim=DIM, backend=MilvusBackend(str(tmp_path / "m.db")))
-    try:
-        with pytest.raises(InvalidInput, match="SQLite"):
-            index.add(VECTORS, IDS, TEXTS, timestamps=DAYS)
-        assert len(index) == 0
-        index.add(VECTORS, IDS, TEXTS)
-        with pytest.raises(InvalidInput, match="no times"):
-            index.recall(when="July 2023")
-        assert len(index.recall(QUESTION, text="topic in July 2023", k=3)) == 3
-    finally:
-        index.close()

@@ -67,7 +67,7 @@ class Asked:
 def index(pool: Pool, titles: str) -> SQLiteMentions:
     """The mentions of a pool, in SQLite; ``titles`` are "metadata", "heading" (of the text) or "none"."""
     database = SQLiteDatabase()
-    memories, store = database.memories, SQLiteMentions(database.connection, lambda: len(pool.texts))
+    memories, store = database.memories, SQLiteMentions(database.connection)
     graph = MentionGraph(store, MentionRules(NameRules(headings=titles == "heading")))
     texts = [
         f"# {title}\n\n{text}" if titles == "heading" else text

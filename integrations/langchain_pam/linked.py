@@ -30,7 +30,7 @@ from pam_retriever import EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIn
 from pam_retriever.embedding import Embedder
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.store.tenants import check_tenant
-from pam_retriever.types import Metadata, Time
+from pam_retriever.types import Metadata
 from pam_retriever.validation import check_count
 
 
@@ -155,13 +155,9 @@ class LinkedIndex:
                 with self._whole.making:
                     index = self._begin(len(vectors[0]), list(documents), vectors, texts, metadatas)
             else:
-                index.add(vectors, list(documents), texts, metadatas, self._times(index, metadatas))
+                index.add(vectors, list(documents), texts, metadatas, times_of(metadatas, self._time_keys))
             after = self._places(zip(documents, metadatas, strict=True))
             self._link(index, before, {id: after.get(id) for id in documents})
-
-    def _times(self, index: PredictiveAssociativeIndex, metadatas: Sequence[Metadata]) -> list[Time | None] | None:
-        """Returns the times of documents, if the index can store times."""
-        return times_of(metadatas, self._time_keys) if index.takes_times else None
 
     def delete(self, ids: Sequence[str] | None) -> None:
         """Deletes documents; None deletes all."""
@@ -206,7 +202,7 @@ class LinkedIndex:
         """Stores the first documents. If an index refuses them, it does not fix a dimension."""
         whole = self._whole.index or self._whole.new(dim)
         index = whole if self._tenant is None else whole.tenant(self._tenant)
-        index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
+        index.add(vectors, ids, texts, metadatas, times_of(metadatas, self._time_keys))
         if self._whole.index is None:
             whole = self._whole.keep(whole)
             index = whole if self._tenant is None else whole.tenant(self._tenant)

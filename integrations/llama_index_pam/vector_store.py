@@ -32,7 +32,6 @@ from llama_index_pam.whole import WholeIndex
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.store.tenants import check_tenant
-from pam_retriever.types import Time
 
 
 class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore):
@@ -251,12 +250,8 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
                 with self._whole.making:
                     index = self._begin(ids, vectors, texts, metadatas)
             else:
-                index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
+                index.add(vectors, ids, texts, metadatas, times_of(metadatas, self.time_key))
             link(index, before, {**before, **new})
-
-    def _times(self, index: PredictiveAssociativeIndex, metadatas: list[dict[str, Any]]) -> list[Time | None] | None:
-        """Returns the times of nodes, if the index can store times."""
-        return times_of(metadatas, self.time_key) if index.takes_times else None
 
     def _begin(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
@@ -264,7 +259,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         """Stores the first nodes. If an index refuses them, it does not fix a dimension."""
         whole = self._whole.index or self._whole.new(len(vectors[0]))
         index = whole if self._tenant is None else whole.tenant(self._tenant)
-        index.add(vectors, ids, texts, metadatas, self._times(index, metadatas))
+        index.add(vectors, ids, texts, metadatas, times_of(metadatas, self.time_key))
         if self._whole.index is None:
             whole = self._whole.keep(whole)
             index = whole if self._tenant is None else whole.tenant(self._tenant)

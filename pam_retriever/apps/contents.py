@@ -26,7 +26,7 @@ def describe(index: PredictiveAssociativeIndex, sessions: bool = True) -> Iterat
 
 def _learnt(index: PredictiveAssociativeIndex) -> Iterator[str]:
     yield f"embedder: {index.embedder_name or 'none: it was given vectors'}"
-    requests = index.overview().requests or 0
+    requests = index.overview().requests
     associations = "associations of its sessions" if index.is_fitted else "nothing yet: no fit"
     yield f"learnt: {associations}; {requests:,} past requests"
 

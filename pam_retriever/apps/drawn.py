@@ -70,20 +70,16 @@ def plain(groups: Sequence[tuple[str, Sequence[Bar]]], wide: int) -> Iterator[st
 def sizes(index: PredictiveAssociativeIndex) -> list[Bar]:
     """Returns the sizes of the index, and the learnt parts."""
     held = index.overview()
-    bars = [
+    learnt = index.last_fit()
+    new = max(0, held.requests - (0 if learnt is None else learnt.requests))
+    return [
         Bar("memories", held.memories, held.memories, f"{held.dim} numbers each"),
         Bar("of them experienced", held.experienced, held.memories),
         Bar("sessions", held.trajectories, held.trajectories),
         Bar("of them not learnt yet", held.new_trajectories, held.trajectories),
+        Bar("past requests", held.requests, held.requests),
+        Bar("of them not learnt yet", new, held.requests),
     ]
-    learnt = index.last_fit()
-    if held.requests is not None:
-        new = max(0, held.requests - (0 if learnt is None else learnt.requests))
-        bars += [
-            Bar("past requests", held.requests, held.requests),
-            Bar("of them not learnt yet", new, held.requests),
-        ]
-    return bars
 
 
 def sessions(held: Sequence[TrajectoryRecord]) -> list[Bar]:

@@ -7,17 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from pam_retriever.ann import AnnIndex
+from pam_retriever.engines.kept import Kept
 from pam_retriever.engines.state import State
-from pam_retriever.store.database import (
-    Database,
-    FeedbackTable,
-    KeptMentions,
-    Memories,
-    ShardedDatabase,
-    Steps,
-    TimesTable,
-    Trajectories,
-)
+from pam_retriever.store.database import Database, Memories, Steps, Trajectories
 from pam_retriever.types import Float32, Int64
 
 Associate = Callable[[Int64, Float32], Float32]
@@ -25,7 +17,13 @@ Associate = Callable[[Int64, Float32], Float32]
 
 
 class EngineMemories(Memories, Protocol):
-    """Memories in an engine."""
+    """Memories in an engine.
+
+    Attributes:
+        kept: is told of what is written and removed, and knows the times.
+    """
+
+    kept: Kept
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
         """Returns (row, id, metadata as JSON) of each memory whose metadata have a key, or of more memories."""
@@ -81,6 +79,10 @@ class EngineDatabase(Database, Protocol):
     committed: Callable[[State], None]
 
     @property
+    def kept(self) -> Kept:
+        """Feedback, times and mentions."""
+
+    @property
     def memories(self) -> EngineMemories:
         """The memories."""
 
@@ -118,23 +120,3 @@ class EngineDatabase(Database, Protocol):
 
     def index_vectors(self) -> None:
         """Builds the engine's index over p, if there are enough memories. Others may read meanwhile."""
-
-
-class EngineTables:
-    """The common part of PostgreSQL and Milvus as ``EngineDatabase``."""
-
-    feedback: FeedbackTable | None = None  # engines do not store feedback yet
-    times: TimesTable | None = None  # engines do not store times yet
-    mentions: KeptMentions | None = None
-    sharded: ShardedDatabase | None = None
-
-    def __init__(self) -> None:
-        self.began: Callable[[State], None] = lambda _: None
-        self.committed: Callable[[State], None] = lambda _: None
-
-    def snapshot(self) -> Database:
-        """Raises an error: only the fit of feedback needs a snapshot, and engines store no feedback."""
-        raise NotImplementedError("no feedback is stored in engines")
-
-    def check_writable(self) -> None:
-        """Does nothing: the server checks the user's permissions itself."""

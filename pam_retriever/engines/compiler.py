@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pam_retriever.errors import InvalidInput
@@ -25,9 +25,8 @@ from pam_retriever.filters import (
     Timed,
     Value,
     key_path,
-    read_filter,
 )
-from pam_retriever.store.metadata_index import no_times_here
+from pam_retriever.types import Int64
 
 Path = tuple[str, ...]
 """Keys that lead from the metadata to a value, through dicts; at least one."""
@@ -45,13 +44,16 @@ class Compiler(ABC):
     def __init__(self) -> None:
         self.parameters: list[Any] = []
 
-    def compile(self, where: Mapping[str, object]) -> tuple[str, list[Any]]:
-        """Returns the condition and its parameters.
+    def compile(self, asked: Condition) -> tuple[str, list[Any]]:
+        """The condition in the engine's language, and its parameters.
+
+        Args:
+            asked: in which the memories of each time are named.
 
         Raises:
-            InvalidInput: see ``read_filter``; or there are more parameters than the engine allows.
+            InvalidInput: for more parameters than the engine takes.
         """
-        condition = self._write(read_filter(where))
+        condition = self._write(asked)
         if len(self.parameters) > self.most_parameters:
             raise InvalidInput(
                 f"Got a filter of {len(self.parameters):,} parameters.",
@@ -67,8 +69,9 @@ class Compiler(ABC):
             return self.join([self._write(part) for part in condition.parts], "OR")
         if isinstance(condition, Not):
             return self.negated(self._write(condition.part))
-        if isinstance(condition, Timed | Listed):
-            raise no_times_here()
+        if isinstance(condition, Listed):
+            return self.is_listed(condition.rows)
+        assert not isinstance(condition, Timed), "with_times has looked it up"
         literal, path = (condition.key,), key_path(condition.key)
         test = self._test(condition, literal)
         if len(path) == 1:
@@ -101,6 +104,10 @@ class Compiler(ABC):
     def negated(self, test: str) -> str:
         """The test is false."""
         return f"NOT {test}"
+
+    @abstractmethod
+    def is_listed(self, rows: Int64) -> str:
+        """The memory is in one of these rows."""
 
     @abstractmethod
     def has(self, path: Path) -> str:

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pam_retriever.ann import AnnIndex
-from pam_retriever.engines.base import EngineDatabase
+from pam_retriever.engines.base import EngineMemories, EngineTrajectories
+from pam_retriever.engines.kept import Kept
 from pam_retriever.filters import to_json
 from pam_retriever.store.columns import checksum, to_blobs
+from pam_retriever.store.database import Settings
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 
-def copy_of(engine: EngineDatabase, associative: AnnIndex | None) -> SQLiteDatabase:
+class Copied(Protocol):
+    """What a copy is made of, as ``EngineDatabase`` has it."""
+
+    @property
+    def memories(self) -> EngineMemories: ...
+    @property
+    def trajectories(self) -> EngineTrajectories: ...
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def kept(self) -> Kept: ...
+    @property
+    def dim(self) -> int: ...
+
+
+def copy_of(engine: Copied, associative: AnnIndex | None) -> SQLiteDatabase:
     """Returns a database in memory with all data of an engine; rows and numbers stay the same.
 
     Args:
@@ -36,6 +55,7 @@ def copy_of(engine: EngineDatabase, associative: AnnIndex | None) -> SQLiteDatab
             "INSERT INTO settings VALUES (?, ?)",
             ((key, to_json(value)) for key, value in engine.settings.all().items()),
         )
+        engine.kept.copy_to(copy)
     return copy
 
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from pam_retriever.filters import read_filter
+from pam_retriever.filters import Condition
 from pam_retriever.store.metadata_index import Segment
-from pam_retriever.types import Bools
+from pam_retriever.types import Bools, Int64
 
 
 class Matcher:
     """One filter.
 
     Args:
-        where: the filter.
-
-    Raises:
-        InvalidInput: see ``read_filter``.
+        condition: the filter, in which the memories of each time are named.
     """
 
-    def __init__(self, where: Mapping[str, object]) -> None:
-        self._condition = read_filter(where)
+    def __init__(self, condition: Condition) -> None:
+        self._condition = condition
 
-    def __call__(self, metadatas: Sequence[str]) -> Bools:
-        """Returns whether each of them satisfies the filter."""
-        matching = np.zeros(len(metadatas), bool)
-        matching[Segment.of(np.arange(len(metadatas)), metadatas).matching(self._condition)] = True
+    def __call__(self, rows: Sequence[int], metadatas: Sequence[str]) -> Bools:
+        """Whether each of distinct memories satisfies the filter."""
+        numbers: Int64 = np.array(rows, np.int64)
+        order = np.argsort(numbers)
+        segment = Segment.of(numbers[order], [metadatas[at] for at in order])
+        matching: Bools = np.isin(numbers, segment.matching(self._condition))
         return matching

@@ -19,6 +19,14 @@ class Texts(Protocol):
     def words_version(self) -> int:
         """Changes with every write or removal of a memory."""
 
+    @property
+    def words_known(self) -> int:
+        """The last ``words_version`` that will not be undone."""
+
+    @property
+    def changes(self) -> int:
+        """How often this process has written."""
+
     def rows(self) -> Int64:
         """Returns all rows, sorted."""
 
@@ -36,7 +44,8 @@ class Postings:
     def __init__(self, memories: Texts) -> None:
         self._memories = memories
         self._count = WordCounter()
-        self._version = -1
+        self._seen = (-1, 0)
+        self._version = -1  # up to which all is known, and stays so
         self._mutex = threading.Lock()  # no thread reads the table while another one updates it
         self._table = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._table.execute("CREATE TABLE words (term TEXT, label INTEGER, row INTEGER, times INTEGER)")
@@ -62,8 +71,8 @@ class Postings:
             return _columns(self._table.execute("SELECT row, length FROM texts ORDER BY row"))
 
     def _follow(self) -> None:
-        version = self._memories.words_version
-        if version == self._version:
+        seen = (self._memories.words_version, self._memories.changes)
+        if seen == self._seen:
             return
         changed = self._memories.texts_since(self._version)
         stored = set(self._memories.rows().tolist())
@@ -77,7 +86,7 @@ class Postings:
         lengths = [(row, len(text)) for row, text, _ in changed if text is not None]
         self._table.executemany("INSERT INTO texts VALUES (?, ?)", lengths)
         self._table.execute("COMMIT")
-        self._version = version
+        self._seen, self._version = seen, self._memories.words_known
 
 
 def _columns(found: sqlite3.Cursor) -> tuple[Int64, Int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from pam_retriever.engines.base import EngineDatabase, Generation
 from pam_retriever.engines.export import copy_of
 from pam_retriever.engines.state import State
 from pam_retriever.errors import Interrupted
+from pam_retriever.experience.feedback import NewFeedback
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.forward import PredictorWeights
@@ -55,6 +56,7 @@ class EngineStore(Store):
         self.lock, self.space = FollowingLock(self), None
         database.began, database.committed = self._began, self._committed
         with database.reading() as state:
+            database.kept.follow(-1)
             links = CooccurrenceGraph(*database.trajectories.experienced())
             self._view = View(self.dim, database, database.similar, None, links, None, None, FIRST_WINDOW)
             self._read_model(state)
@@ -126,10 +128,11 @@ class EngineStore(Store):
         self.seen = replace(state)
 
     def _follow(self, state: State) -> None:
-        """Updates the links from the last known state to another state of the engine."""
+        """Brings the links, feedback, times and mentions from what was seen last up to a state of the engine."""
         seen, trajectories = self.seen, self._database.trajectories
         if state.version == seen.version:
             return
+        self._database.kept.follow(seen.version)
         if seen.version < state.logged_from:
             self._publish(links=CooccurrenceGraph(*trajectories.experienced()))
         else:
@@ -195,9 +198,17 @@ class EngineStore(Store):
         """Deletes trajectories, but not their memories; returns how many were stored."""
         return self.again(lambda: super(EngineStore, self).delete_trajectories(numbers))
 
-    def set_embedder(self, name: str) -> None:
-        """Stores the name of the embedder."""
-        self.again(lambda: super(EngineStore, self).set_embedder(name))
+    def add_feedback(self, new: NewFeedback, vectors: Float32) -> None:
+        """Stores requests (n, dim), and what served them."""
+        self.again(lambda: super(EngineStore, self).add_feedback(new, vectors))
+
+    def delete_feedback(self, ids: Sequence[str]) -> int:
+        """Deletes requests; returns how many were there."""
+        return self.again(lambda: super(EngineStore, self).delete_feedback(ids))
+
+    def set_setting(self, key: str, value: object) -> None:
+        """Stores what JSON can hold, under a name."""
+        self.again(lambda: super(EngineStore, self).set_setting(key, value))
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
         """Bounds the number of memories."""

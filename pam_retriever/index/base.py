@@ -123,11 +123,6 @@ class IndexBase:
             return self._store.embedder
 
     @property
-    def takes_times(self) -> bool:
-        """Whether memories can have times; not in an engine."""
-        return self._store.database.times is not None
-
-    @property
     def dim(self) -> int:
         """Length of the vectors."""
         return self._store.dim

@@ -153,7 +153,7 @@ class FeedbackKeeping(IndexBase):
         if limit is not None:
             check_count("limit", limit)
         with self._lock.shared():
-            table, row = self._store.feedback_table, None
+            table, row = self._store.database.feedback, None
             if naming is not None:
                 row = self._store.database.memories.rows_of([check_id(naming, "feedbacks")]).get(naming)
                 if row is None:
@@ -172,7 +172,7 @@ class FeedbackKeeping(IndexBase):
         names = read_ids(ids, where, "delete_feedback", "deletes all feedback")
         with self._lock:
             if where is not None:
-                names = self._store.feedback_table.ids_of(where)
+                names = self._store.database.feedback.ids_of(where)
             return self._store.delete_feedback(names)
 
     def set_popularity_cap(self, by: str = WRITER, most: float = MOST_OF_ONE) -> None:
@@ -200,12 +200,10 @@ class FeedbackKeeping(IndexBase):
         from pam_retriever.retrieval.timeline import Timeline
 
         with self._lock.shared():
-            table = self._store.database.feedback
-            if table is None or not len(table):
+            if not len(self._store.database.feedback):
                 return 0, Validation()
         with frozen(self._store, self._lock) as view:  # others read and write meanwhile
             database, lexicon = view.database, Lexicon(view.database)
-            assert database.feedback is not None
             bank, cap = Bank(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)
             history = history_of(bank, lexicon, database.feedback.requests(view.dim, writer=cap.by), cap.most)
             fitted = fit_mixture(history, lambda log: evidence_of(bank, log), Priors.read(), seed)

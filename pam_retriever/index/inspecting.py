@@ -28,7 +28,7 @@ class Overview:
         dim: length of their vectors.
         experienced: number of memories in trajectories.
         trajectories: number of trajectories.
-        requests: number of feedback requests; None if feedback cannot be stored.
+        requests: how much feedback.
         fitted: whether there is a predictor.
         window: tau of the last fit.
         new_trajectories: number of trajectories that are new since the last fit, or grew since.
@@ -41,7 +41,7 @@ class Overview:
     dim: int
     experienced: int
     trajectories: int
-    requests: int | None
+    requests: int
     fitted: bool
     window: int
     new_trajectories: int
@@ -90,7 +90,7 @@ class Inspecting(ShownIndex, IndexBase):
                 store.dim,
                 store.links.memories,
                 len(numbers),
-                None if database.feedback is None else len(database.feedback),
+                len(database.feedback),
                 store.predictor is not None,
                 store.window,
                 len(numbers) - bisect_right(numbers, learnt.number) + grown,
@@ -120,7 +120,7 @@ class Inspecting(ShownIndex, IndexBase):
         bins = check_count("bins", bins, MOST_BINS)
         with self._lock.shared():
             times = self._store.database.times
-            found, kind = (None, None) if times is None else (times.counts(bins), times.kind())
+            found, kind = times.counts(bins), times.kind()
             return None if found is None or kind is None else TimeCounts(kind, found[0], found[1], tuple(found[2]))
 
     def project(self, limit: int = 100_000, method: Method = "pca", *, by: str | None = None) -> Projection:

@@ -156,7 +156,7 @@ class OpenTenants:
         """Returns the names and links of the index, which its tenants share."""
         mentions, folders = self._store.database.mentions, self._store.tenant_folders
         changing = folders is None or not folders.read_only
-        return mentions.naming if changing and mentions is not None else None
+        return mentions.naming if changing else None
 
     def _keep_few_open(self) -> None:
         """Closes the tenants that were not used for the longest time."""

@@ -8,7 +8,7 @@ the string, so it needs no table and no cleaning.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,7 @@ WRONG = {
     "OR row NOT IN (SELECT row FROM memories) OR (number > 0 AND number NOT IN (SELECT number FROM names))",
 }
 TABLES = ("mentions", "called", "beginnings", "names")
+AT_ONCE = 1000  # memories whose metadata are read
 MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
 _NONE = np.empty(0, np.int64)
 
@@ -148,12 +149,10 @@ class SQLiteMentions:
 
     Args:
         sql: a database with the tables of ``SCHEMA``, ``memories`` and ``words``.
-        texts: number of memories with a text; None to count them at each call, which reads all of them.
     """
 
-    def __init__(self, sql: SQL, texts: Callable[[], int] | None = None) -> None:
+    def __init__(self, sql: SQL) -> None:
         self._sql = sql
-        self._texts = texts
 
     def longest(self, beginnings: Iterable[str]) -> Mapping[str, int]:
         return dict(self._where_in("SELECT words, longest FROM beginnings WHERE words IN", list(beginnings)))  # type: ignore[arg-type]
@@ -162,9 +161,7 @@ class SQLiteMentions:
         return dict(self._where_in("SELECT phrase, number FROM names WHERE phrase IN", list(phrases)))  # type: ignore[arg-type]
 
     def texts(self) -> int:
-        if self._texts is not None:
-            return self._texts()
-        return int(str(self._sql.fetch("SELECT count(*) FROM memories WHERE text IS NOT NULL")[0][0]))
+        return int(str(self._sql.fetch("SELECT count(*) FROM words_docsize")[0][0]))
 
     def documents(self, rows: Int64) -> list[Document]:
         found = self._where_in("SELECT row, id, text, metadata FROM memories WHERE row IN", rows.tolist())
@@ -172,6 +169,15 @@ class SQLiteMentions:
             Document(int(str(row)), str(id), text if isinstance(text, str) else None, json.loads(str(metadata)))
             for row, id, text, metadata in found
         ]
+
+    def metadatas(self) -> Iterator[list[str]]:
+        """Those of all memories as JSON, some at a time."""
+        last: object = -1
+        while found := self._sql.fetch(
+            "SELECT row, metadata FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, AT_ONCE]
+        ):
+            yield [str(metadata) for _, metadata in found]
+            last = found[-1][0]
 
     def rows(self) -> Int64:
         return np.sort(_numbers(self._sql.fetch("SELECT group_concat(row) FROM memories")[0][0]))
@@ -185,12 +191,16 @@ class SQLiteMentions:
 
     def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
         self._sql.run_many("INSERT INTO names (phrase) VALUES (?)", ((phrase,) for phrase in phrases))
+        self.add_beginnings(phrases)
+        return dict(self.known(phrases))
+
+    def add_beginnings(self, phrases: Sequence[str]) -> None:
+        """Has names be found by how they begin."""
         self._sql.run_many(
             "INSERT INTO beginnings VALUES (?, ?) "
             "ON CONFLICT (words) DO UPDATE SET longest = max(longest, excluded.longest)",
             beginnings(phrases).items(),
         )
-        return dict(self.known(phrases))
 
     def prune_beginnings(self) -> None:
         """Removes beginnings that only deleted names had: they do no harm, but reveal the names."""

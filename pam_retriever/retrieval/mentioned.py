@@ -66,7 +66,6 @@ class Mentioning:
     """
 
     def __init__(self, view: View, lexicon: Lexicon) -> None:
-        assert view.database.mentions is not None
         self._view, self._lexicon = view, lexicon
         self._source = MentionSource(view.database.mentions.store, lexicon.texts)
 
@@ -74,7 +73,7 @@ class Mentioning:
     def of(cls, view: View, lexicon: Lexicon) -> Mentioning | None:
         """Creates it; None if no memory has a name."""
         mentions = view.database.mentions
-        return cls(view, lexicon) if mentions is not None and mentions.known else None
+        return cls(view, lexicon) if mentions.known else None
 
     def from_memory(self, looks: Float32, row: int, allowed: Rows | None) -> Mentioned:
         """Returns the memories that a memory names, and those that name it; see ``from_question``."""
@@ -139,14 +138,14 @@ def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[M
         text: of the question.
     """
     kept = view.database.mentions
-    assert kept is not None
     assert found.mentions is not None
     hits, ways = np.nonzero(found.mentions[:, :, 1])
     sources, numbers = found.mentions[hits, ways].T
     holders = np.where(np.array(WAYS)[ways] == "named by", found.rows[hits], sources)
     places = _places(kept, np.unique(holders[holders >= 0]))
     asked = {one.name: (one.start, one.end - one.start) for one in find([text or ""], kept.store)[0][::-1]}
-    contents = view.database.memories.contents(np.union1d(holders, sources))
+    memories = np.union1d(holders, sources)  # and -1, the question
+    contents = view.database.memories.contents(memories[memories >= 0])
     mentions: list[list[Mention]] = [[] for _ in found.rows]
     seen: set[tuple[int, int, int]] = set()  # a position may lead there in several ways; the first is reported
     columns = (hits.tolist(), ways.tolist(), sources.tolist(), numbers.tolist(), holders.tolist())

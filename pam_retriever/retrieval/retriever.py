@@ -176,7 +176,7 @@ def _asks_mentions(settings: RecallSettings, view: View) -> bool:
     mentions = view.database.mentions
     plain = settings.mode == "association" and settings.hops.count == 1 and settings.channels is None
     plain = plain and settings.direction is None  # a mention has no direction
-    return plain and view.predictor is None and mentions is not None and mentions.known
+    return plain and view.predictor is None and mentions.known
 
 
 class FaithfulScorer:

@@ -86,7 +86,7 @@ class Timeline:
     def periods(self, text: str, now: datetime | None, visible: Rows | None = None) -> list[Period]:
         """Returns the periods in a question, or else the one before or after an event; none if no memory has a date."""
         known = self._now()
-        if known is None or not len(known.stored.rows):
+        if not len(known.stored.rows):
             return []
         from pam_retriever.timewords.reader import read_question  # not imported if no memory has a date
 
@@ -136,8 +136,8 @@ class Timeline:
             MissingExtra: parsing the words needs the extra ``times``.
         """
         table = self._database.times
-        kind = None if table is None else table.kind()
-        if table is None or kind is None:
+        kind = table.kind()
+        if kind is None:
             raise InvalidInput(
                 f"Got when={when!r} for an index whose memories have no times.",
                 "memories with timestamps",
@@ -153,7 +153,7 @@ class Timeline:
     def named_times(self, rows: Int64, periods: Sequence[Period], visible: Rows | None) -> list[tuple[NamedTime, ...]]:
         """For each of ``rows``, returns the supporting periods of the question, and those in its text."""
         table = self._database.times
-        if table is None or table.kind() != "dates":
+        if table.kind() != "dates":
             return [()] * len(rows)
         stored = table.of(rows)
         said = {row: _local(time, zone) for row, time, zone in _columns(stored)}
@@ -168,11 +168,9 @@ class Timeline:
             found.append(tuple(named))
         return found
 
-    def _now(self) -> Known | None:
-        """Returns the stored times; None if there are none. Nobody writes while a thread queries."""
+    def _now(self) -> Known:
+        """The stored times; nobody writes while a thread asks."""
         table = self._database.times
-        if table is None:
-            return None
         version = (self._database.memories.words_version, table.version)
         known = self._known
         if known is None or known.version != version:

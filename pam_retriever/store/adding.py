@@ -15,7 +15,7 @@ from pam_retriever.filters import to_json
 from pam_retriever.store.appending import NewStep
 from pam_retriever.store.base import Store
 from pam_retriever.store.space import is_observed, no_encoder
-from pam_retriever.store.times import NewTimes, no_times
+from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Metadata, Time
 from pam_retriever.validation import check_ids, check_metadatas, check_texts, check_vectors
 
@@ -45,8 +45,6 @@ def add(
     timestamps: Timestamps = None,
 ) -> list[str]:
     """Checks and stores memories; see ``PredictiveAssociativeIndex.add``."""
-    if timestamps is not None and store.database.times is None:
-        raise no_times(store.backend, "add(timestamps=...)")
     if is_observed(given):
         return _add_observed(store, given, ids, texts, metadatas, timestamps)
     if given is None:

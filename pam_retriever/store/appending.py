@@ -8,6 +8,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.store.database import Database, End
+from pam_retriever.store.storing import put_memories
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Float32, Int64
 
@@ -62,14 +63,16 @@ class NewStep:
             UnknownId: the step has no vector, and no memory has its id.
         """
         if self.vectors is not None:
-            rows = database.memories.upsert(
-                [self.id], [self.text], [self.metadata], self.vectors, associations, self.observed
+            return put_memories(
+                database,
+                [self.id],
+                [self.text],
+                [self.metadata],
+                self.vectors,
+                associations,
+                self.observed,
+                self.times,
             )
-            if database.times is not None:
-                database.times.put(rows, self.times)
-            if database.mentions is not None:
-                database.mentions.follow(rows, [self.metadata])
-            return rows
         known = database.memories.rows_of([self.id])
         if self.id not in known:
             raise UnknownId(
@@ -78,7 +81,7 @@ class NewStep:
                 "Pass vector=..., or text=... with an embedder.",
             )
         rows = np.array([known[self.id]], np.int64)
-        if database.times is not None and self.times.kind == "dates" and self.timestamp is not None:
+        if self.times.kind == "dates" and self.timestamp is not None:
             database.times.hand_down(rows, [self.timestamp])
         return rows
 

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from pam_retriever.ann import AnnIndex
-from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.errors import UnknownId
 from pam_retriever.experience.feedback import NewFeedback
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
@@ -19,7 +19,7 @@ from pam_retriever.model.episode_embeddings import with_codes
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store.appending import NewStep, number_of
 from pam_retriever.store.capacity import Capacity
-from pam_retriever.store.database import Database, FeedbackTable, Step
+from pam_retriever.store.database import Database, Step
 from pam_retriever.store.faults import after_commit
 from pam_retriever.store.growth import LearntTo, mark_grown, read_learnt_to
 from pam_retriever.store.kinds import ObservedStore
@@ -27,6 +27,7 @@ from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
 from pam_retriever.store.space import Space
+from pam_retriever.store.storing import put_memories
 from pam_retriever.store.tenants import TenantFolders
 from pam_retriever.store.times import NewTimes
 from pam_retriever.store.view import View
@@ -35,6 +36,7 @@ from pam_retriever.types import Calibration, Float32, Int64
 
 EMBEDDER = "embedder"  # the setting with the name of the embedder; in format 1 it was a note
 EMBEDDER_NOTE = "note:embedder"
+T = TypeVar("T")
 NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
@@ -132,6 +134,10 @@ class Store(ABC):
     def follow_database(self) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
         """Before a change: updates the view, if an interrupt left it behind the database."""
 
+    def again(self, call: Callable[[], T]) -> T:
+        """What ``call`` returns, which may be made again if it was interrupted before anything was stored."""
+        return call()
+
     # ---- updates around a commit; an engine does them inside the database
 
     def reserve_disk(self, memories: int) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
@@ -163,11 +169,7 @@ class Store(ABC):
         predicted = self._predict(vectors)
         with self.database.transaction():
             predicted = self._with_codes_of_replaced(ids, predicted)
-            rows = self.database.memories.upsert(ids, texts, metadatas, vectors, predicted, observed)
-            if times is not None and self.database.times is not None:
-                self.database.times.put(rows, times)
-            if self.database.mentions is not None:
-                self.database.mentions.follow(rows, metadatas)
+            rows = put_memories(self.database, ids, texts, metadatas, vectors, predicted, observed, times)
             self.reserve_disk(len(rows))
         self.apply_after_commit(rows, lambda: self.index_added([(rows, vectors, predicted)]))
 
@@ -176,8 +178,7 @@ class Store(ABC):
         self.follow_database()
         with self.database.transaction():
             rows = np.array(sorted(self.database.memories.rows_of(ids).values()), np.int64)
-            if self.database.mentions is not None:
-                self.database.mentions.forget(rows)
+            self.database.mentions.forget(rows)
             held = self.database.trajectories.numbers(rows=rows) if len(rows) else []
             self.database.memories.remove(rows)
             if held:
@@ -258,13 +259,13 @@ class Store(ABC):
                     "ids of memories in the index",
                     "Add them first.",
                 )
-            self.feedback_table.put(new, vectors, rows)
+            self.database.feedback.put(new, vectors, rows)
         self.apply_after_commit(NO_ROWS, lambda: None)
 
     def delete_feedback(self, ids: Sequence[str]) -> int:
         """Deletes requests; returns how many were stored."""
         with self.database.transaction():
-            gone = self.feedback_table.remove(ids)
+            gone = self.database.feedback.remove(ids)
         self.apply_after_commit(NO_ROWS, lambda: None)
         return gone
 
@@ -273,22 +274,6 @@ class Store(ABC):
         with self.database.transaction():
             self.database.settings.set(key, value)
         self.apply_after_commit(NO_ROWS, lambda: None)
-
-    @property
-    def feedback_table(self) -> FeedbackTable:
-        """The table of feedback.
-
-        Raises:
-            InvalidInput: this kind of store cannot hold feedback.
-        """
-        table = self.database.feedback
-        if table is None:
-            raise InvalidInput(
-                f"Feedback was given to an index in {self.backend!r}.",
-                "an index in SQLite",
-                "Open a folder, or keep it in memory.",
-            )
-        return table
 
     @property
     def embedder(self) -> str | None:

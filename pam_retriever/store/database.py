@@ -235,6 +235,9 @@ class TimesTable(Protocol):
     def kind(self) -> Kind | None:
         """The kind of the times; None without any."""
 
+    def check(self, new: Kind | None) -> None:
+        """Raises InvalidInput if the index has times of the other kind."""
+
     def all(self) -> StoredTimes:
         """Returns every memory that has a time."""
 
@@ -250,11 +253,7 @@ class TimesTable(Protocol):
     # ---- writing, inside a transaction
 
     def put(self, rows: Int64, new: NewTimes) -> None:
-        """Stores the times of n memories. A memory without one keeps the timestamps of its steps.
-
-        Raises:
-            InvalidInput: the index has times of the other kind.
-        """
+        """Stores the times of n memories, after ``check``. A memory without one keeps the timestamps of its steps."""
 
     def hand_down(self, rows: Int64, times: Sequence[float]) -> None:
         """Stores the dates of T steps as times of their memories; a memory gets the earliest of its steps.
@@ -298,16 +297,16 @@ class Database(Protocol):
         """The trajectories of the memories."""
 
     @property
-    def feedback(self) -> FeedbackTable | None:
-        """Requests, and the memories that served them; None if the database cannot store them."""
+    def feedback(self) -> FeedbackTable:
+        """Requests, and what served them."""
 
     @property
-    def times(self) -> TimesTable | None:
-        """The times of memories; None if the database cannot store them."""
+    def times(self) -> TimesTable:
+        """When memories were."""
 
     @property
-    def mentions(self) -> KeptMentions | None:
-        """Mentions between texts; None if the database cannot store them."""
+    def mentions(self) -> KeptMentions:
+        """Which texts name which memories."""
 
     @property
     def settings(self) -> Settings:

@@ -51,5 +51,4 @@ def erase(store: Store, ids: list[str]) -> ErasureReport:
 
 def _counts(store: Store) -> tuple[int, int]:
     """Returns the numbers of trajectories and of requests."""
-    feedback = store.database.feedback
-    return len(store.database.trajectories), 0 if feedback is None else len(feedback)
+    return len(store.database.trajectories), len(store.database.feedback)

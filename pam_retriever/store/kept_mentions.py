@@ -1,4 +1,4 @@
-"""The names and mentions of one index in SQLite, updated with its memories.
+"""The names and mentions of one index, updated with its memories.
 
 Nothing is searched or stored until a memory has a name, so that texts without names cost nothing. From the first name
 on, ``MentionGraph`` holds all texts. The search of memories that are added in bulk is done before the next query, or on
@@ -8,7 +8,7 @@ on, ``MentionGraph`` holds all texts. The search of memories that are added in b
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from pam_retriever.filters import to_json
 from pam_retriever.mentions.graph import MentionGraph, MentionRules
 from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.store import SQLiteMentions
-from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Bools, Int64
 
@@ -24,24 +23,23 @@ NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and 
 WAITING = "mentions_waiting"  # setting: the first and last row of each bulk that is yet to be searched
 UNNAMED, SEARCHED = "no names", "searched"
 MANY = 1000  # memories in one call from which a new search of all may be faster
-SHARE = 0.5  # of all memories: for a smaller share an update costs less than a new search
+SHARE = 0.5  # of all texts: for a smaller share an update costs less than a new search
 
 
 class KeptMentions:
     """Names and mentions. The writing methods run inside the transaction of the change that they follow.
 
     Args:
-        connection: to the database.
-        settings: of the same database.
+        store: the tables.
+        settings: beside the tables.
 
     Attributes:
         store: the tables.
         waits: whether this process added memories in bulk whose search may be yet to be done.
     """
 
-    def __init__(self, connection: Connection, settings: SQLiteSettings) -> None:
-        self._connection, self._settings = connection, settings
-        self.store = SQLiteMentions(connection, self._texts)
+    def __init__(self, store: SQLiteMentions, settings: SQLiteSettings) -> None:
+        self.store, self._settings = store, settings
         self.waits = False
 
     @property
@@ -57,7 +55,7 @@ class KeptMentions:
     @property
     def pending(self) -> bool:
         """Whether a search is yet to be done: of a bulk, of an index of format 1, or after a change of the keys."""
-        if self._connection.read_only:
+        if self._settings.read_only:
             return False
         return self._settings.get(STATE) is None or bool(self._waiting())
 
@@ -109,7 +107,7 @@ class KeptMentions:
 
     def build(self) -> None:
         """Searches all memories for names and, if there are any, for mentions."""
-        if any(self._has_name(metadatas) for metadatas in self._metadatas()):
+        if any(self._has_name(metadatas) for metadatas in self.store.metadatas()):
             self._search_all()
         else:
             self._settings.set(STATE, UNNAMED)
@@ -162,21 +160,8 @@ class KeptMentions:
             if metadata != "{}" and any(key in metadata for key in keys)
         )
 
-    def _metadatas(self) -> Iterator[list[str]]:
-        """Yields the metadata of all memories in parts."""
-        last = -1
-        while found := self._connection.fetch(
-            "SELECT row, metadata FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, MANY]
-        ):
-            yield [metadata for _, metadata in found]
-            last = found[-1][0]
-
     def _are_many(self, changed: int) -> bool:
-        return changed >= MANY and changed >= SHARE * self._connection.fetch("SELECT count(*) FROM memories")[0][0]
-
-    def _texts(self) -> int:
-        count: int = self._connection.fetch("SELECT count(*) FROM words_docsize")[0][0]
-        return count
+        return changed >= MANY and changed >= SHARE * self.store.texts()
 
 
 def _inside(rows: Int64, bulks: Sequence[Sequence[int]]) -> Bools:

@@ -280,7 +280,7 @@ def with_times(condition: Condition, rows_of: Callable[[Timed], Int64]) -> Condi
 def no_times_here() -> InvalidInput:
     """Raises the error for a filter by time on data that have no times."""
     return InvalidInput(
-        f"Got {TIME!r} in a filter of feedback, or of an index in an engine.",
-        "memories of an index in SQLite, which have times",
+        f"Got {TIME!r} in a filter of feedback.",
+        "memories, which have times",
         "Put the times into the metadata, and filter by these.",
     )

@@ -21,6 +21,11 @@ class SQLiteSettings:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    @property
+    def read_only(self) -> bool:
+        """Whether nobody may write them here."""
+        return self._connection.read_only
+
     def get(self, key: str) -> object:
         found = self._connection.fetch("SELECT value FROM settings WHERE key = ?", [key])
         return from_json(found[0][0], f"The setting {key!r}") if found else None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pam_retriever.mentions.store import SQLiteMentions
 from pam_retriever.store import words
 from pam_retriever.store.connection import Connection, Mode
 from pam_retriever.store.damage import check_types
@@ -67,7 +68,7 @@ class SQLiteDatabase:
         self.feedback = SQLiteFeedback(self.connection)
         self.times = SQLiteTimes(self.connection)
         self.settings = SQLiteSettings(self.connection)
-        self.mentions = KeptMentions(self.connection, self.settings)
+        self.mentions = KeptMentions(SQLiteMentions(self.connection), self.settings)
         self.noted: list[set[int]] = []
         with self.closed_on_error():
             self.connection.add_own(words.VOCABULARY)

@@ -170,6 +170,20 @@ class SQLiteTimes:
         counted = dict(found)
         return first, last, [counted.get(at, 0) for at in range(bins)]
 
+    def check(self, new: Kind | None) -> None:
+        """Refuses times of another kind than those that are there.
+
+        Raises:
+            InvalidInput: the index has times of the other kind.
+        """
+        kind = self.kind() if new is not None else None
+        if kind not in (None, new):
+            raise InvalidInput(
+                f"Got timestamps that are {new}, for an index whose timestamps are {kind}.",
+                f"{kind}",
+                "Convert them: a date counts in seconds since 1970.",
+            )
+
     # ---- writing, inside a transaction
 
     def put(self, rows: Int64, new: NewTimes) -> None:
@@ -181,7 +195,7 @@ class SQLiteTimes:
         self._note()
         if new.kind is None and self.kind() is None:
             return
-        self._check_kind(new.kind)
+        self._take(new.kind)
         listed = rows.tolist()
         self._connection.run_many(
             "UPDATE times SET given = NULL, zone = 0 WHERE row = ? AND handed IS NOT NULL", _ones(listed)
@@ -208,7 +222,7 @@ class SQLiteTimes:
             InvalidInput: the index has times that are numbers.
         """
         self._note()
-        self._check_kind("dates")
+        self._take("dates")
         self._connection.run_many(
             "INSERT INTO times (row, handed) VALUES (?, ?) ON CONFLICT (row) DO UPDATE SET handed = excluded.handed "
             "WHERE handed IS NULL OR handed > excluded.handed",
@@ -219,24 +233,11 @@ class SQLiteTimes:
         self.version += 1
         self._connection.changes.settings.add(KIND)
 
-    def _check_kind(self, new: Kind | None) -> None:
-        kind = self.kind()
-        if new is None or new == kind:
-            return
-        if kind is not None:
-            raise InvalidInput(
-                f"Got timestamps that are {new}, for an index whose timestamps are {kind}.",
-                f"{kind}",
-                "Convert them: a date counts in seconds since 1970.",
-            )
-        self._settings.set(KIND, new)
-
-
-def no_times(backend: str, what: str) -> InvalidInput:
-    """Returns the error for times in a store that cannot hold them."""
-    return InvalidInput(
-        f"Got {what} for an index in {backend!r}.", "an index in SQLite", "Put the times into the metadata, and filter."
-    )
+    def _take(self, new: Kind | None) -> None:
+        """Has times be of a kind, if they are of none yet."""
+        self.check(new)
+        if new is not None and self.kind() is None:
+            self._settings.set(KIND, new)
 
 
 def _offset(east: int) -> timezone:

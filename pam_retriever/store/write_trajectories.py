@@ -11,6 +11,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.growth import mark_grown
+from pam_retriever.store.storing import put_memories
 from pam_retriever.types import Float32, Int64
 
 Added = tuple[Int64, Float32, Float32 | None]  # rows, vectors, association vectors
@@ -38,7 +39,13 @@ class Written:
 def write_trajectories(
     database: Database, episodes: list[Episode], associate: Callable[[Sequence[str], Float32], Float32 | None]
 ) -> tuple[list[Added], list[Written]]:
-    """Writes episodes inside a transaction; returns their new states and their steps."""
+    """Writes episodes inside a transaction; returns their new states, and their steps.
+
+    Raises:
+        InvalidInput: one has dates, in an index with times that are numbers; nothing was written.
+    """
+    if any(episode.dated for episode in episodes):
+        database.times.check("dates")
     added: list[Added] = []
     written: list[Written] = []
     there = bool(database.trajectories.numbers(ids=[episode.id for episode in episodes]))
@@ -47,7 +54,7 @@ def write_trajectories(
             predicted = associate(episode.ids, episode.vectors)
             added.append(_add_states(database, episode, episode.vectors, predicted))
         written.append(_put_steps(database, episode, there))
-        if episode.dated and episode.timestamps is not None and database.times is not None:
+        if episode.dated and episode.timestamps is not None:
             database.times.hand_down(written[-1].rows, episode.timestamps[written[-1].first :])
     return added, written
 
@@ -59,9 +66,7 @@ def rows_of(added: list[Added]) -> Int64:
 
 def _add_states(database: Database, episode: Episode, vectors: Float32, predicted: Float32 | None) -> Added:
     length = len(episode.ids)
-    rows = database.memories.upsert(episode.ids, [None] * length, ["{}"] * length, vectors, predicted)
-    if database.mentions is not None:
-        database.mentions.follow(rows, ["{}"] * length)
+    rows = put_memories(database, episode.ids, [None] * length, ["{}"] * length, vectors, predicted)
     return rows, vectors, predicted
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pam_retriever.store.base import Store
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-FORMAT = 1
+FORMAT = 2  # since it holds feedback, times and mentions
 LEAST = (2, 5)  # needed for nullable fields, array_contains_any, and several vectors per entity
 MAX_DIM = 16_000  # Milvus allows 32,768 numbers, and a key [p ; f(p) ; e(p)] has two vectors and a code
 
@@ -71,11 +71,13 @@ class MilvusBackend:
         try:
             _check_version(connection.run(lambda client: str(client.get_server_version())), connection.place)
             calls = Calls(connection)
-            dim = _agreed(calls.settings.read("$index"), dim, connection.place)
+            stored = calls.settings.read("$index")
+            dim = _agreed(stored, dim, connection.place)
             database = MilvusDatabase(calls, dim)
             if calls.settings.read("$state") is None:
                 calls.make()
                 database.memories.make(0, None, FLAT)
+            if stored != f"{FORMAT} {dim}":
                 calls.settings.write("$index", f"{FORMAT} {dim}")  # written last: from here on the index exists
         except BaseException:
             connection.close()
@@ -97,7 +99,7 @@ def _agreed(stored: str | None, dim: int | None, place: str) -> int:
             raise InvalidInput(f"There is no index at {place}.", "dim for a new one", "Pass dim=...")
         return dim
     number, kept = stored.split()
-    if int(number) != FORMAT:
+    if not 1 <= int(number) <= FORMAT:
         raise IndexFormatError(f"{place} has format {number}.", f"{FORMAT}", "Upgrade pam-retriever.")
     if dim not in (None, int(kept)):
         raise InvalidInput(

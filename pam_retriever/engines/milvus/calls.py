@@ -26,7 +26,7 @@ class MilvusState(State):
     Attributes:
         previous: the generation before this one.
         writer: the current writer, "" for none.
-        since: the start of its write.
+        since: when that began; without a writer, when a call failed that may have left something.
     """
 
     previous: int = 0
@@ -80,9 +80,9 @@ class Calls:
             IndexLocked: another process has been writing for the whole time.
         """
         state = self._local.state = self._take_over()
-        last = replace(state, writer="", since=0.0)
+        last = replace(state, writer="", since=time.time())  # unless it comes to its end
         try:
-            if state.since:  # an earlier writer died, or this is the first one
+            if state.since:
                 state.memories = recount()
             state.version += 1
             began(state)
@@ -97,7 +97,7 @@ class Calls:
         self._write(MilvusState(0, 0, 0, 0, 0, 0, 0, 0))
 
     def _take_over(self) -> MilvusState:
-        """Returns the state with this process as its writer. ``since`` is set if the writer before did not finish."""
+        """The state, with this process as its writer; ``since`` is set if the call before did not finish."""
         until = time.monotonic() + LEASE
         while True:
             state = self._read()
@@ -105,7 +105,7 @@ class Calls:
             if not state.writer or dead:
                 self._write(replace(state, writer=self._me, since=time.time()))
                 if self._read().writer == self._me:
-                    return replace(state, writer=self._me, since=float(dead))
+                    return replace(state, writer=self._me, since=state.since)
             if time.monotonic() > until:
                 raise IndexLocked(f"{self.place} is written to by another process.", "one writer", "Call again.")
             time.sleep(PAUSE)

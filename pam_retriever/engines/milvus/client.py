@@ -134,7 +134,7 @@ class Connection:
         """Returns the entities that have one of ``values``."""
         found: list[Row] = []
         for start in range(0, len(values), AT_ONCE):
-            found += self.query_few(collection, f"{name} in {_listed(values[start : start + AT_ONCE])}", fields)
+            found += self.query_few(collection, f"{name} in {listed(values[start : start + AT_ONCE])}", fields)
         return found
 
     def create(self, collection: str, key: str, fields: dict[str, Any], vectors: dict[str, Row]) -> None:
@@ -198,7 +198,8 @@ def text(nullable: bool = False) -> tuple[Any, Row]:
     return DataType.VARCHAR, {"max_length": MAX_BYTES, "nullable": nullable}
 
 
-def _listed(values: Sequence[Any]) -> str:
+def listed(values: Sequence[Any]) -> str:
+    """Strings, or whole numbers, in an expression."""
     return "[" + ", ".join(quoted(value) if isinstance(value, str) else str(int(value)) for value in values) + "]"
 
 

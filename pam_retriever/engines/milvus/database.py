@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 
 import numpy as np
 
-from pam_retriever.engines.base import Associate, EngineTables
+from pam_retriever.engines.base import Associate
 from pam_retriever.engines.milvus.calls import Calls, MilvusState
+from pam_retriever.engines.milvus.documents import MilvusDocuments
 from pam_retriever.engines.milvus.keys import MilvusKeys
 from pam_retriever.engines.milvus.memories import MilvusMemories
 from pam_retriever.engines.milvus.trajectories import MilvusTrajectories
 from pam_retriever.engines.state import State
+from pam_retriever.engines.tables import EngineTables
 from pam_retriever.errors import EngineUnavailable
 from pam_retriever.model.keys import make_keys
 from pam_retriever.types import Float32, Int64
@@ -91,19 +92,15 @@ class MilvusDatabase(EngineTables):
     Attributes:
         calls: to Milvus.
         dim: length of the vectors.
-        memories: the memories.
-        trajectories: the trajectories of the memories.
         settings: the other stored values.
         similar: the look-ups over p.
-        began: called at the start of a transaction, with its new state.
-        committed: called after the end of a transaction.
     """
 
     def __init__(self, calls: Calls, dim: int) -> None:
-        super().__init__()
-        self.calls, self.settings, self.dim = calls, calls.settings, dim
-        self.memories = MilvusMemories(calls, dim)
+        self.memories: MilvusMemories = MilvusMemories(calls, dim)
+        super().__init__(self.memories, MilvusDocuments(calls))
         self.trajectories = MilvusTrajectories(calls, self.memories)
+        self.calls, self.settings, self.dim = calls, calls.settings, dim
         self.similar = MilvusKeys(calls, self.memories.collection, "vector", dim)
 
     @property
@@ -120,22 +117,22 @@ class MilvusDatabase(EngineTables):
         """Uses one state for all reads inside."""
         return self.calls.reading()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Makes the writes inside visible at its end."""
-        with self.calls.transaction(self.began, self.memories.count) as state:
-            yield
-        self.committed(state)
+    def _writing(self) -> AbstractContextManager[State]:
+        return self.calls.transaction(self._begin, self.memories.count)
+
+    def _begin(self, state: State) -> None:
+        self.began(state)
+        if self.state.since:  # a call failed: what it wrote is valid from now on
+            self.kept.follow(state.version - 1)
+
+    def _mend(self) -> None:
+        if self.state.since:
+            self.kept.forget(np.setdiff1d(self.kept.memories, self.memories.rows()))
 
     def associative(self, generation: int, width: int) -> MilvusKeys:
         """Returns the look-ups over the keys of a generation."""
         name = self.memories.collection(generation)
         return MilvusKeys(self.calls, lambda: name, "key", width)
-
-    def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories that have no step left."""
-        self.memories.remove(rows)
-        self.trajectories.remove_empty()
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Removes names of trajectories without steps, and asks Milvus to rewrite its segments, in its own time."""

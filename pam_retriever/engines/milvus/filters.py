@@ -15,11 +15,13 @@ from typing import Any
 
 from pam_retriever.engines.compiler import Compiler, Path
 from pam_retriever.filters import Kind, Symbol, Value, to_json
+from pam_retriever.types import Int64
 
 MOST_TAGS = 4_000  # per memory; Milvus allows 4,096 in an array
 MANY = "*"  # the only tag of a memory with more tags: it has to be checked
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXACT = 2**53
+MOST_LISTED = 1_000  # rows in an expression; more are checked afterwards
 
 
 def tags_of(metadata: str) -> list[str]:
@@ -50,6 +52,9 @@ class MilvusCompiler(Compiler):
     def negated(self, test: str) -> str:
         del test  # a test that is true for too many would, negated, exclude some
         return ""
+
+    def is_listed(self, rows: Int64) -> str:
+        return f"row in {rows.tolist()}" if len(rows) <= MOST_LISTED else ""
 
     def has(self, path: Path) -> str:
         return _any([_tag(path[0], "there")])  # tags are of top-level entries; ``matching`` checks the rest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import Connection
 from pam_retriever.engines.milvus.filters import MilvusCompiler
 from pam_retriever.errors import Interrupted
+from pam_retriever.filters import Condition
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Bools, Float32, Int64
 
@@ -29,19 +30,23 @@ class MilvusSelected:
     Args:
         connection: to Milvus.
         collection: of the current generation.
-        where: the filter.
+        condition: the filter, in which the memories of each time are named.
     """
 
-    def __init__(self, connection: Connection, collection: str, where: Mapping[str, object]) -> None:
+    def __init__(self, connection: Connection, collection: str, condition: Condition) -> None:
         self._milvus, self._collection = connection, collection
-        self.matches = Matcher(where)
-        self.expression, _ = MilvusCompiler().compile(where)
+        self._matches = Matcher(condition)
+        self.expression, _ = MilvusCompiler().compile(condition)
+
+    def matches(self, found: Sequence[Mapping[str, Any]]) -> Bools:
+        """Which of some memories, with row and metadata, are among them."""
+        return self._matches([one["row"] for one in found], [one["metadata"] for one in found])
 
     @cached_property
     def _rows(self) -> Int64:
         found = self._milvus.query(self._collection, self.expression or "row >= 0", ["row", "metadata"])
         rows = np.array([one["row"] for one in found], np.int64)
-        return np.sort(rows[self.matches([one["metadata"] for one in found])])
+        return np.sort(rows[self.matches(found)])
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -55,7 +60,7 @@ class MilvusSelected:
             return holds(self._rows, rows)
         found = self._milvus.get(self._collection, np.unique(rows).tolist(), ["row", "metadata"])
         held = np.array([one["row"] for one in found], np.int64)
-        return np.isin(rows, held[self.matches([one["metadata"] for one in found])])
+        return np.isin(rows, held[self.matches(found)])
 
 
 class MilvusKeys:
@@ -134,7 +139,7 @@ class MilvusKeys:
                 )
             )
             for at, hits in enumerate(found, start=start):
-                kept = [True] * len(hits) if selected is None else selected.matches([_metadata(hit) for hit in hits])
+                kept = [True] * len(hits) if selected is None else selected.matches([hit["entity"] for hit in hits])
                 factor = float(length[at]) if cosine else 1.0
                 passing = [
                     (int(hit["row"]), factor * float(hit["distance"])) for hit, ok in zip(hits, kept, strict=True) if ok
@@ -152,11 +157,6 @@ class MilvusKeys:
         scores: Float32 = queries @ self.keys(allowed).T
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(scores, order, axis=1), allowed[order]
-
-
-def _metadata(hit: Any) -> str:
-    metadata: str = hit["entity"]["metadata"]
-    return metadata
 
 
 def _filled(answers: list[Any], count: int, k: int) -> tuple[Float32, Int64]:

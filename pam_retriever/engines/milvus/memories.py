@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType
 
+from pam_retriever.engines.kept import Kept
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import MAX_BYTES, text
 from pam_retriever.engines.milvus.filters import EXACT, MOST_TAGS, NAME, tags_of
@@ -36,11 +37,17 @@ class MilvusMemories:
     Args:
         calls: to Milvus.
         dim: length of the vectors.
+
+    Attributes:
+        kept: what is kept about them; the database sets it.
+        changes: how often this process has written, also in a transaction that failed.
     """
 
     def __init__(self, calls: Calls, dim: int) -> None:
         self._calls, self._milvus, self._dim = calls, calls.connection, dim
         self._postings = Postings(self)
+        self.kept: Kept
+        self.changes = 0
 
     def collection(self, generation: int | None = None) -> str:
         """Returns the name of the collection of a generation; None for the current one."""
@@ -64,6 +71,11 @@ class MilvusMemories:
     def written_since(self, version: int) -> Int64 | None:
         """See ``Memories.written_since``. Returns None: writes of other processes are not recorded."""
         return np.empty(0, np.int64) if version == self.words_version else None
+
+    @property
+    def words_known(self) -> int:
+        """The last ``words_version`` that will not be undone."""
+        return min(self._calls.state.texts, self._calls.committed)
 
     @property
     def last_row(self) -> int:
@@ -114,6 +126,8 @@ class MilvusMemories:
         self.put(
             self.collection(), entities, vectors, None if associations is None else make_keys(vectors, associations)
         )
+        self.kept.written(rows, state.version)
+        self.changes += 1
         return rows
 
     def put(self, collection: str, entities: list[dict[str, Any]], vectors: Float32, keys: Float32 | None) -> None:
@@ -128,6 +142,8 @@ class MilvusMemories:
         """Removes memories by row; their steps are ignored from then on."""
         state = self._calls.state
         state.texts = state.logged_from = state.version
+        self.kept.forget(rows)
+        self.changes += 1
         found = self._milvus.get(self.collection(), rows.tolist(), ["row"])
         state.memories -= len(found)
         for start in range(0, len(rows), 1_000):
@@ -138,13 +154,27 @@ class MilvusMemories:
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
         """Returns id -> memory, for the ids that are stored."""
         found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], [*CONTENTS, "vector"])
-        return {one["id"]: _record(one) for one in found}
+        return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
         """Returns records whose metadata satisfy a filter, in the order of adding."""
         rows = np.asarray(self.rows_where(where))[offset:][:limit]
         found = self._milvus.get(self.collection(), rows.tolist(), [*CONTENTS, "vector"])
-        return [_record(one) for one in sorted(found, key=lambda one: int(one["row"]))]
+        return self._records(sorted(found, key=lambda one: int(one["row"])))
+
+    def _records(self, found: list[dict[str, Any]]) -> list[Record]:
+        """Entities as records, with their times."""
+        times = self.kept.times.moments(np.array([one["row"] for one in found], np.int64))
+        return [
+            Record(
+                one["id"],
+                np.array(one["vector"], np.float32),
+                one["text"],
+                from_json(one["metadata"], f"The metadata of {one['id']!r}"),
+                times.get(one["row"]),
+            )
+            for one in found
+        ]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
         """Returns row -> (id, text, metadata as JSON).
@@ -162,7 +192,7 @@ class MilvusMemories:
 
     def rows_where(self, where: Mapping[str, object]) -> MilvusSelected:
         """Returns the rows whose metadata satisfy a filter; the engine keeps them until they are needed."""
-        return MilvusSelected(self._milvus, self.collection(), where)
+        return MilvusSelected(self._milvus, self.collection(), self.kept.condition(where))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
         """Returns every row and its vector."""
@@ -230,12 +260,6 @@ def _entity(row: int, id: str, text: str | None, metadata: str, version: int) ->
         "tags": tags_of(metadata),
         "version": version,
     }
-
-
-def _record(found: Mapping[str, Any]) -> Record:
-    id: str = found["id"]
-    metadata = from_json(found["metadata"], f"The metadata of {id!r}")
-    return Record(id, np.array(found["vector"], np.float32), found["text"], metadata)
 
 
 def _vectors(found: list[dict[str, Any]], dim: int) -> Float32:

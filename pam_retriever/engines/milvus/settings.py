@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 from pymilvus import DataType
 
-from pam_retriever.engines.milvus.client import Connection, quoted, text
+from pam_retriever.engines.milvus.client import Connection, Row, quoted, text
 from pam_retriever.filters import to_json
 from pam_retriever.store.columns import from_json
 
 OF_GENERATION = ("model", "forgotten")
 PART = 45_000  # characters, of at most 4 bytes each
+PARTS = {"name": text(), "part": (DataType.INT64, {}), "parts": (DataType.INT64, {}), "value": text()}
 POINT = {"dim": 2, "metric": "IP", "index": "FLAT", "params": {}}  # every collection in Milvus needs a vector
 
 
@@ -28,8 +29,7 @@ class MilvusSettings:
     def __init__(self, connection: Connection, generation: Callable[[], int]) -> None:
         self._milvus, self._generation = connection, generation
         self._name = f"{connection.prefix}_settings"
-        fields = {"name": text(), "part": (DataType.INT64, {}), "parts": (DataType.INT64, {}), "value": text()}
-        connection.create(self._name, "key", fields, {"point": POINT})
+        connection.create(self._name, "key", PARTS, {"point": POINT})
 
     def get(self, key: str) -> object:
         """Returns the value from ``set``, or None."""
@@ -70,19 +70,21 @@ class MilvusSettings:
 
     def write(self, name: str, value: str) -> None:
         """Stores a string; one of up to 45,000 characters is replaced atomically."""
-        size = PART if value.isascii() else PART // 4
-        parts = [value[at : at + size] for at in range(0, len(value), size)] or [""]
-        self._milvus.upsert(
-            self._name,
-            [
-                {"key": _key(name, at), "name": name, "part": at, "parts": len(parts), "value": part, "point": [1, 0]}
-                for at, part in enumerate(parts)
-            ],
-        )
+        self._milvus.upsert(self._name, in_parts(name, value))
 
     def remove(self, name: str) -> None:
         """Removes a string."""
         self._milvus.delete(self._name, f"name == {quoted(name)}")
+
+
+def in_parts(name: str, value: str) -> list[Row]:
+    """The entities of a string, at least one."""
+    size = PART if value.isascii() else PART // 4
+    parts = [value[at : at + size] for at in range(0, len(value), size)] or [""]
+    return [
+        {"key": _key(name, at), "name": name, "part": at, "parts": len(parts), "value": part, "point": [1, 0]}
+        for at, part in enumerate(parts)
+    ]
 
 
 def _key(name: str, part: int) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
 from psycopg import sql
 
-from pam_retriever.engines.base import EngineTables
 from pam_retriever.engines.postgres.connection import Connections
+from pam_retriever.engines.postgres.documents import PostgresDocuments
 from pam_retriever.engines.postgres.faults import explained
 from pam_retriever.engines.postgres.generations import INDEXED_FROM, PostgresGeneration, build_index
 from pam_retriever.engines.postgres.keys import Column, PostgresKeys
@@ -16,7 +15,7 @@ from pam_retriever.engines.postgres.memories import PostgresMemories
 from pam_retriever.engines.postgres.settings import PostgresSettings
 from pam_retriever.engines.postgres.trajectories import PostgresTrajectories
 from pam_retriever.engines.state import State
-from pam_retriever.types import Int64
+from pam_retriever.engines.tables import EngineTables
 
 
 class PostgresDatabase(EngineTables):
@@ -29,19 +28,15 @@ class PostgresDatabase(EngineTables):
     Attributes:
         connections: transactions and snapshots.
         dim: length of the vectors.
-        memories: the memories.
-        trajectories: the trajectories of the memories.
         settings: the other stored values.
         similar: the look-ups over p.
-        began: called at the start of a transaction, with its new state.
-        committed: called after the end of a transaction.
     """
 
     def __init__(self, connections: Connections, dim: int) -> None:
-        super().__init__()
-        self.connections, self.dim = connections, dim
-        self.memories = PostgresMemories(connections, dim)
+        self.memories: PostgresMemories = PostgresMemories(connections, dim)
+        super().__init__(self.memories, PostgresDocuments(connections))
         self.trajectories = PostgresTrajectories(connections, self.memories)
+        self.connections, self.dim = connections, dim
         self.settings = PostgresSettings(connections)
         self._vectors = Column("memories", "vector", dim, cosine=True)
         self.similar = PostgresKeys(connections, self._vectors)
@@ -61,21 +56,12 @@ class PostgresDatabase(EngineTables):
         """Reads one snapshot inside."""
         return self.connections.reading()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commits all writes of the block together, or none."""
-        with self.connections.transaction(self.began) as state:
-            yield
-        self.committed(state)
+    def _writing(self) -> AbstractContextManager[State]:
+        return self.connections.transaction(self.began)
 
     def associative(self, generation: int, width: int) -> PostgresKeys:
         """Returns the look-ups over the keys of a generation."""
         return PostgresKeys(self.connections, Column(f"keys_{generation}", "key", width, cosine=False))
-
-    def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories that have no step left."""
-        self.memories.remove(rows)
-        self.trajectories.remove_empty()
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Rewrites every table: ``VACUUM`` alone leaves the bytes of a removed row in its page.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from pam_retriever.engines.compiler import Compiler, Path
 from pam_retriever.filters import Kind, Value, to_json
+from pam_retriever.types import Int64
 
 EXACT = 2**53
 INDEXED_UP_TO = 16  # values of $in that are looked up one by one
@@ -37,6 +38,9 @@ class PostgresCompiler(Compiler):
     """Translates a filter for PostgreSQL."""
 
     most_parameters = 60_000  # of 65,535
+
+    def is_listed(self, rows: Int64) -> str:
+        return self._with("(memories.row = ANY(%s::bigint[]))", rows.tolist())
 
     def has(self, path: Path) -> str:
         if len(path) == 1:

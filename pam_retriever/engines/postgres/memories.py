@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from pam_retriever.engines.kept import Kept
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.filters import PostgresCompiler
 from pam_retriever.engines.postgres.selected import Selected
@@ -26,11 +28,15 @@ class PostgresMemories:
     Args:
         database: with the memories.
         dim: length of the vectors.
+
+    Attributes:
+        kept: what is kept about them; the database sets it.
     """
 
     def __init__(self, database: Connections, dim: int) -> None:
         self._database, self._dim = database, dim
         self._count_words = WordCounter()
+        self.kept: Kept
 
     def __len__(self) -> int:
         return self._database.state.memories
@@ -88,6 +94,7 @@ class PostgresMemories:
         self._database.copy("words", ("text", "bool", "int8", "int4"), self._count_words(listed, texts, metadatas))
         if state.generation and associations is not None:
             self.set_keys(state.generation, rows, make_keys(vectors, associations))
+        self.kept.written(rows, state.version)
         return rows
 
     def set_keys(self, generation: int, rows: Int64, keys: Float32) -> None:
@@ -102,6 +109,7 @@ class PostgresMemories:
         """Removes memories by row, their steps, and trajectories that have no step left."""
         state, listed = self._database.state, rows.tolist()
         state.texts = state.version
+        self.kept.forget(rows)
         tables = ["words", *([f"keys_{state.generation}"] if state.generation else [])]
         for table in tables:
             self._database.fetch(f"DELETE FROM {table} WHERE row = ANY(%s::bigint[])", [listed])
@@ -129,21 +137,33 @@ class PostgresMemories:
         """Returns id -> memory, for the ids that are stored."""
         asked = [id for id in ids if "\x00" not in id]
         found = self._database.fetch(
-            "SELECT id, vector, text, metadata FROM memories WHERE id = ANY(%s::text[])", [asked]
+            "SELECT row, id, vector, text, metadata FROM memories WHERE id = ANY(%s::text[])", [asked]
         )
-        return {columns[0]: self._record(*columns) for columns in found}
+        return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
         """Returns records whose metadata satisfy a filter, in the order of adding."""
-        condition, parameters = PostgresCompiler().compile(where)
+        selected = self.rows_where(where)
         found = self._database.fetch(
-            f"SELECT id, vector, text, metadata FROM memories WHERE {condition} ORDER BY row LIMIT %s OFFSET %s",
-            [*parameters, limit, offset],
+            f"SELECT row, id, vector, text, metadata FROM memories WHERE {selected.condition} "
+            "ORDER BY row LIMIT %s OFFSET %s",
+            [*selected.parameters, limit, offset],
         )
-        return [self._record(*columns) for columns in found]
+        return self._records(found)
 
-    def _record(self, id: str, vector: bytes, text: str | None, metadata: str) -> Record:
-        return Record(id, unpack([vector], self._dim)[0], text, from_json(metadata, f"The metadata of {id!r}"))
+    def _records(self, found: list[Any]) -> list[Record]:
+        """Columns as records, with their times."""
+        times = self.kept.times.moments(np.array([row for row, *_ in found], np.int64))
+        return [
+            Record(
+                id,
+                unpack([vector], self._dim)[0],
+                text,
+                from_json(metadata, f"The metadata of {id!r}"),
+                times.get(row),
+            )
+            for row, id, vector, text, metadata in found
+        ]
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
         """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""
@@ -154,7 +174,7 @@ class PostgresMemories:
 
     def rows_where(self, where: Mapping[str, object]) -> Selected:
         """Returns the rows whose metadata satisfy a filter; the engine keeps them until they are needed."""
-        return Selected(self._database, *PostgresCompiler().compile(where))
+        return Selected(self._database, *PostgresCompiler().compile(self.kept.condition(where)))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
         """Returns every row and its vector."""

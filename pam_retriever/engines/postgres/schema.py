@@ -12,7 +12,7 @@ from pam_retriever.engines.postgres.filters import NUMBER_OF
 from pam_retriever.engines.postgres.vectors import adapt_vectors
 from pam_retriever.errors import IndexFormatError, InvalidInput, StorageError
 
-FORMAT = 1
+FORMAT = 2
 LEAST_POSTGRES = 130000  # the oldest version with which pgvector 0.5 is tested
 LEAST_PGVECTOR = (0, 5, 0)  # the first with HNSW
 MAKING = 7_240_219_301  # the lock during the creation of tables
@@ -65,6 +65,12 @@ CREATE TABLE steps (
     "CREATE TABLE settings (key text PRIMARY KEY, value text NOT NULL)",
     "CREATE TABLE weights (name text PRIMARY KEY, safetensors bytea NOT NULL)",
     NUMBER_OF,
+)
+# feedback, times and mentions, which format 1 had not; no data is what is gone
+KEPT = (
+    'CREATE TABLE kept (kind text COLLATE "C", key bigint, version bigint NOT NULL, data text, '
+    "PRIMARY KEY (kind, key))",
+    "CREATE INDEX kept_version ON kept (version)",
 )
 
 
@@ -133,7 +139,10 @@ def _stored_dim(connection: psycopg.Connection[Any], namespace: str, place: str)
         )
     statement = sql.SQL("SELECT format, dim FROM {}.state").format(sql.Identifier(namespace))
     found, dim = connection.execute(statement).fetchall()[0]
-    if found != FORMAT:
+    if found == 1:
+        for missing in (*KEPT, f"UPDATE state SET format = {FORMAT}"):
+            connection.execute(missing.encode())
+    elif found != FORMAT:
         raise IndexFormatError(f"{place} has format {found}.", f"{FORMAT}", "Upgrade pam-retriever.")
     return int(dim)
 
@@ -142,7 +151,7 @@ def _make(connection: psycopg.Connection[Any], namespace: str, dim: int | None, 
     if dim is None:
         raise InvalidInput(f"There is no index in {place}.", "dim for a new one", "Pass dim=...")
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(namespace)))
-    for statement in TABLES:
+    for statement in (*TABLES, *KEPT):
         connection.execute(statement.replace("{dim}", str(dim)).encode())
     connection.execute(
         "INSERT INTO state (format, dim, version, model, texts, logged_from, generation, memories, last_row, "

@@ -94,7 +94,6 @@ class Knowledge:
 
     def __init__(self, view: View, lexicon: Lexicon, timeline: Timeline, where: Mapping[str, object]) -> None:
         database = view.database
-        assert database.feedback is not None
         self._database, self._lexicon, self._where = database, lexicon, where
         self._cap = PopularityCap.read(database.settings)
         self._at, self._version = database.feedback.version, database.memories.words_version
@@ -111,8 +110,7 @@ class Knowledge:
 
     def is_current(self, view: View) -> bool:
         """Whether nothing was written since the last update."""
-        table = view.database.feedback
-        return view.database is self._database and table is not None and table.version == self._at
+        return view.database is self._database and view.database.feedback.version == self._at
 
     def follow(self, view: View) -> bool:
         """Updates to the latest writes; returns whether it could. If not, create it again. Nobody may write meanwhile.
@@ -121,7 +119,7 @@ class Knowledge:
         """
         with self.turn:
             database = view.database
-            if database is not self._database or database.feedback is None:
+            if database is not self._database:
                 return False
             if database.settings.get(MIXTURE) != self._stored or PopularityCap.read(database.settings) != self._cap:
                 return False  # another process ran ``fit``

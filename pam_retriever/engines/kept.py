@@ -1,0 +1,220 @@
+"""Feedback, times and mentions of an index in an engine: a copy in SQLite, which follows the engine.
+
+The engine stores documents, and never looks into them: each is what the copy holds of one request, or of one memory's
+time or mentions. A transaction changes the copy, by the code that a folder has; triggers note which documents that
+changes, and these are written to the engine before it commits. Other processes read what is newer than what they
+know. So every call answers from the copy, and sends nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from pam_retriever.engines.mentions import EngineMentions, Readable
+from pam_retriever.filters import Condition, read_filter, to_json
+from pam_retriever.store.kept_mentions import KeptMentions
+from pam_retriever.store.metadata_index import with_times
+from pam_retriever.store.sqlite_database import SQLiteDatabase
+from pam_retriever.types import Int64
+
+Document = tuple[str, int, str | None]
+"""Kind, key, and JSON; None for what is gone."""
+
+# kind of document -> tables and their columns, the first of which is the key
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "memories": {"memories": "row, id, text, metadata, checksum"},  # of those that one of the others is about
+    "feedback": {
+        "feedback": "number, id, text, metadata, vector, timestamp, checksum",
+        "uses": "feedback, row, weight",
+    },
+    "times": {"times": "row, given, handed, zone"},
+    "names": {"names": "number, phrase"},
+    "mentions": {"called": "row, number, short", "mentions": "row, number, start, length"},
+    "settings": {"settings": "rowid, key, value"},
+}
+ABOUT_MEMORIES = ("uses", "times", "called", "mentions")
+LAST = "last_feedback"  # the setting with the highest number of any request, also of one that is gone
+
+
+class Documents(Protocol):
+    """Documents in an engine."""
+
+    def since(self, version: int) -> list[Document]:
+        """Those that were written after a version; all that are there, for a version below 0."""
+
+    def put(self, documents: Sequence[Document]) -> None:
+        """Inside a transaction: stores documents, replacing those of the same kind and key."""
+
+
+def _own_tables() -> Iterator[str]:
+    """What notes the documents that a transaction changes, and gives what is about a memory a row to refer to."""
+    yield "CREATE TEMP TABLE changed (kind TEXT, key INTEGER, PRIMARY KEY (kind, key)) WITHOUT ROWID"
+    for kind, tables in KINDS.items():
+        for table, columns in tables.items():
+            for event, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")):
+                if (table, event) == ("memories", "INSERT"):
+                    continue  # whoever refers to one makes it
+                this = f"{row}.{columns.partition(',')[0]}"
+                yield (
+                    f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON {table} BEGIN "
+                    f"INSERT INTO changed SELECT '{kind}', {this} "
+                    f"WHERE NOT EXISTS (SELECT 1 FROM changed WHERE kind = '{kind}' AND key = {this}); END"
+                )
+    for table in ABOUT_MEMORIES:  # no id is a blob
+        yield (
+            f"CREATE TEMP TRIGGER {table}_memory BEFORE INSERT ON {table} BEGIN "
+            "INSERT INTO memories SELECT new.row, CAST(new.row AS BLOB), NULL, '{}', 0 "
+            "WHERE NOT EXISTS (SELECT 1 FROM memories WHERE row = new.row); END"
+        )
+
+
+class Kept:
+    """The copy of one process.
+
+    Args:
+        documents: in the engine.
+        memories: of the same index.
+
+    Attributes:
+        feedback: requests, and what served them.
+        times: when memories were.
+        mentions: which texts name which memories.
+    """
+
+    def __init__(self, documents: Documents, memories: Readable) -> None:
+        self._documents, self._memories = documents, memories
+        self._copy = SQLiteDatabase()
+        self._sql = self._copy.connection
+        self._sql.fetch("PRAGMA recursive_triggers = ON")  # what is replaced is noted, too
+        for statement in _own_tables():
+            self._sql.fetch(statement)
+        self.feedback, self.times = self._copy.feedback, self._copy.times
+        self._names = EngineMentions(self._sql, memories)
+        self.mentions = KeptMentions(self._names, self._copy.settings)
+
+    def copy_to(self, database: SQLiteDatabase) -> None:
+        """Inside a transaction of another database, which has the memories: puts all of it there."""
+        for kind, tables in KINDS.items():
+            for table, columns in tables.items() if kind not in ("memories", "settings") else ():
+                database.connection.run_many(
+                    f"INSERT INTO {table} ({columns}) VALUES ({_places(columns)})",
+                    self._sql.fetch(f"SELECT {columns} FROM {table}"),
+                )
+        for key, value in self._copy.settings.all().items():
+            if key != LAST:
+                database.settings.set(key, value)
+        database.mentions.store.add_beginnings([phrase for (phrase,) in self._sql.fetch("SELECT phrase FROM names")])
+
+    def condition(self, where: Mapping[str, object]) -> Condition:
+        """A filter, with the memories of each time in its place.
+
+        Raises:
+            InvalidInput: of the filter.
+        """
+        return with_times(read_filter(where), self.times.rows_of)
+
+    @property
+    def memories(self) -> Int64:
+        """The rows of the memories that have feedback, a time, names or mentions."""
+        return np.array(self._sql.fetch("SELECT row FROM memories"), np.int64).reshape(-1)
+
+    # ---- following
+
+    def follow(self, version: int) -> None:
+        """Takes in what was written to the engine after a version; everything, for a version below 0."""
+        found = self._documents.since(version)
+        with self._sql.alone():
+            self._sql.fetch("PRAGMA foreign_keys = OFF")  # each document says all of itself, and nothing of others
+            try:
+                with self._copy.transaction():
+                    self._take_in(found)
+            finally:
+                self._sql.fetch("PRAGMA foreign_keys = ON")
+        self.times.version += 1
+
+    def _take_in(self, documents: Sequence[Document]) -> None:
+        for kind, tables in KINDS.items():
+            own = [(key, json.loads(data) if data else {}) for of, key, data in documents if of == kind]
+            for table, columns in list(tables.items())[::-1]:
+                self._sql.run_many(
+                    f"DELETE FROM {table} WHERE {columns.partition(',')[0]} = ?", [(key,) for key, _ in own]
+                )
+            for table, columns in tables.items():
+                self._sql.run_many(
+                    f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({_places(columns)})",
+                    [list(map(_from_plain, row)) for _, data in own for row in data.get(table, ())],
+                )
+            if kind == "names":
+                self._names.add_beginnings([row[1] for _, data in own for row in data.get(kind, ())])
+        self._sql.fetch("DELETE FROM sqlite_sequence WHERE name = 'feedback'")
+        self._sql.fetch("INSERT INTO sqlite_sequence SELECT 'feedback', value FROM settings WHERE key = ?", [LAST])
+        self._sql.fetch("DELETE FROM changed")
+
+    # ---- writing, inside a transaction of the engine
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is written inside stays in the copy, or is undone with what is in the engine."""
+        with self._copy.transaction():
+            yield
+
+    def written(self, rows: Int64, version: int) -> None:
+        """The contents of memories were replaced at a version."""
+        self._sql.run_many("UPDATE memories SET checksum = ? WHERE row = ?", [(version, row) for row in rows.tolist()])
+
+    def forget(self, rows: Int64) -> None:
+        """Memories are gone; what is about them goes, too."""
+        self._sql.run_many("DELETE FROM memories WHERE row = ?", [(row,) for row in rows.tolist()])
+
+    def store(self) -> None:
+        """Hands what the transaction changed to the engine."""
+        fetch = self._sql.fetch
+        self._complete_requests()
+        changed = fetch("SELECT kind, key FROM changed")
+        documents: list[Document] = []
+        for kind, key in changed:
+            held = {
+                table: fetch(f"SELECT {columns} FROM {table} WHERE {columns.partition(',')[0]} = ?", [key])
+                for table, columns in KINDS[kind].items()
+            }
+            stored = {table: [list(map(_plain, row)) for row in rows] for table, rows in held.items() if rows}
+            documents.append((kind, key, to_json(stored) if stored else None))
+        fetch("DELETE FROM changed")
+        if documents:
+            self._documents.put(documents)
+
+    def _complete_requests(self) -> None:
+        """Requests name memories by their ids, and the next one gets a number that none ever had."""
+        fetch = self._sql.fetch
+        if not fetch("SELECT 1 FROM changed WHERE kind = 'feedback' LIMIT 1"):
+            return
+        used = fetch(
+            "SELECT DISTINCT uses.row FROM changed JOIN uses ON feedback = changed.key JOIN memories USING (row) "
+            "WHERE kind = 'feedback' AND typeof(memories.id) = 'blob'"
+        )
+        contents = self._memories.contents(np.array(used, np.int64).reshape(-1))
+        self._sql.run_many("UPDATE memories SET id = ? WHERE row = ?", [(c[0], row) for row, c in contents.items()])
+        fetch(
+            "INSERT INTO settings (key, value) SELECT ?, seq FROM sqlite_sequence WHERE name = 'feedback' "
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            [LAST],
+        )
+
+
+def _places(columns: str) -> str:
+    return ", ".join("?" * len(columns.split(",")))
+
+
+def _plain(value: object) -> object:
+    """As JSON can hold it."""
+    return [base64.b64encode(value).decode()] if isinstance(value, bytes) else value
+
+
+def _from_plain(value: Any) -> Any:
+    return base64.b64decode(value[0]) if isinstance(value, list) else value

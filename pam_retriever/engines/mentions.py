@@ -1,0 +1,67 @@
+"""Names and mentions in the copy of an engine's process; the texts stay in the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from pam_retriever.engines.words import WordCounter
+from pam_retriever.mentions.store import SQL, Document, SQLiteMentions
+from pam_retriever.types import Int64
+
+AT_ONCE = 10_000  # memories that are read
+COMMON = 100_000  # a term of more texts says little about where a name is
+FEW = 1_000  # texts that may hold a name: to read them costs less than to ask for another of its terms
+
+
+class Readable(Protocol):
+    """What is asked of memories in an engine."""
+
+    def __len__(self) -> int: ...
+    def rows(self) -> Int64: ...
+    def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]: ...
+    def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]: ...
+
+
+class EngineMentions(SQLiteMentions):
+    """See ``MentionStore``.
+
+    Args:
+        sql: the copy.
+        memories: in the engine.
+    """
+
+    def __init__(self, sql: SQL, memories: Readable) -> None:
+        super().__init__(sql)
+        self._memories, self._count_words = memories, WordCounter()
+
+    def texts(self) -> int:
+        return len(self._memories)
+
+    def documents(self, rows: Int64) -> list[Document]:
+        contents = self._memories.contents(rows)
+        return [Document(row, id, text, json.loads(metadata)) for row, (id, text, metadata) in contents.items()]
+
+    def metadatas(self) -> Iterator[list[str]]:
+        rows = self.rows()
+        for at in range(0, len(rows), AT_ONCE):
+            yield [metadata for _, _, metadata in self._memories.contents(rows[at : at + AT_ONCE]).values()]
+
+    def rows(self) -> Int64:
+        return self._memories.rows()
+
+    def rows_containing(self, phrase: str, limit: int) -> Int64:
+        terms = sorted({term for term, *_ in self._count_words([0], [phrase], ["{}"])}, key=len, reverse=True)
+        found, common = None, np.empty(0, np.int64)
+        for term in terms:
+            rows, _ = self._memories.places(term, "text", COMMON)
+            if len(rows) == COMMON:
+                common = rows
+                continue
+            found = rows if found is None else np.intersect1d(found, rows)
+            if len(found) <= FEW:
+                break
+        return (common if found is None else found)[:limit]

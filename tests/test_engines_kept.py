@@ -1,0 +1,259 @@
+"""Feedback, times and mentions in an engine: the same for every process, whatever each of them does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import psycopg
+import pytest
+from engine_servers import ENGINES, fresh_engine, postgres
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pam_retriever import MilvusBackend, PgVectorBackend, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.engines.kept import KINDS
+from pam_retriever.store.repair import check
+
+DIM = 4
+DAYS = [datetime(2023, 1, 1, tzinfo=timezone.utc) + timedelta(days=n) for n in range(400)]
+NAMES = ["Red Sea", "Oslo", "Blue Sea", "Rome"]
+WORKS = ["add", "add", "replace", "feedback", "feedback", "again", "unlearn", "delete", "observe", "append", "forget"]
+
+
+def vector(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=DIM).astype(np.float32)
+
+
+def fill(index: PredictiveAssociativeIndex) -> None:
+    """Texts that name nobody, so that names are rare."""
+    index.add([vector(n) for n in range(8)], [f"z{n}" for n in range(8)], [f"nothing of note {n}" for n in range(8)])
+
+
+def act(index: PredictiveAssociativeIndex, step: int, work: str, at: int) -> None:
+    """One change; the same one in every index that holds the same."""
+    ids = sorted(record.id for record in index.find())
+    one, seed = ids[at % len(ids)] if ids else "", 100 * step + at
+    text, day = f"{NAMES[at % 4]} and {NAMES[(at + 1) % 4]} {step}", DAYS[seed % 400]
+    metadata = {"title": NAMES[step % 4], "n": at}
+    if work == "add":
+        index.add([vector(seed)] * 2, [f"a{at}", f"b{step}"], [text, None], [metadata, {}], timestamps=[day, None])
+    elif work == "feedback":
+        used = [one] if at % 2 else ids[:2]
+        unused = [id for id in ids[-1:] if at % 3 and id not in used]
+        index.feedback(vector(seed), used, unused=unused, text=text, id=f"f{step}")
+    elif work == "again":
+        index.feedback(vector(seed), {one: 1 + at}, metadata=metadata, timestamp=float(at), id="again")
+    elif work == "unlearn":
+        index.delete_feedback(where={} if at == 9 else {"n": {"$gte": 5}})
+    elif work == "replace":
+        index.add(vector(seed)[None], [one], [text], [metadata if at % 2 else {}])
+    elif work == "delete":
+        index.delete(one)
+    elif work == "observe":
+        index.observe(Trajectory(ids=[*ids[:2], one], timestamps=[day, day, DAYS[-1]], id=f"t{at}"))
+    elif work == "append":
+        index.append("session", vector(seed), text=text, id=f"s{step}", metadata=metadata, timestamp=DAYS[step])
+    else:
+        index.prune(keep=max(2, len(ids) - 1))
+
+
+def known(index: PredictiveAssociativeIndex) -> dict[str, object]:
+    """All that an index knows of requests, times and names, without numbers of its own."""
+    database = index._store.database
+    with index._lock.shared():
+        ids = {row: id for row, (id, *_) in database.memories.contents(database.memories.rows()).items()}
+        fetch = database.mentions.store._sql.fetch
+        names = dict(fetch("SELECT number, phrase FROM names"))
+        called = [(ids[row], str(names.get(n, n)), s) for row, n, s in fetch("SELECT row, number, short FROM called")]
+        mentions = fetch("SELECT row, number, start, length FROM mentions")
+        return {
+            "feedback": [(one, one.vector.tolist()) for one in database.feedback.find({}, None)],
+            "uses": sorted((ids[row], weight) for row, weight in fetch("SELECT row, weight FROM uses")),
+            "times": sorted((record.id, str(record.time)) for record in database.memories.find({}, None)),
+            "handed": sorted((ids[row], handed) for row, handed in fetch("SELECT row, handed FROM times")),
+            "called": sorted(called),
+            "mentions": sorted((ids[row], str(names.get(n, n)), at, length) for row, n, at, length in mentions),
+            "names": sorted(names.values()),
+            "begun": {words for (words,) in fetch("SELECT words FROM beginnings")}
+            >= {n.split()[0] for n in names.values()},
+        }
+
+
+def answers(index: PredictiveAssociativeIndex) -> list[object]:
+    asked = {"text": "what of the Red Sea in March 2023?", "k": 99, "now": DAYS[-1], "explain": True}
+    timed = index.time_counts() is not None
+    found = [index.recall(vector(1), **asked), index.recall(vector(1), 99, when="2023" if timed else None)]
+    stored = sorted(record.id for record in index.find())
+    found += [index.recall(one, 99, explain=True) for one in stored[:2]]
+    hits = [
+        {hit.id: (round(hit.score, 3), hit.mentions and sorted(map(str, hit.mentions)), hit.times) for hit in hits}
+        for hits in found
+    ]
+    return [*hits, timed and index.recall(when=(DAYS[0], None), k=None).ids]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(WORKS), st.integers(0, 9), st.booleans()), min_size=4, max_size=14))
+def test_all_processes_know_what_an_index_in_memory_knows(kind, works):
+    engine, plain = fresh_engine(kind), PredictiveAssociativeIndex(DIM)
+    with (
+        PredictiveAssociativeIndex(DIM, backend=engine) as one,
+        PredictiveAssociativeIndex(backend=engine) as other,
+    ):
+        fill(one)
+        fill(plain)
+        for step, (work, at, by_other) in enumerate([("add", 3, False), *works]):
+            act(plain, step, work, at)
+            act(other if by_other else one, step, work, at)
+            assert known(one) == known(other) == known(plain)
+            if step % 4 == 3:
+                assert answers(one) == answers(other) == answers(plain)
+        with PredictiveAssociativeIndex(backend=engine) as late:
+            assert known(late) == known(plain)
+            assert answers(late) == answers(plain)
+
+
+WRITER = """
+import sys, numpy as np
+from datetime import datetime, timezone
+from pam_retriever import PgVectorBackend, PredictiveAssociativeIndex
+with PredictiveAssociativeIndex(backend=PgVectorBackend(sys.argv[1], schema=sys.argv[2])) as index:
+    index.add(np.eye(4)[:1], ["told"], ["I met Oslo Smith"], timestamps=[datetime(2023, 3, 1)])
+    index.feedback(np.eye(4)[1], ["oslo", "told"], text="who?", id="asked")
+    index.delete_feedback("first")
+    index.delete("gone")
+"""
+
+
+def test_what_another_process_wrote_is_in_the_next_answer():
+    engine = fresh_engine("pgvector")
+    with PredictiveAssociativeIndex(DIM, backend=engine) as index:
+        fill(index)
+        index.add(np.eye(4)[2:], ["oslo", "gone"], ["a name", "x"], [{"title": "Oslo Smith"}, {}])
+        index.feedback(np.eye(4)[0], ["gone"], id="second")
+        index.feedback(np.eye(4)[0], ["oslo"], id="first")
+        arguments = [sys.executable, "-W", "ignore", "-c", WRITER, postgres().get_uri(), engine.schema]
+        subprocess.run(arguments, check=True, timeout=120)
+        (left,) = index.feedbacks()
+        assert (left.id, left.used) == ("asked", {"oslo": 1.0, "told": 1.0})
+        assert index.recall(when="March 2023").ids == ["told"]
+        found = index.recall(np.eye(4)[0], text="Oslo Smith", mode="hybrid", explain=True)
+        assert [str(one) for one in found[found.ids.index("oslo")].mentions][-1] == '"told" names "Oslo Smith"'
+        index.feedback(np.eye(4)[0], ["oslo"], id="later")
+        assert [one.id for one in index.feedbacks()] == ["asked", "later"]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_number_of_a_request_is_never_given_again(kind):
+    engine = fresh_engine(kind)
+    with PredictiveAssociativeIndex(DIM, backend=engine) as index:
+        index.add(np.eye(4), list("abcd"))
+        index.feedback(np.eye(4)[:2], [["a"], ["b"]], id=["1", "2"])
+        index.delete_feedback("2")
+        before = index._store.database.feedback.state()
+        with PredictiveAssociativeIndex(backend=engine) as other:
+            other.feedback(np.eye(4)[3], ["d"], id="3")
+        assert index.recall(np.eye(4)[3], 1).ids == ["d"]
+        assert index._store.database.feedback.state() == (before[0] + 1, 3)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_call_that_fails_leaves_all_processes_alike(kind, monkeypatch):
+    engine = fresh_engine(kind)
+    one, other = (PredictiveAssociativeIndex(DIM, backend=engine) for _ in range(2))
+    for step in range(4):
+        act(one, step, "add", step)
+    act(other, 5, "feedback", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(other._store, "reserve_disk", lambda *_: 1 / 0)
+        patch.setattr(other._store, "_mark_forgotten", lambda *_: 1 / 0)
+        for work in ("replace", "delete"):
+            before = known(one)
+            with pytest.raises(ZeroDivisionError):
+                act(other, 6, work, 1)
+            assert kind == "milvus" or known(other) == before
+        stored = other._store.database.kept._documents.put
+        patch.setattr(other._store.database.kept._documents, "put", lambda documents: [stored(documents), 1 / 0])
+        with pytest.raises(ZeroDivisionError):
+            act(other, 6, "feedback", 3)
+    act(one, 7, "feedback", 1)
+    with PredictiveAssociativeIndex(backend=engine) as late:
+        assert known(one) == known(other) == known(late)
+        assert ("f6" in str(known(late))) == (kind == "milvus")  # which takes nothing back
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_copy_in_a_folder_has_all_of_it(kind, tmp_path):
+    with PredictiveAssociativeIndex(DIM, backend=fresh_engine(kind)) as index:
+        for step, work in enumerate(
+            ["add", "add", "append", "feedback", "again", "observe", "feedback", "unlearn"] * 2
+        ):
+            act(index, step, work, step)
+        index.save(tmp_path / "copy")
+        expected = known(index)
+        assert all(expected.values())
+    with PredictiveAssociativeIndex.open(tmp_path / "copy") as copy:
+        assert known(copy) == expected
+        act(copy, 99, "feedback", 3)
+    assert check(tmp_path / "copy") == []
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_an_index_that_an_older_version_made_goes_on(kind):
+    engine = fresh_engine(kind)
+    with PredictiveAssociativeIndex(DIM, backend=engine) as index:
+        fill(index)
+        for step in range(4):
+            act(index, step, "add", step)
+        expected = known(index)
+    _make_older(engine)
+    with PredictiveAssociativeIndex(backend=engine) as index, PredictiveAssociativeIndex(backend=engine) as other:
+        assert index.feedbacks() == []
+        assert any(hit.mentions for hit in other.recall(vector(1), text="Oslo", explain=True))
+        assert known(index)["mentions"] == expected["mentions"] != []
+        index.feedback(vector(1), ["a1"])
+        assert other.feedbacks()[0].used == {"a1": 1.0}
+
+
+def _make_older(engine: PgVectorBackend | MilvusBackend) -> None:
+    """Takes away what format 1 had not."""
+    if isinstance(engine, PgVectorBackend):
+        with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
+            connection.execute(f"DROP TABLE {engine.schema}.kept")
+            connection.execute(f"UPDATE {engine.schema}.state SET format = 1")
+        return
+    store = engine.open_store(None)
+    store.database.calls.connection.drop("pam_kept")
+    store.database.settings.write("$index", f"1 {DIM}")
+    store.close()
+
+
+def test_a_long_request_that_becomes_short_leaves_no_part_behind():
+    engine = fresh_engine("milvus")
+    with PredictiveAssociativeIndex(DIM, backend=engine) as index:
+        index.add(np.eye(4), list("abcd"))
+        long = " ".join(str(n) for n in range(60_000)) + " é"
+        for text in (long, "short", long):
+            index.feedback(np.eye(4)[0], ["a"], text=text, id="f")
+            with PredictiveAssociativeIndex(backend=engine) as other:
+                assert other.feedbacks()[0].text == text
+        index.delete("a")
+        connection = index._store.database.calls.connection
+        left = connection.query("pam_kept", "key >= 0", ["value", "name"])
+        assert not [one for one in left if "123 124" in one["value"] or len(one["value"]) > 1000]
+
+
+def test_what_is_kept_is_all_that_the_copy_has():
+    """A table that a folder has and an engine has not would be lost there."""
+    kept = {table for tables in KINDS.values() for table in tables}
+    with PredictiveAssociativeIndex(DIM, backend=fresh_engine("milvus")) as index:
+        fetch = index._store.database.kept._sql.fetch
+        tables = {name for (name,) in fetch("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    in_tables_of_their_own = {"vectors", "trajectories", "steps", "observations", "weights", "beginnings"}
+    assert {name for name in tables if not name.startswith(("words", "sqlite_"))} - kept == in_tables_of_their_own
