@@ -319,3 +319,14 @@ def test_many_documents_are_linked_in_one_transaction(monkeypatch):
     )
     store.add([*chain("cd", "second"), *chain("ef", "third")])
     assert observed == [2]
+
+
+def test_a_link_to_a_document_leads_to_its_chunks():
+    store = PAMVectorStore()
+    linking = node("a", source="reports/a.md", text="see [the other report](b.md)")
+    linking.metadata["title"] = "First report"
+    chunks = [node(id, source="reports/b.md", text=f"the pump leaks, part {id}") for id in ("b1", "b2")]
+    store.add([linking, *chunks, *(node(f"filler {n}", source=f"reports/{n}.md") for n in range(9))])
+    hits = store.client.recall("a", mode="association", explain=True)
+    named = {hit.id for hit in hits if any(mention.way == "names" for mention in hit.mentions or ())}
+    assert named == {"b1", "b2"}

@@ -21,7 +21,7 @@ from pam_retriever.errors import InvalidInput, MissingExtra
 if TYPE_CHECKING:
     import re2
 
-DEFAULT_FIELDS = ("source", "url", "path", "file_path")
+DEFAULT_FIELDS = ("source", "url", "path", "file_path", "ref_doc_id")  # the last is LlamaIndex's, of a chunk
 MOST_LINKS = 1000  # distinct keys per text; the rest is ignored
 MOST_CHARACTERS = 1000  # per target
 RE2_MEMORY = 8 << 20  # bytes per pattern
@@ -77,7 +77,7 @@ class LinkRules:
         keys: set[str] = set() if _UUID.fullmatch(id) else {id, *spellings(id)}
         for field in self.fields:
             value = metadata.get(field)
-            if isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS:
+            if isinstance(value, str) and 0 < len(value) <= MOST_CHARACTERS and not _UUID.fullmatch(value):
                 keys.update({value, *spellings(value)})
                 keys.update(_without_suffix(value))
         return {number_of(key) for key in keys}
