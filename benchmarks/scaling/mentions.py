@@ -65,8 +65,8 @@ def grow(world: World, folder: Path) -> dict[str, Any]:
     """Adds all documents in batches to an index without names and to one with them, and asks both."""
     count, seconds = len(world.titles), {"words": 0.0, "with names": 0.0}
     with (
-        PredictiveAssociativeIndex.open(folder / "words", DIM, names=()) as plain,
-        PredictiveAssociativeIndex.open(folder / "names", DIM) as named,
+        PredictiveAssociativeIndex.open(folder / "words", DIM, "faiss:flat", names=()) as plain,
+        PredictiveAssociativeIndex.open(folder / "names", DIM, "faiss:flat") as named,
     ):
         indexes = {"words": plain, "with names": named}
         for start in range(0, count, BATCH):
