@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def markdown(methods: dict[str, dict[str, float]]) -> str:
-    """The table of the docs, a line a method."""
+    """Returns the table of the docs, one line per method."""
     columns = list(dict.fromkeys(name for found in methods.values() for name in found))
     lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for name, found in methods.items():

@@ -1,8 +1,8 @@
-"""Creative bridging (pam.tex 3.7, 5.5): recall C from A, which met B, which met C, in two episodes.
+"""Creative bridging (pam.tex 3.7, 5.5): recall C from A, where A met B in one episode, and B met C in another.
 
-Side by side: walks on the exact graph of who met whom, cosine, and recall with one and two hops. A true
-bridge leads through an entity; a false one to a moment of another episode that no entity links with A.
-A threshold of .5 takes what is as likely as not, and is not tuned.
+Compares walks on the exact graph of meetings, cosine, and recall with one and two hops. A true bridge leads through
+an entity. A false one leads to a moment of another episode that no entity links with A. The threshold .5 accepts a hit
+that is at least as likely as not; it is not tuned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pam_retriever.experience.cooccurrence import associate
 from pam_retriever.types import Float32, Int64
 
 K, CUES = 20, 500
-MIN_SCORE = 0.5  # a path scores the geometric mean of its confidences: as likely as not
+MIN_SCORE = 0.5  # a path scores the geometric mean of its confidences; .5 is as likely as not
 
 
 def run(seed: int, noises: tuple[float, ...] = (0.15, 0.2, 0.25, 0.3)) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def run(seed: int, noises: tuple[float, ...] = (0.15, 0.2, 0.25, 0.3)) -> dict[s
     random = np.random.default_rng(seed)
     cues = random.permutation(np.array(list(bridges)))[:CUES]
     index = fitted(world, world.episodes)
-    # the control: the same memories, each episode made of memories of any time
+    # the control: the same memories, but each episode is made of memories of any time
     shuffled = fitted(world, random.permutation(world.episodes.reshape(-1)).reshape(world.episodes.shape))
     tables: dict[str, dict[str, dict[str, float]]] = {}
     for noise in (0.0, *noises):
@@ -69,7 +69,7 @@ def recalled(index: PredictiveAssociativeIndex, looks: Float32, **options: Any) 
 
 
 def walk(world: World, starts: Int64, normalise: bool) -> list[Int64]:
-    """The exact graph: who met the start first, then who met those, by number or probability of the walks."""
+    """Walks on the exact graph: first who met the start, then who met those, by number or probability of the walks."""
     count = len(world.states)
     graph = associate(world.experience(), count, WINDOW)
     steps = sparse.csr_matrix((np.ones(len(graph)), graph.indices, graph.indptr), shape=(count, count))
@@ -77,7 +77,7 @@ def walk(world: World, starts: Int64, normalise: bool) -> list[Int64]:
         steps = sparse.diags(1 / np.maximum(np.asarray(steps.sum(axis=1)).ravel(), 1)) @ steps
     one = steps[starts]
     two = one @ steps
-    random = np.random.default_rng(0)  # ties in random order
+    random = np.random.default_rng(0)  # ties fall in random order
     found = []
     for at, start in enumerate(starts):
         first, second = one[at].toarray().ravel(), two[at].toarray().ravel()

@@ -1,9 +1,9 @@
 """Adaptive decay (pam.tex 3.9): precision while the index grows from 50,000 to a million states.
 
-The predictor learns from the first 10,000 states; every later one gets its association vector from it. A hit
-is right if it was experienced with the cue. Without decay a cue finds all episodes of its routine; with it,
-the recent ones. The audit's controls: cues from all times, and times shuffled among the memories.
-Chosen on seed 7: the half-life.
+The predictor is trained on the first 10,000 states, and computes the association vector of every later state. A hit is
+right if it was experienced with the cue. Without decay a cue finds all episodes of its routine; with decay it finds the
+recent ones. The controls of the audit: cues from all times, and times shuffled among the memories. The half-life was
+chosen on seed 7.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(seed: int) -> dict[str, Any]:
     for size in SIZES:
         recent = random.integers(size - RECENT * LENGTH, size, CUES)
         anytime = random.integers(0, size, CUES)
-        time = np.arange(size) // LENGTH  # the episode a state is of
+        time = np.arange(size) // LENGTH  # the episode of each state
         shuffled = random.permutation(time)
         columns = {
             "no decay": precision(p, f, recent, None, size),
@@ -52,10 +52,10 @@ def run(seed: int) -> dict[str, Any]:
 
 @torch.inference_mode()
 def precision(p: Float32, f: Float32, cues: Int64, time: Int64 | None, size: int) -> float:
-    """Mean share of the first ten that are of the cue's own episode, by an exact scan of all.
+    """Returns the mean share of the first ten that are in the cue's own episode, by an exact scan of all.
 
-    The scores are those of ``recall``, faded as ``recall(decay=...)`` fades them; a bank of a million is scored in
-    one product here, because the index would have to be filled with each size anew.
+    The scores are those of ``recall``, with the decay of ``recall(decay=...)``. One product scores the memories here,
+    because otherwise an index would have to be filled again for each size.
     """
     queries = query_vectors(MODES["association"], p[cues], p[cues], f[cues])
     scores = torch.from_numpy(queries[:, :DIM]) @ torch.from_numpy(p[:size]).T

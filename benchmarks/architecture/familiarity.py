@@ -1,7 +1,7 @@
 """Familiarity (pam.tex 3.8): does weighing against a baseline of co-occurrence find the signal in clutter?
 
-In the cluttered world every second step is background that is always there; in the clean one there is none.
-Recall should find the moments that a moment was experienced with. "raw counts" and "PMI" rank by the exact
+In the cluttered world every second step is a background that is always there; the clean world has no background.
+Recall should find the moments that were experienced together with the cue. "raw counts" and "PMI" rank by the exact
 co-occurrence without any learning.
 """
 
@@ -51,7 +51,7 @@ def experience(world: World) -> Experience:
 
 
 def exact(world: World, cues: Int64, scale: Literal["none", "log"], seed: int) -> list[Int64]:
-    """The associates of each cue by their count, or by how far it is above the baseline; ties at random."""
+    """Ranks the associates of each cue by their count, or by the ratio of the count to the baseline; ties at random."""
     graph = associate(experience(world), len(world.states), WINDOW)
     counts = running_counts(experience(world), len(world.states))
     one, other = counts[graph.anchors()], counts[graph.indices]
@@ -76,7 +76,7 @@ def recalled(world: World, cues: Int64, familiarity: Literal["none", "log", "dif
 
 
 def with_shuffled_weights(world: World, cues: Int64, seed: int) -> list[Int64]:
-    """The control: the same weights, each on another association, in training and among the links."""
+    """Runs the control: the same weights, but each on another association, in training and in the links."""
     random = np.random.default_rng(seed)
 
     def shuffled(*arguments: Any) -> Float32:

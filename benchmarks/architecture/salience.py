@@ -1,9 +1,9 @@
-"""Salience (pam.tex 3.4): one exposure of a salient event, against several of a plain one.
+"""Salience (pam.tex 3.4): one exposure of a salient event, against several exposures of a plain one.
 
-Most of the stream is episodes seen once. Among them are events that were repeated, and events that were not but
-were salient: told so by the caller, or by the prediction error of an index that had learnt the repeated ones
-before. Training is short, so that what is learnt first can be seen, and the learned channels alone are asked: the exact
-links of the default recall know every event after one exposure. Chosen on seed 7: the passes.
+Most of the stream is episodes seen once. Some events are repeated. Other events occur once but are salient: the caller
+says so, or the prediction error of an index that was trained on the repeated events. Training is short, so that the
+order of learning shows. Only the learned channels are used: the exact links of the default recall know every event
+after one exposure. The number of passes was chosen on seed 7.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.model.keys import MODES
 
-EVENTS = 15  # a group
+EVENTS = 15  # per group
 EXPOSURES, SALIENCES = (1, 2, 4, 8), (2.0, 4.0, 8.0, 16.0)
 SHORT = FitConfig(hidden=256, passes=15)
 
@@ -51,7 +51,7 @@ def run(seed: int) -> dict[str, Any]:
 
 
 def by_surprise(world: World, random: np.random.Generator, seed: int) -> dict[str, dict[str, float]]:
-    """Known routine, with new events among more of it: measures what one short fit learns."""
+    """Measures what one short fit learns from a known routine with new events in it."""
     order = random.permutation(len(world.episodes))
     members = {"routine": order[:240], "new events": order[240:]}
     trips = [Trajectory(ids=named(world, e)) for e in members["routine"]]
@@ -96,7 +96,7 @@ def judge(
     members: dict[str, Any],
     channels: Channels | None = MODES["association"],
 ) -> dict[str, float]:
-    """For each group, the mean share of a moment's associates among as many hits."""
+    """Returns for each group the mean share of a moment's associates among as many hits."""
     meant = world.meant()
     found = {}
     for name, episodes in members.items():

@@ -1,8 +1,9 @@
 """Specificity (pam.tex 3.10): that drill, on Tuesday.
 
-Kinds of things, each with many near-identical copies; every day a copy of some kinds is met among moments of that
-day. The cue is a look of the kind and of a moment of the day, mixed. One memory is right: the copy of that kind
-met on that day. Similarity returns the kind, association the day. Chosen on seed 7: the mix.
+There are kinds of things, each with many near-identical copies. On every day copies of some kinds appear among the
+moments of that day. The cue is a mix of a view of the kind and a view of a moment of the day. Exactly one memory is
+right: the copy of that kind on that day. Similarity returns the kind, association the day. The mix was chosen on
+seed 7.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pam_retriever.types import Float32, Hit
 
 DIM, WINDOW = 64, 5
 KINDS, DAYS, THINGS, MOMENTS = 20, 150, 3, 4  # a day: three things among four moments
-LIKE = 0.3  # length of what a copy has of its own; its kind has 1
+LIKE = 0.3  # length of the part that a copy does not share with its kind; the kind has length 1
 KIND_SHARE, NOISE = 0.5, 0.2
 CUES, LISTED = 150, 200
 
@@ -25,7 +26,7 @@ CUES, LISTED = 150, 200
 def run(seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     kinds = random.standard_normal((KINDS, DIM)) / np.sqrt(DIM)
-    things = np.argsort(random.random((DAYS, KINDS)), axis=1)[:, :THINGS]  # which kinds are met each day
+    things = np.argsort(random.random((DAYS, KINDS)), axis=1)[:, :THINGS]  # the kinds of each day
     copies = kinds[things] + LIKE * random.standard_normal((DAYS, THINGS, DIM)) / np.sqrt(DIM)
     moments = random.standard_normal((DAYS, MOMENTS, DIM)) / np.sqrt(DIM)
     names = [[f"{day}: thing {at}" for at in range(THINGS)] for day in range(DAYS)]
@@ -61,12 +62,12 @@ def run(seed: int) -> dict[str, Any]:
     def strange(looks: Float32, moments_: Float32) -> Float32:
         return (KIND_SHARE * looks + random.permutation(moments_)).astype(np.float32)
 
-    cue_moments = [others[d][m] for d, m in zip(day, moment, strict=True)]  # no answer to themselves
+    cue_moments = [others[d][m] for d, m in zip(day, moment, strict=True)]  # these moments are no answer to themselves
     table = {name: ranks(answers(), right, cue_moments) for name, answers in ask.items()}
     return {"memories": len(every), "copies of a kind": DAYS * THINGS / KINDS, "tables": {"rank of the one": table}}
 
 
-SUM = Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5)  # the weights of "specific", added
+SUM = Channels(similarity=1.0, forward=0.25, reverse=0.25, mutual=0.5)  # the sum, with the weights of "specific"
 
 
 def better(answers: list[list[Hit]]) -> list[list[Hit]]:
@@ -75,7 +76,7 @@ def better(answers: list[list[Hit]]) -> list[list[Hit]]:
 
 
 def ranks(answers: list[list[Hit]], right: list[str], leave_out: list[str]) -> dict[str, float]:
-    """Returns the ranks of the right ones; a missing one gets the rank after the last."""
+    """Returns the ranks of the right memories; a missing one gets the rank after the last."""
     listed = [
         [*(hit.id for hit in hits[:LISTED] if hit.id != cue), one]
         for hits, one, cue in zip(answers, right, leave_out, strict=True)

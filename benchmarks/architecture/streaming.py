@@ -1,9 +1,9 @@
-"""Streaming: a million states observed by an index on disk that may hold 50,000 (pam.tex 3.9).
+"""Streaming: an index on disk with a capacity of 50,000 observes a million states (pam.tex 3.9).
 
-The predictor learns from the first 10,000 states, then the stream goes on in trajectories of 500: fifty episodes,
-dated by their number. At each mark: how many memories, how large the files, how long a recall, and what
-share of the associates of recent cues is found. A copy of the index as it was when it was full first is asked in
-turn with it, about its own recent cues, so that what else the machine does slows both.
+The predictor is trained on the first 10,000 states. Then the stream continues in trajectories of 500 states: fifty
+episodes, dated by their number. Each mark reports the number of memories, the size of the files, the time of a recall,
+and the share of the associates of recent cues that recall finds. A copy of the index from the moment when it was first
+full answers queries about its own recent cues, in turns with the index, so that other load on the machine slows both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pam_retriever.types import Float32, Hit
 STATES, CAPACITY, LEARNT, TOGETHER = 1_000_000, 50_000, 10_000, 500
 CONFIG = FitConfig(hidden=256, passes=20)
 MARKS = (50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000)
-CUES, RECENT, HALF_LIFE = 200, 200, 100.0  # the last two in episodes
+CUES, RECENT, HALF_LIFE = 200, 200, 100.0  # RECENT and HALF_LIFE count episodes
 
 
 def run(seed: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What familiarity, hops and a capacity cost where there is nothing for them to do: the paper's main table.
+"""The cost of familiarity, hops and a capacity in a world where they cannot help: the paper's main table.
 
-Every state of that world is experienced once, no entity comes back, and the bank is not over its bound. Decay has
-no default: what its half-life costs cues of all times is in ``decay``.
+Every state of that world is experienced once, no entity comes back, and the index is not above its capacity. Decay has
+no default: ``decay`` measures the cost of its half-life for cues of all times.
 """
 
 from __future__ import annotations

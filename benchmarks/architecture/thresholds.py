@@ -1,9 +1,9 @@
-"""Epsilon-ball recall (pam.tex 3.6): a threshold in place of a number of hits.
+"""Epsilon-ball recall (pam.tex 3.6): a threshold instead of a number of hits.
 
-Moments at the ends of an episode have half as many associates as those in its middle, and a stranger, a memory
-that no trajectory holds, has none. The threshold of scores, and the best fixed k, are chosen on one half of the
-cues, for the best F1, and reported on the other; the strangers are in neither choice. A calibrated threshold needs
-none: confidence .5, as likely as not.
+Moments at the ends of an episode have half as many associates as those in its middle. A stranger is a memory without
+any trajectory, and has none. The threshold of scores and the best fixed k are chosen on one half of the cues, by the
+best F1, and reported on the other half; strangers take no part in the choice. A calibrated threshold needs no choice:
+it is confidence .5, as likely as not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(seed: int) -> dict[str, Any]:
         trips = [[str(row) for row in episode] for episode in episodes]
         index.fit(trips, window=WINDOW, config=FitConfig(hidden=256, passes=100), progress=False)
         fold, test = cues[: CUES // 2], cues[CUES // 2 :]
-        if not settings:  # the control is judged by what was chosen for the real one
+        if not settings:  # the control uses the settings that were chosen for the real one
             plain = index.recall(fold, k=MOST)
             scores = np.unique(np.round([hit.score for hits in plain for hit in hits], 2))
             f1 = {s: judge([[h.id for h in hits if h.score >= s] for hits in plain], fold, met)["F1"] for s in scores}

@@ -1,6 +1,6 @@
 """Baselines for recall. Every module is one method for "what was experienced with this?".
 
-All have the interface of ``base.Baseline``. ``UNTRAINED`` and ``TRAINED`` make each of them anew, by name.
+All have the interface of ``base.Baseline``. ``UNTRAINED`` and ``TRAINED`` map names to functions that create them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.baselines.successor import LinearSuccessor, TabularSuccessor
 from benchmarks.baselines.temporal_context import TemporalContext
 from benchmarks.baselines.towers import BilinearForm, GraphNetwork, PlainMLP
 
-# nothing here is trained by gradient descent: all of them fit in seconds
+# no gradient descent: all of these fit in seconds
 UNTRAINED: dict[str, Callable[[], Baseline]] = {
     "cosine": Similarity,
     "exact temporal graph": Counts,
@@ -35,7 +35,7 @@ UNTRAINED: dict[str, Callable[[], Baseline]] = {
     "modern Hopfield": Hopfield,
 }
 
-# of so many passes over the experience; learning rates by ``benchmarks.baselines.tune``, on another world
+# arguments: passes over the experience; ``benchmarks.baselines.tune`` chose the learning rates on another world
 TRAINED: dict[str, Callable[[int], Baseline]] = {
     "bilinear, full": lambda passes: Contrastive(BilinearForm, passes, 1e-2),
     "bilinear, rank 32": lambda passes: Contrastive(lambda dim: BilinearForm(dim, rank=32), passes, 1e-2),

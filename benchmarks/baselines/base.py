@@ -1,4 +1,4 @@
-"""The interface of baselines, and cues that are not stored states for baselines that know only stored states."""
+"""The interface of baselines, and cues that are not stored, for baselines that know only stored states."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ class Baseline(Protocol):
     """Learns from experience, then scores every memory for stored cues."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        """Takes in the trajectories of M memories.
+        """Learns from the trajectories of M memories.
 
         Args:
             experience: the steps, which point at rows of ``vectors``.
-            vectors: (M, d), as they are, not normalised.
-            window: memories at most so many positions apart are associates. Methods that have
-                their own notion of distance ignore it.
+            vectors: (M, d), not normalised.
+            window: memories at most this many positions apart are associates. Methods with their own definition of
+                distance ignore it.
         """
 
     def scores(self, cues: Int64) -> Float32:
-        """(Q,) rows of stored memories -> (Q, M), larger is closer; a cue scores itself too."""
+        """Returns (Q, M) scores for (Q,) rows of stored memories; larger is closer. A cue scores itself, too."""
 
     def floats(self) -> int:
-        """How many numbers must be kept to answer, the indices of sparse matrices included."""
+        """Returns how many numbers the method must keep to answer, with the indices of sparse matrices."""
 
 
 @runtime_checkable
 class OnVectors(Protocol):
-    """A baseline that can be asked with any vector, stored or not."""
+    """A baseline that scores any vector, stored or not."""
 
     def scores_of(self, vectors: Float32) -> Float32:
-        """(Q, d) -> (Q, M)."""
+        """Returns (Q, M) scores for (Q, d) vectors."""
 
 
 class Recognising:
-    """Answers a vector with what a baseline says of the stored memories nearest to it.
+    """Answers a vector with a baseline's scores for the nearest stored memories.
 
-    The scores of the ``nearest`` memories by cosine, weighted by softmax(cosine / temperature).
-    With one memory that is a snap to it, the fair way in for tables of states.
+    Averages the scores of the ``nearest`` memories by cosine, weighted by softmax(cosine / temperature). With one
+    memory this snaps the cue to a stored state, which is fair to baselines that are tables of states.
     """
 
     def __init__(self, baseline: Baseline, vectors: Float32, nearest: int = 1, temperature: float = 0.02) -> None:

@@ -1,4 +1,4 @@
-"""The paper's bilinear baseline: x^T W y under InfoNCE, vectors as they are (pam.tex 4.3)."""
+"""The paper's bilinear baseline: x^T W y under InfoNCE, on vectors without normalisation (pam.tex 4.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class PublishedBilinear:
-    """Scores by x^T W y, trained on pairs drawn once, as published: 200 epochs, no normalisation."""
+    """Scores by x^T W y. Trains as published: on pairs drawn once, for 200 epochs, without normalisation."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""The loop that trains the neural baselines: whole trajectories, every association a positive.
+"""The training loop of the neural baselines: whole trajectories, every association a positive.
 
-It is the library's own recipe (benchmarks/notes/training.md), so that what differs is the model: the same
-batches, the same loss, the same schedules.
+It uses the recipe of the library (benchmarks/notes/training.md): the same batches, the same loss, the same schedules.
+So only the model differs.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Contrastive:
     """A neural baseline.
 
     Attributes:
-        towers: makes the model.
-        passes: over the trajectories.
-        learning_rate: peak, of AdamW.
+        towers: creates the model.
+        passes: number of passes over the trajectories.
+        learning_rate: peak learning rate of AdamW.
         seed: of weights and order.
-        device: where it trains.
+        device: for training.
     """
 
     towers: Towers
@@ -99,7 +99,7 @@ class Contrastive:
 
 
 def _cuts(experience: Experience) -> list[Int64]:
-    """Where trajectories, in order, are cut into about equal batches: numbers of trajectories."""
+    """Returns the trajectory numbers at which to cut the ordered trajectories into batches of about equal size."""
     trajectories = np.unique(experience.trajectory)
     return np.array_split(trajectories, max(1, math.ceil(len(experience) / BATCH)))
 

@@ -1,4 +1,4 @@
-"""The exact temporal graph: how often two memories met. No learning, perfect recall of exact cues."""
+"""The exact temporal graph: how often two memories met. It learns nothing, and recalls exact cues perfectly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The temporal graph as sparse matrices, and the walks on it that several baselines share."""
+"""The temporal graph as sparse matrices, and walks on it, for several baselines."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from scipy import sparse
 from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.types import Float32, Int64
 
-CROWDED = 0.05  # share of the memories from which a walk is kept as a dense row
+CROWDED = 0.05  # above this share of the memories, a walk becomes a dense row
 
 
 def meetings(experience: Experience, memories: int, window: int) -> sparse.csr_array:
-    """(M, M) how often two memories were at most ``window`` positions apart; symmetric, zero diagonal."""
+    """Returns (M, M) counts of how often two memories were at most ``window`` positions apart; symmetric."""
     later = followed_by(experience, memories, window)
     return (later + later.T).tocsr()
 
 
 def followed_by(experience: Experience, memories: int, window: int = 1) -> sparse.csr_array:
-    """(M, M) how often the column came 1 to ``window`` positions after the row; zero diagonal."""
+    """Returns (M, M) counts of how often the column came 1 to ``window`` positions after the row; zero diagonal."""
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for offset in range(1, min(window, len(experience) - 1) + 1):
         near = experience.position[offset:] - experience.position[:-offset] <= window
@@ -33,25 +33,25 @@ def followed_by(experience: Experience, memories: int, window: int = 1) -> spars
 
 
 def normalised(graph: sparse.csr_array) -> sparse.csr_array:
-    """Rows that sum to 1; rows of nothing stay so."""
+    """Scales rows to the sum 1; empty rows stay empty."""
     total = np.asarray(graph.sum(axis=1)).reshape(-1)
     scale = np.divide(1.0, total, out=np.zeros_like(total, dtype=np.float32), where=total > 0)
     return sparse.csr_array(sparse.diags_array(scale.astype(np.float32)) @ graph)
 
 
 def starts(cues: Int64, memories: int) -> sparse.csr_array:
-    """(Q, M) with a 1 at each cue: where walks begin."""
+    """Returns (Q, M) with a 1 at each cue: the starts of walks."""
     ones = np.ones(len(cues), np.float32)
     return sparse.csr_array((ones, (np.arange(len(cues)), cues)), (len(cues), memories))
 
 
 def discounted_walks(transition: sparse.csr_array, cues: Int64, weights: Float32) -> Float32:
-    """(Q, M) sum over t of ``weights[t]`` * P(at the column t + 1 steps after the cue)."""
+    """Returns (Q, M): the sum over t of ``weights[t]`` * P(at the column t + 1 steps after the cue)."""
     at = starts(cues, transition.shape[0])
     total = np.zeros(at.shape, np.float32)
     backwards = None
     for weight in weights:
-        if backwards is None and at.nnz > CROWDED * total.size:  # the walk is everywhere: no longer sparse
+        if backwards is None and at.nnz > CROWDED * total.size:  # the walk is everywhere, so it is no longer sparse
             at, backwards = at.toarray(), transition.T.tocsr()
         if backwards is None:
             at = at @ transition
@@ -64,5 +64,5 @@ def discounted_walks(transition: sparse.csr_array, cues: Int64, weights: Float32
 
 
 def floats_of(graph: sparse.csr_array) -> int:
-    """Values, column indices and row pointers."""
+    """Counts values, column indices and row pointers."""
     return int(2 * graph.nnz + graph.shape[0] + 1)

@@ -1,6 +1,6 @@
 """A modern Hopfield network as hetero-associative memory: softmax(beta q K) V (Ramsauer 2021).
 
-Keys are the memories, the value of a memory is the mean of its associates.
+Keys are the memories. The value of a memory is the mean of its associates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class Hopfield:
-    """Scores by the cosine to what is read out: one point for each cue.
+    """Scores by the cosine to the output of the network: one point for each cue.
 
     Args:
         beta: inverse temperature of the softmax over cosines; 50 is the temperature 0.02 of recall.

@@ -1,4 +1,4 @@
-"""Item-kNN of recommender systems: memories are alike that met the same others (Sarwar 2001)."""
+"""Item-kNN of recommender systems: memories are similar if they met the same others (Sarwar 2001)."""
 
 from __future__ import annotations
 

@@ -12,18 +12,19 @@ from pam_retriever.types import Float32, Int64
 
 
 class PersonalisedPageRank:
-    """Scores by the share of time that a walk spends at a memory, if it returns to the cue at every
-    step with probability 1 - ``damping``, and always where there is no way on.
+    """Scores by the share of time that a walk spends at a memory.
+
+    The walk returns to the cue with probability 1 - ``damping`` at every step, and always at a dead end.
     """
 
     def __init__(self, damping: float = 0.85, tolerance: float = 1e-4) -> None:
         self._damping = damping
-        # the walk as a sum over its length, up to where less than ``tolerance`` of its time is left
+        # the walk as a sum over its length, until less than ``tolerance`` of its time is left
         steps = math.ceil(math.log(tolerance) / math.log(damping))
         self._weights = ((1 - damping) * damping ** np.arange(1, steps + 1)).astype(np.float32)
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:
-        # meetings are mutual, so the only dead ends are cues that met nobody
+        # meetings are symmetric, so only cues without any meeting are dead ends
         self._transition = normalised(meetings(experience, len(vectors), window))
 
     def scores(self, cues: Int64) -> Float32:

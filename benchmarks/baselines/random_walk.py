@@ -1,4 +1,4 @@
-"""Random walks over temporal edges: where is one, some steps after the cue? In closed form, nothing sampled."""
+"""Random walks over temporal edges: the position some steps after the cue, in closed form, without sampling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pam_retriever.types import Float32, Int64
 
 
 class RandomWalk:
-    """Scores by the mean over 1 to ``steps`` steps of the probability to be at a memory."""
+    """Scores by the mean probability, over 1 to ``steps`` steps, to be at a memory."""
 
     def __init__(self, steps: int = 3) -> None:
         self._weights = np.full(steps, 1 / steps, np.float32)

@@ -1,7 +1,7 @@
 """Baselines that read the whole session: second order, VSKNN, STAN.
 
 VSKNN: Ludewig and Jannach, Evaluation of session-based recommendation algorithms, UMUAI 2018. STAN: Garg, Gupta,
-Malhotra, Vig and Shroff, SIGIR 2019. Written from these papers; what they leave open is said where it is decided.
+Malhotra, Vig and Shroff, SIGIR 2019. The code follows these papers; a comment marks each choice that they leave open.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class SecondOrder:
     """Counts of followers of the last two steps, smoothed by those of the last one, smoothed by popularity.
 
     Args:
-        backed_off: occasions that the shorter context is worth.
+        backed_off: weight of the shorter context, as a number of observations.
     """
 
     backed_off: float = 2.0
     _after: dict[tuple[int, ...], dict[int, int]] = field(default_factory=dict)
 
     def fit(self, walks: Walks, items: int) -> None:
-        """Counts."""
+        """Counts the followers."""
         after: dict[tuple[int, ...], dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for walk in walks:
             for at in range(1, len(walk)):
@@ -39,7 +39,7 @@ class SecondOrder:
         self._after, self._items = dict(after), items
 
     def scores(self, walk: Sequence[int]) -> Float64:
-        """(N,) of each item, after a walk so far."""
+        """Returns (N,) scores of the items after a walk so far."""
         share = np.full(self._items, 1 / self._items)
         for length in range(min(2, len(walk)) + 1):
             found = self._after.get(tuple(walk[len(walk) - length :]))
@@ -52,19 +52,19 @@ class SecondOrder:
 
 @dataclass
 class Neighbours:
-    """VSKNN or STAN: items of the sessions most like this one.
+    """VSKNN or STAN: items of the sessions most similar to this one.
 
     Args:
-        neighbours: how many sessions count.
-        sample: how many are looked at, the latest that share a step.
-        earlier: what a step of this session counts, one place before the newest, as exp(-1 / earlier); None: as VSKNN,
-            the place of the step over the length of the session.
-        nearer: what an item of a neighbour counts by its distance from the newest step that is shared, as exp(-1 /
-            nearer) a place; None: as VSKNN, by how far back in this session that step is, 1 - .1 a place. Neither tells
-            what comes before that step from what comes after.
-        recent: how many sessions ago one counts 1 / e of the newest; None: all the same.
-        rare: whether an item counts by the logarithm of how few sessions hold it, as VSKNN may.
-        normed: whether a session counts less the longer it is, as in STAN.
+        neighbours: number of sessions that count.
+        sample: number of sessions to compare: the latest that share a step.
+        earlier: a step of this session weighs exp(-1 / earlier) per place before the newest; None: as in VSKNN, the
+            place of the step divided by the length of the session.
+        nearer: an item of a neighbour weighs exp(-1 / nearer) per place from the newest shared step; None: as in VSKNN,
+            1 - .1 per place between that step and the end of this session. Both treat items before and after that step
+            alike.
+        recent: a session this many sessions ago weighs 1 / e of the newest; None: all sessions weigh the same.
+        rare: whether an item weighs more the fewer sessions have it (logarithm), an option of VSKNN.
+        normed: whether a longer session weighs less, as in STAN.
     """
 
     neighbours: int = 100
@@ -90,7 +90,7 @@ class Neighbours:
         self._rarity = np.log(len(walks) / np.maximum(held, 1))
 
     def scores(self, walk: Sequence[int]) -> Float64:
-        """(N,) of each item, after a walk so far."""
+        """Returns (N,) scores of the items after a walk so far."""
         session, likeness, back, place = self._shared(walk)
         kept = np.argsort(-likeness, kind="stable")[: self.neighbours]
         session, likeness, back, place = session[kept], likeness[kept], back[kept], place[kept]
@@ -108,7 +108,7 @@ class Neighbours:
         return np.bincount(item, value, self._items)
 
     def _shared(self, walk: Sequence[int]) -> tuple[Int64, Float64, Int64, Int64]:
-        """Sessions that share a step: how like, how far back the newest shared step is here, and where it is there."""
+        """Returns the sessions that share a step: number, similarity, and both places of the newest shared step."""
         newest = list(dict.fromkeys(reversed(walk)))
         far = {item: back for back, item in reversed(list(enumerate(reversed(walk))))}
         starts = self._starts[newest]
@@ -121,7 +121,7 @@ class Neighbours:
         back, session, place = back[kept], session[kept], place[kept]
         order = np.lexsort((-place, back, session))
         back, session, place = back[order], session[order], place[order]
-        once = np.ones(len(session), bool)  # an item counts once in a session
+        once = np.ones(len(session), bool)  # an item counts once per session
         once[1:] = (session[1:] != session[:-1]) | (back[1:] != back[:-1])
         back, session, place = back[once], session[once], place[once]
         weight = 1 - back / len(walk) if self.earlier is None else np.exp(-back / self.earlier)

@@ -1,4 +1,4 @@
-"""Cosine similarity, as in a vector store. Does not use experience."""
+"""Cosine similarity, as in a vector store. It does not use experience."""
 
 from __future__ import annotations
 

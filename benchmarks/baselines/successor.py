@@ -1,6 +1,6 @@
 """The successor representation: discounted future occupancy (Dayan 1993; Barreto 2017 for features).
 
-Associations have no direction here, so both are learned: from the experience and from its reverse.
+Associations have no direction here, so both directions are learned: from the experience and from its reverse.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
-SMALLEST = 1e-4  # discounts below it are left out
+SMALLEST = 1e-4  # smaller discounts are left out
 
 
 class TabularSuccessor:
     """Scores by the discounted time that the experience spent at a memory after the cue, and before it.
 
-    The row of (I - discount * T)^-1 - I, times 1 - discount, with T the one-step transitions.
+    The row of (I - discount * T)^-1 - I, times 1 - discount. T has the one-step transitions.
     """
 
     def __init__(self, discount: float = 0.8) -> None:
@@ -54,7 +54,7 @@ class LinearSuccessor:
         self._form = self._solve(after, visits) + self._solve(after.T.tocsr(), visits)
 
     def _solve(self, onward: sparse.csr_array, visits: Int64) -> Float32:
-        """W of psi(s) = s W, where psi(s) = E[s' + discount * psi(s')], and 0 at an end."""
+        """Returns W of psi(s) = s W, where psi(s) = E[s' + discount * psi(s')], and 0 at an end."""
         x = self._vectors.astype(np.float64)
         successive = x.T @ (onward.astype(np.float64) @ x)  # sum over steps of s s'^T
         here = x.T @ (visits[:, None] * x)  # sum over visits of s s^T

@@ -1,10 +1,9 @@
 """The temporal context model: items are bound to a drifting context, and recalled through it.
 
 Howard and Kahana 2002, "A distributed representation of temporal context". The context at step i is
-c_i = rho c_(i-1) + beta in_i, with in_i what item i brings in. Encountering an item again retrieves
-a mixture of what it brings in by itself and the context it was experienced in; that mixture activates
-the items whose contexts it overlaps with. The first part reaches forward in time only, the second both
-ways, hence the model's forward asymmetry.
+c_i = rho c_(i-1) + beta in_i, where in_i is the input of item i. A repeated item retrieves a mixture of its own input
+and the context of its earlier experience. That mixture activates the items whose contexts overlap with it. The first
+part reaches only forward in time, the second part both ways; so the model has a forward asymmetry.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from pam_retriever.experience.cooccurrence import Experience
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
-SMALLEST = 1e-3  # older context than this is left out
+SMALLEST = 1e-3  # contexts with less weight are left out
 
 
 class TemporalContext:
     """Scores by the overlap of the retrieved context with the contexts of a memory.
 
     Args:
-        beta: how much of the context is new at each step; rho = sqrt(1 - beta^2), which keeps
-            its length at 1 for items that are orthogonal to it.
-        retrieved: the weight of the experienced context against what the item brings in by itself.
-        features: what an item brings in: "items" a dimension of its own, as in the paper's
-            simulations, "vectors" its vector.
+        beta: weight of the new input at each step; rho = sqrt(1 - beta^2) keeps the context at length 1 for items
+            that are orthogonal to it.
+        retrieved: weight of the experienced context against the item's own input.
+        features: the input of an item: "items" gives it a dimension of its own, as in the paper's simulations;
+            "vectors" is its vector.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class TemporalContext:
         drift = self._drift(experience)
         steps = len(experience)
         holds = sparse.csr_array((np.ones(steps, np.float32), (np.arange(steps), experience.states)), (steps, count))
-        # (M, D) the sum of the contexts that each memory was experienced in
+        # (M, D) the sum of the contexts of each memory
         self._contexts = holds.T @ (drift @ (holds @ self._input))
 
     def _drift(self, experience: Experience) -> sparse.csr_array:

@@ -1,4 +1,4 @@
-"""The neural baselines' models: bilinear forms, a plain MLP, a graph neural network."""
+"""The models of the neural baselines: bilinear forms, a plain MLP, a graph neural network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch_geometric.nn import SAGEConv
 
 
 class BilinearForm(nn.Module):
-    """q^T W p, or q^T A^T B p with A and B of ``rank`` rows."""
+    """q^T W p, or q^T A^T B p where A and B have ``rank`` rows."""
 
     def __init__(self, dim: int, rank: int | None = None) -> None:
         super().__init__()
@@ -21,10 +21,10 @@ class BilinearForm(nn.Module):
 
 
 class PlainMLP(nn.Module):
-    """The predictor's four layers, and f(q).p + q.f(p) + f(q).f(p) as their score, without what is special to them.
+    """The predictor's four layers, scored by f(q).p + q.f(p) + f(q).f(p), without the special parts of the predictor.
 
-    No residual connections, no whitened input, no layer normalisation at the end. At the default
-    width it has as many parameters as the predictor, less the 256 of its layer normalisation.
+    It has no residual connections, no whitened input, and no layer normalisation at the end. At the default
+    width it has as many parameters as the predictor, less the 256 of the layer normalisation.
     """
 
     def __init__(self, dim: int, hidden: int = 1024) -> None:
@@ -47,9 +47,9 @@ class PlainMLP(nn.Module):
 
 
 class GraphNetwork(nn.Module):
-    """Two layers of GraphSAGE (Hamilton 2017) over the associations; memories are close if both lie close.
+    """Two layers of GraphSAGE (Hamilton 2017) over the associations; memories are close if their outputs are close.
 
-    It sees the exact edges of a stored cue when it is asked. A cue without edges is only itself.
+    A query of a stored cue uses the cue's exact edges. For a cue without edges the network sees only its own vector.
     """
 
     def __init__(self, dim: int, hidden: int = 512, out: int = 128) -> None:

@@ -1,7 +1,7 @@
 """``python -m benchmarks.baselines.tune``: learning rates of the trained baselines, on another world.
 
-World of seed 7, where results are reported on seed 42; a tenth of its size, to be quick. A run that was
-stopped goes on where it stopped.
+It uses the world of seed 7, at a tenth of its size to be quick; results are reported on seed 42. An interrupted run
+continues where it stopped.
 """
 
 from __future__ import annotations

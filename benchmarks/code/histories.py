@@ -1,4 +1,4 @@
-"""Repositories with a history that is made up, written by ``git fast-import``."""
+"""Synthetic repositories with a history, written by ``git fast-import``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class History:
     """A repository that grows commit by commit; ``write`` adds the new commits.
 
     Args:
-        folder: of the repository; made if it is not there.
+        folder: of the repository; created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,15 +42,15 @@ class History:
         merge: str | None = None,
         start: str | None = None,
     ) -> None:
-        """Adds a commit: renames first, then contents by path, None for a file that is deleted.
+        """Adds a commit: first its renames, then contents by path, with None for a deleted file.
 
         Args:
             message: of the commit.
-            files: contents.
+            files: contents by path.
             renames: (old path, new path).
-            branch: that it goes on.
-            merge: a branch that it merges; its files have to be given.
-            start: a branch that a new branch begins at.
+            branch: the branch to extend.
+            merge: the branch to merge; ``files`` must have its files.
+            start: the branch from which a new branch starts.
         """
         self._mark, self.time = self._mark + 1, self.time + 600
         said = message.encode()
@@ -72,7 +72,7 @@ class History:
         self._last[branch] = f":{self._mark}"
 
     def write(self, branch: str = "main") -> None:
-        """Writes the commits added since, and checks ``branch`` out."""
+        """Writes the new commits, and checks ``branch`` out."""
         git(self.folder, "fast-import", "--quiet", "--force", given=b"".join(self._stream))
         self._stream, self._mark, self._last = [], 0, {}
         git(self.folder, "checkout", "--quiet", "--force", branch)
@@ -88,9 +88,9 @@ def git(folder: Path, *arguments: str, given: bytes | None = None) -> str:
 
 
 def grow(history: History, commits: int, random: np.random.Generator, components: int = 300) -> None:
-    """Adds commits to a made-up project: a component has files of its own, which change together.
+    """Adds commits to a synthetic project: each component has its own files, which change together.
 
-    One commit in fifty is a merge, one in two hundred changes 60 files.
+    One commit in fifty is a merge; one in two hundred changes 60 files.
     """
     for number in range(commits):
         component = int(random.zipf(1.3)) % components

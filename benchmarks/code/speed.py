@@ -1,8 +1,8 @@
-"""``python -m benchmarks.code.speed``: how long code memory takes to read a history, the embedder apart.
+"""``python -m benchmarks.code.speed``: the time that code memory needs to read a history, without the embedder.
 
-A made-up repository (``benchmarks/code/histories.py``) of 10,000 commits, then 100 more; and a real one.
-Texts get vectors at random, by their hash, whose time is taken off as that of the embedder. ``git log`` alone is timed
-beside it, and the walk of pygit2 where that is installed.
+It reads a synthetic repository (``benchmarks/code/histories.py``) of 10,000 commits, then 100 more commits; and a real
+one. The embedder returns random vectors by the hash of the text, and its time is subtracted. The time of ``git log``
+alone is reported, too, and that of pygit2 where it is installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DIM = 384
 
 
 class Stopwatch:
-    """An embedder that makes vectors of hashes, and knows how long it took."""
+    """An embedder that makes vectors from hashes, and measures its own time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -42,7 +42,7 @@ class Stopwatch:
 
 
 def once(folder: Path, repository: Repository) -> dict[str, Any]:
-    """Opens the index as a new process would, brings it up to date, closes it."""
+    """Opens the index as a new process would, updates it, and closes it."""
     embedder = Stopwatch()
     began, cpu = time.perf_counter(), time.process_time()
     with PredictiveAssociativeIndex.open(folder, embedder=embedder) as index:
@@ -59,7 +59,7 @@ def once(folder: Path, repository: Repository) -> dict[str, Any]:
 
 
 def questions(folder: Path) -> dict[str, Any]:
-    """Seconds of the first question of a new process, and of the next ten together, and of ``changed_with``."""
+    """Returns the seconds of the first query of a new process, of the next ten together, and of ``changed_with``."""
     embedder = Stopwatch()
     began = time.perf_counter()
     with PredictiveAssociativeIndex.open(folder, embedder=embedder, read_only=True) as index:
@@ -76,7 +76,7 @@ def questions(folder: Path) -> dict[str, Any]:
 
 
 def walks(path: Path) -> dict[str, float | None]:
-    """Seconds to read all changes: by git, and by pygit2."""
+    """Returns the seconds to read all changes: by git, and by pygit2."""
     began = time.perf_counter()
     repository = Repository(path)
     count = sum(1 for _ in repository.commits(repository.commit("HEAD")))

@@ -1,1 +1,1 @@
-"""What the pages say was not run on a GPU, in one command: ``python -m benchmarks.gpu --minutes 25``."""
+"""Every measurement that the pages mark as not run on a GPU: ``python -m benchmarks.gpu --minutes 25``."""

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.gpu --minutes 25``: what the pages say was not run on a GPU, most worth first.
+"""``python -m benchmarks.gpu --minutes 25``: measurements that were not run on a GPU, the most valuable first.
 
-It stops when the minutes are over. Everything that was finished by then is kept, and not done again by the next call:
-results are raw JSON in ``--results``, trained models are in ``--cache``. ``--tiny`` takes seconds on a CPU.
+It stops when the minutes are over. Finished parts are kept, and the next call does not repeat them: raw JSON is in
+``--results``, trained models are in ``--cache``. ``--tiny`` takes seconds on a CPU.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def take_baselines(setting: Setting) -> None:
-    """Those that were measured already: they train on a CPU, and are the same wherever ours runs."""
+    """Copies the baselines that were already measured: they train on a CPU, so the device changes nothing."""
     name = replace(setting, protocol="both", config="baselines").parts("measured").name
     there, wanted = report.RESULTS / f"{name}.json", setting.results / f"{name}.json"
     if there.exists() and not wanted.exists():

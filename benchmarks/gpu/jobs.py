@@ -1,4 +1,4 @@
-"""The jobs of ``python -m benchmarks.gpu``, in order of worth; each goes on where it was stopped."""
+"""The jobs of ``python -m benchmarks.gpu``, the most valuable first. Each continues where it was stopped."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Run = Callable[["Plan"], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done.
+    """The amount of work.
 
     Attributes:
-        setting: of the paper's experiments; their recipe and protocol are those of the job.
+        setting: of the paper's experiments; every job uses its recipe and protocol.
         experiments: of the paper, under the recipe "fast".
-        sizes: trajectories of the worlds that networks are to hold.
+        sizes: numbers of trajectories of the worlds that networks learn.
         widths: of these networks.
         passes: after which the optimisers are compared.
         queries: of a batch.
@@ -52,26 +52,26 @@ class Plan:
 
     @classmethod
     def tiny(cls, setting: Setting) -> Plan:
-        """Seconds on a CPU: to see that everything runs."""
+        """Returns a plan that takes seconds on a CPU, to test that everything runs."""
         small = replace(setting, seeds=setting.seeds[:1], passes=1, trajectories=4)
         return cls(small, ("held_out",), (4,), (16,), (1,), 20, 2)
 
 
 def experiment(name: str, protocol: str, config: str, plan: Plan) -> None:
-    """One of the paper's experiments; it writes its own results."""
+    """Runs one of the paper's experiments, which writes its own results."""
     for table in EXPERIMENTS[name].run(replace(plan.setting, protocol=protocol, config=config)):
         print(table.text(), flush=True)
 
 
 def suite(plan: Plan) -> None:
-    """All experiments with the library's own recipe."""
+    """Runs all experiments with the library's own recipe."""
     for name in plan.experiments:
         for protocol in ("strict", "published"):
             experiment(name, protocol, "fast", plan)
 
 
 def network_capacity(plan: Plan) -> None:
-    """How many associations networks of several widths hold."""
+    """Measures how many associations networks of several widths learn."""
     parts = plan.setting.parts("capacity")
     for size in plan.sizes:
         for width in plan.widths:
@@ -80,7 +80,7 @@ def network_capacity(plan: Plan) -> None:
 
 
 def optimisers(plan: Plan) -> None:
-    """Muon against AdamW, after as many passes, and in as much time."""
+    """Compares Muon with AdamW, after as many passes, and after as much time."""
     parts = plan.setting.parts("optimisers")
     size = plan.setting.trajectories
     for passes in plan.passes:
@@ -95,7 +95,7 @@ def _held(plan: Plan, size: int, config: FitConfig, trainer: type[Trainer]) -> d
 
 
 def batch_recall(plan: Plan) -> None:
-    """A batch of queries against all keys: the flat index of this library, and one product on the device."""
+    """Times a batch of queries against all keys: in this library's flat index, and as one product on the device."""
     plan.setting.parts("batch").get("batch", partial(_batch, plan))
 
 

@@ -1,4 +1,4 @@
-"""Training by Muon (Jordan et al. 2024) in place of AdamW, to compare the two."""
+"""Training by Muon (Jordan et al. 2024) instead of AdamW, to compare the two."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pam_retriever.training.trainer import Trainer
 
 
 class MuonTrainer(Trainer):
-    """The matrices of the layers are moved by Muon, the rest by AdamW; all else is as of ``Trainer``.
+    """Updates the matrices of the layers by Muon, and the rest by AdamW; everything else is as in ``Trainer``.
 
-    Muon's steps are scaled to the size that those of AdamW have, so that both take the same learning rates.
+    Muon's steps are scaled to the size of AdamW's steps, so both use the same learning rates.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -35,7 +35,7 @@ class MuonTrainer(Trainer):
 
 
 class Both(torch.optim.Optimizer):
-    """Two optimisers as one, each of its own parameters."""
+    """Two optimisers as one, each with its own parameters."""
 
     def __init__(self, *optimizers: torch.optim.Optimizer) -> None:
         self._optimizers = optimizers
@@ -43,7 +43,7 @@ class Both(torch.optim.Optimizer):
         self.param_groups = [group for part in optimizers for group in part.param_groups]
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step of each."""
+        """Makes one step of each."""
         assert closure is None
         for part in self._optimizers:
             part.step()

@@ -1,7 +1,7 @@
 """``python -m benchmarks.jepa all``: every experiment of benchmarks/notes/jepa.md, one result file each.
 
-An experiment whose result file is there is left out unless ``--again``, so a run that was stopped goes on. LoCoMo
-needs its file, see ``benchmarks.real.locomo``. Settings were chosen on world seed 7; the reported world has seed 42.
+An experiment with a result file is skipped unless ``--again`` is given, so an interrupted run continues. LoCoMo needs
+its data file, see ``benchmarks.real.locomo``. Settings were chosen on world seed 7; the reported world has seed 42.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def transposed(rows: list[str], columns: dict[str, dict[str, float]]) -> str:
-    """One line a way, one column a measure."""
+    """Returns one line per way, one column per measure."""
     return report.table(list(columns), {row: {name: c.get(row) for name, c in columns.items()} for row in rows}, 3)
 
 

@@ -1,4 +1,4 @@
-"""Recall of associates from a fresh view of the cue: four spaces, the same inward predictor over each."""
+"""Recall of associates from a fresh view of the cue: four spaces, with the same inward predictor over each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = ["AP@1", "R@20", "CBR@20"]
 
 
 def association(setup: Setup) -> dict[str, Any]:
-    """The table, and where the answers of the best space come from."""
+    """Returns the table, and the sources of the best space's answers."""
     columns: dict[str, dict[str, float]] = {}
     joint = setup.train("joint", JOINT)
     spaces = {
@@ -43,7 +43,7 @@ def both(setup: Setup, encode: Any) -> tuple[Float32, Float32]:
 
 
 def principal_components(stored: Observations, fresh: Observations) -> tuple[Float32, Float32]:
-    """The first 128 of all raw numbers, each sense scaled to the same variance; a missing one at its mean."""
+    """Returns the first 128 components of all raw numbers. Senses have equal variance; a missing one is at its mean."""
     columns: list[tuple[Float32, Float32]] = []
     for name, values in stored.values.items():
         flat, asked = (v.reshape(len(v), -1).astype(np.float32) for v in (values, fresh.values[name]))
@@ -61,7 +61,7 @@ def principal_components(stored: Observations, fresh: Observations) -> tuple[Flo
 
 
 def fitted(setup: Setup, vectors: Float32) -> PredictiveAssociativeIndex:
-    """The library's index over a space, with the library's inward predictor."""
+    """Returns the library's index over a space, with the library's inward predictor."""
     index = PredictiveAssociativeIndex(dim=vectors.shape[1])
     index.add(vectors, setup.ids)
     index.fit(setup.episodes_as_ids, WINDOW, FIT, device=setup.device)
@@ -71,7 +71,7 @@ def fitted(setup: Setup, vectors: Float32) -> PredictiveAssociativeIndex:
 def measure(
     setup: Setup, index: PredictiveAssociativeIndex, fresh: Any, mode: Any = "association", asked: Int64 | None = None
 ) -> dict[str, float]:
-    """AP@1, R@20 and CBR@20 of fresh views; the memory of the very moment does not count either way."""
+    """Returns AP@1, R@20 and CBR@20 of fresh views; the memory of the same moment counts neither as hit nor as miss."""
     moments = setup.asked if asked is None else asked
     room = setup.world.room
     found: dict[str, list[float]] = {row: [] for row in ROWS}

@@ -1,4 +1,4 @@
-"""Stop-gradient and EMA: both, each alone, neither; their effect on the space, and on recall."""
+"""Stop-gradient and EMA: both, each alone, neither; their effect on the space and on recall."""
 
 from __future__ import annotations
 

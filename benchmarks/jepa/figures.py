@@ -1,4 +1,4 @@
-"""``python -m benchmarks.jepa.figures``: picture and tables of benchmarks/notes/jepa.md from the committed results."""
+"""``python -m benchmarks.jepa.figures``: figures and tables of benchmarks/notes/jepa.md from the committed results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from benchmarks.report import RESULTS, no_arguments
 
 IMAGES = Path(__file__).parent.parent / "notes" / "images"
-COLOURS = ["#0072B2", "#E69F00", "#BBBBBB", "#009E73", "#D55E00"]  # Okabe-Ito, told apart by the colour-blind
+COLOURS = ["#0072B2", "#E69F00", "#BBBBBB", "#009E73", "#D55E00"]  # Okabe-Ito, safe for colour-blind readers
 MARKS = ["-", "--", ":", "-.", (0, (5, 1))]
 
 
@@ -58,7 +58,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def markdown(rows: list[str], columns: dict[str, dict[str, float]]) -> str:
-    """A table with one line a way and one column a measure."""
+    """Returns a table with one line per way and one column per measure."""
     lines = ["| | " + " | ".join(rows) + " |", "|---" * (len(rows) + 1) + "|"]
     for name, values in columns.items():
         cells = ["" if row not in values else f"{values[row]:.3f}".rstrip("0").rstrip(".") for row in rows]

@@ -1,7 +1,7 @@
 """LoCoMo turns as composite states of text, speaker and date, against text alone.
 
-The protocol of ``benchmarks.real.locomo``: an index a conversation, its sessions the trajectories, questions and
-evidence never trained on; the first two conversations are for tuning.
+The protocol is that of ``benchmarks.real.locomo``: each conversation is an index, and its sessions are the
+trajectories. Training never sees questions or evidence. The first two conversations are for tuning.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def turns_as_states(file: Path | None, passes: int, device: str, kept: Path | No
 
 
 def embed(conversations: list[Conversation], kept: Path | None) -> list[tuple[Float32, Float32]]:
-    """Turns and questions, from the file that keeps them if it is there."""
+    """Returns embeddings of turns and questions, from the file ``kept`` if it exists."""
     if kept is not None and kept.exists():
         with np.load(kept) as file:
             return [(file[f"t{at}"], file[f"q{at}"]) for at in range(len(conversations))]
@@ -130,7 +130,7 @@ def ask(answers: dict[str, Any], name: str, index: PredictiveAssociativeIndex, c
 
 
 def gain(values: Float32, reported: dict[str, Float32], name: str) -> dict[str, list[float]]:
-    """A bootstrap interval of the gain over text alone in the same mode."""
+    """Returns a bootstrap interval of the gain over text alone in the same mode."""
     difference = values - reported[f"text alone: {name.rsplit(': ', 1)[1]}"]
     random = np.random.default_rng(0)
     means = difference[random.integers(0, len(difference), (2000, len(difference)))].mean(1)
@@ -139,11 +139,11 @@ def gain(values: Float32, reported: dict[str, Float32], name: str) -> dict[str, 
 
 
 def speaker(question: str, names: list[str]) -> dict[str, str]:
-    """The speaker that a question names, if it names one of them."""
+    """Returns the speaker whose name is in a question, if there is exactly one."""
     found = [name for name in names if name in question]
     return {"speaker": found[0]} if len(found) == 1 else {}
 
 
 def seconds(date: str) -> float:
-    """Of "1:56 pm on 8 May, 2023"."""
+    """Returns the seconds of a date such as "1:56 pm on 8 May, 2023"."""
     return float(calendar.timegm(time.strptime(date, "%I:%M %p on %d %B, %Y")))

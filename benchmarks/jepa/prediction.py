@@ -1,4 +1,4 @@
-"""Outward prediction k steps ahead, on episodes that training never saw, and imagination with both predictors."""
+"""Outward prediction k steps ahead, on episodes outside of training, and imagination with both predictors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Step = Callable[[Tensor, Int64], Tensor]
 
 
 def prediction(setup: Setup) -> dict[str, Any]:
-    """Error and retrieval rank of the true state k steps ahead; the same actions are known to all but 'copy'."""
+    """Returns error and rank of the true state k steps ahead; all methods but "copy" know the same actions."""
     unseen = multimodal.build(setup.seed + 1000, episodes=40)
     observed = Observations(*unseen.observe(np.arange(len(unseen)), seed=5))
     tables = {}
@@ -48,7 +48,7 @@ def prediction(setup: Setup) -> dict[str, Any]:
 
 
 def pairs(world: multimodal.World, k: int) -> tuple[Int64, Int64, Int64]:
-    """Starts, the states k steps later, and the k actions in between."""
+    """Returns start states, the states k steps later, and the k actions in between."""
     starts = np.flatnonzero(world.position < world.position.max() + 1 - k)
     return starts, starts + k, world.action[starts[:, None] + np.arange(k)]
 
@@ -72,7 +72,7 @@ def ridge(x: npt.NDArray[np.float64], y: Float32, asked: npt.NDArray[np.float64]
 
 
 def score(predicted: Float32, states: Float32, ends: Int64, starts: Int64) -> dict[str, float]:
-    """1 - cosine to the true state, and its rank among all states but the one that was started from."""
+    """Returns 1 - cosine to the true state, and its rank among all states except the start."""
     bank, guess = unit(states), unit(predicted)
     cosine = guess @ bank.T
     true = cosine[np.arange(len(ends)), ends]
@@ -87,7 +87,7 @@ def score(predicted: Float32, states: Float32, ends: Int64, starts: Int64) -> di
 
 
 def imagination(setup: Setup) -> dict[str, Any]:
-    """Alternates outward and inward steps from fresh views, and compares with walks of the same step lengths."""
+    """Alternates outward and inward steps from fresh views, and compares them with walks of the same step lengths."""
     trained = setup.train("joint", JOINT)
     states = trained.encoder.encode(setup.stored)
     bank, index = unit(states), index_of(states, trained.trainer.inward)
@@ -116,7 +116,7 @@ def imagination(setup: Setup) -> dict[str, Any]:
         "inward alone": walk(starts, actions, (inward,)),
     }
     both = paths["outward and inward"]
-    lengths = [(both[t] * both[t + 1]).sum(1) for t in range(STEPS)]  # cosines of its steps
+    lengths = [(both[t] * both[t + 1]).sum(1) for t in range(STEPS)]  # cosines between neighbouring states
     paths["random walk"] = wander(both[0], lengths, random, np.eye(bank.shape[1]))
     values, axes = np.linalg.eigh(np.cov(bank.T))
     paths["random walk, shaped like the states"] = wander(both[0], lengths, random, axes * np.sqrt(values.clip(0)))
@@ -134,7 +134,7 @@ def imagination(setup: Setup) -> dict[str, Any]:
 def recalled(
     index: PredictiveAssociativeIndex, bank: Float32, here: Float32, channels: Channels | None = None
 ) -> Float32:
-    """An inward step: the mean of the four memories most associated, but for the one that the state is a view of."""
+    """Makes an inward step: the mean of the four most associated memories, without the memory nearest to the state."""
     nearest = (here @ bank.T).argmax(1)
     reached = np.empty_like(here)
     for at, hits in enumerate(index.recall(here, k=5, channels=channels)):
@@ -146,7 +146,7 @@ def recalled(
 
 
 def walk(starts: Float32, actions: Int64, kinds: tuple[Step, ...]) -> list[Float32]:
-    """The states on the way, of unit length: start, and one a step, by each kind of step in turn."""
+    """Returns the states of a walk, at unit length: the start, and one per step, with the kinds of steps in turn."""
     here = torch.from_numpy(starts)
     path = [unit(starts)]
     with torch.no_grad():
@@ -159,7 +159,7 @@ def walk(starts: Float32, actions: Int64, kinds: tuple[Step, ...]) -> list[Float
 def wander(
     starts: Float32, lengths: list[Float32], random: np.random.Generator, shape: npt.NDArray[np.float64]
 ) -> list[Float32]:
-    """Steps of the same angles in random directions."""
+    """Makes steps of the same angles in random directions."""
     path = [starts]
     for cosine in lengths:
         here = path[-1]
@@ -172,7 +172,7 @@ def wander(
 
 
 def describe(path: Float32, bank: Float32, world: multimodal.World, own: Int64) -> dict[str, float]:
-    """Of states on the way (steps, walks, d): how near to a memory, and which episodes and rooms they come by."""
+    """Describes the states (steps, walks, d) of walks: cosine to the nearest memory, episodes, and rooms."""
     cosine = path @ bank.T  # (steps, walks, memories)
     nearest = cosine.argmax(-1)
     episodes = world.episode[nearest]

@@ -1,4 +1,4 @@
-"""The effect of each modality: missing in the cue, and missing throughout."""
+"""The effect of each modality: missing in the cue, and missing everywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pam_retriever.jepa import Observations
 
 
 def missing(setup: Setup) -> dict[str, Any]:
-    """Recall from cues that lack one sense, or all but one; all were there in training."""
+    """Measures recall from cues that lack one sense, or all but one; training had all senses."""
     trained = setup.train("joint", JOINT)
     stored, fresh = both(setup, trained.encoder.encode)
     index = fitted(setup, stored)
@@ -28,13 +28,13 @@ def missing(setup: Setup) -> dict[str, Any]:
 
 
 def ablation(setup: Setup) -> dict[str, Any]:
-    """Recall where one sense was never there: not in training, not in memories, not in cues."""
+    """Measures recall without one sense in training, memories and cues."""
     columns = {}
     for sense in MISSING:
         kept = tuple(other for other in MISSING if other != sense)
         without = setup.train(f"joint-no-{sense}", replace(JOINT, settle=0), kept)
         memories, asked = (_only(o, kept) for o in (setup.stored, setup.fresh))
-        # a moment of which nothing is left stays a memory, and a cue: all that is known is that nothing was sensed
+        # a moment without any sense left stays a memory and a cue: the model knows only that nothing was sensed
         columns[f"never {sense}"] = measure(
             setup, fitted(setup, without.encoder.encode(memories)), without.encoder.encode(asked)
         )

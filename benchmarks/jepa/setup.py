@@ -22,14 +22,14 @@ from pam_retriever.model.predictor import Predictor
 from pam_retriever.types import Float32, Int64
 
 DIM, WINDOW, QUERIES = 128, 5, 500
-STORED, FRESH = 1, 2  # seeds of the views that are stored, and of those that are asked
+STORED, FRESH = 1, 2  # seeds of the stored views, and of the views that are cues
 JOINT = JointConfig()
 OUTWARD = replace(JOINT, inward=0.0, momentum=0.996, final_momentum=1.0)  # the schedule of I-JEPA
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A world seed, how long to train, on what, and where trained models are kept."""
+    """A world seed, the length of training, the device, and the folder of trained models."""
 
     seed: int = 42
     passes: int = JOINT.passes
@@ -52,18 +52,18 @@ class Setup:
 
     @cached_property
     def associates(self) -> list[Int64]:
-        """Returns for each state those at most a window away."""
+        """Returns for each state the states at most a window away."""
         graph = associate(self.experience, len(self.world), WINDOW)
         return np.split(graph.indices, graph.indptr[1:-1])
 
     @cached_property
     def asked(self) -> Int64:
-        """The moments that are asked about."""
+        """Returns the moments that are cues."""
         return np.sort(np.random.default_rng([self.seed, 3]).choice(len(self.world), QUERIES, replace=False))
 
     @cached_property
     def fresh(self) -> Observations:
-        """Those moments under another light, from another side."""
+        """Returns new views of those moments, with another light and from another side."""
         return Observations(*self.world.observe(self.asked, FRESH))
 
     @cached_property
@@ -109,7 +109,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training, and its curves."""
+    """A finished training, with its curves."""
 
     trainer: JointTrainer
     curves: dict[str, list[float]]
@@ -130,13 +130,13 @@ def make_encoder(senses: tuple[str, ...] = tuple(multimodal.MISSING)) -> Composi
 
 
 def as_it_is() -> CompositeEncoder:
-    """An encoder of states that are encoded already; it gives them back."""
+    """Returns an encoder for states that are already encoded; it returns them unchanged."""
     kinds = {"state": Modality.vector(DIM, precomputed=True)}
     return CompositeEncoder(kinds, fusion="concatenate", weights={"state": DIM})
 
 
 def index_of(states: Float32, predictor: Predictor) -> PredictiveAssociativeIndex:
-    """The library's index over states, with an inward predictor trained elsewhere; the ids are the rows."""
+    """Returns the library's index over states, with an inward predictor from another training; the ids are the rows."""
     index = PredictiveAssociativeIndex(encoder=as_it_is())
     index.add({"state": states}, [str(row) for row in range(len(states))])
     index.reencode(as_it_is(), predictor, window=WINDOW)
@@ -144,7 +144,7 @@ def index_of(states: Float32, predictor: Predictor) -> PredictiveAssociativeInde
 
 
 def health(states: Float32) -> dict[str, float]:
-    """Effective rank and spread."""
+    """Returns effective rank and spread."""
     tensor = torch.from_numpy(states)
     return {"effective rank": effective_rank(tensor), "spread": spread(tensor)}
 

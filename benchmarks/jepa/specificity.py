@@ -1,8 +1,8 @@
-"""Similarity, association, both (pam.tex section 3.10): this object, on that occasion.
+"""Similarity, association, both (pam.tex section 3.10): this object, in that episode.
 
-The cue has two parts: a fresh view of the object, seen and heard and nothing else, and a fresh view of another moment
-of that occasion, with another object. The one right memory is that of the object on the occasion. Association is the
-score of the channels, a cosine like similarity: the shares of the default recall fall too steeply to be added to one.
+The cue has two parts: a fresh view of the object, only seen and heard, and a fresh view of another moment of the
+episode, with another object. Exactly one memory is right: that of the object in the episode. Association is the score
+of the channels, a cosine like similarity: the shares of the default recall fall too steeply to be added to a cosine.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pam_retriever.model.keys import MODES, unit
 from pam_retriever.types import Float32, Int64
 
 CASES = 400
-ASSOCIATES = 500  # of the occasion; the others count as not associated at all
+ASSOCIATES = 500  # of the second part of the cue; all other memories count as not associated
 ROWS = ["first", "in first 5", "median rank"]
 
 
 def specificity(setup: Setup) -> dict[str, Any]:
-    """How often the one right memory comes first."""
+    """Returns how often the one right memory comes first."""
     trained = setup.train("joint", JOINT)
     encode, world = trained.encoder.encode, setup.world
     right, occasion = cases(setup)
@@ -48,7 +48,7 @@ def specificity(setup: Setup) -> dict[str, Any]:
 
 
 def cases(setup: Setup) -> tuple[Int64, Int64]:
-    """Moments whose object is seen once in the episode, and a moment within the window with another object."""
+    """Returns moments whose object is seen once in the episode, and a moment in the window with another object."""
     world, random = setup.world, np.random.default_rng([setup.seed, 4])
     seen = world.episode * 1000 + world.object
     _, group, count = np.unique(seen, return_inverse=True, return_counts=True)

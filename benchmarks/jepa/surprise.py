@@ -17,12 +17,12 @@ from pam_retriever.jepa.joint import salience_of
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.types import Float32, Int64
 
-EPISODES = 60  # new ones, each with one event
+EPISODES = 60  # new episodes, each with one event
 EXPOSURES = (1, 2, 4, 8)
 
 
 def surprise(setup: Setup) -> dict[str, Any]:
-    """New episodes are replayed 1, 2, 4, 8 times, mixed with the old; how often the event comes back."""
+    """Replays new episodes 1, 2, 4, 8 times, mixed with the old ones; measures how often the event is recalled."""
     trained = setup.train("joint", JOINT)
     old, new = setup.world, multimodal.build(setup.seed + 2000, EPISODES, events=EPISODES)
     seen = Observations(*new.observe(np.arange(len(new)), seed=21))
@@ -65,7 +65,7 @@ def surprise(setup: Setup) -> dict[str, Any]:
 def _learn(
     setup: Setup, trained: Trained, bank: Float32, both: Experience, salience: Float32, exposures: int
 ) -> Predictor:
-    """The inward predictor after so many replays; the encoder stays as it is."""
+    """Trains the inward predictor on so many replays; the encoder does not change."""
     config = replace(JOINT, passes=exposures, settle=0, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
     trainer = JointTrainer(as_it_is(), inward=copy.deepcopy(trained.trainer.inward), config=config)
     trainer.fit({"state": bank}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
@@ -73,7 +73,7 @@ def _learn(
 
 
 def _ask(setup: Setup, trained: Trained, new: multimodal.World, targets: Int64) -> tuple[Int64, Int64, Float32]:
-    """The targets, moments two to five steps away, and the states of fresh views of these."""
+    """Returns the targets, moments two to five steps away, and the states of fresh views of these moments."""
     random = np.random.default_rng([setup.seed, 6])
     cues = targets + random.choice([-5, -4, -3, -2, 2, 3, 4, 5], len(targets))
     return targets, cues, trained.encoder.encode(Observations(*new.observe(cues, seed=22)))
@@ -82,7 +82,7 @@ def _ask(setup: Setup, trained: Trained, new: multimodal.World, targets: Int64) 
 def _measure(
     start: int, inward: Predictor, bank: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
 ) -> dict[str, float]:
-    """How often the cue brings the event, or the plain moment, among 20; the moment of the cue does not count."""
+    """Returns how often the cue recalls the event, or the plain moment, among 20, without the cue's own moment."""
     index = index_of(bank, inward)
     result = {}
     for name, (targets, cues, states) in asked.items():
@@ -95,7 +95,7 @@ def _measure(
 
 
 def _plain(new: multimodal.World) -> Int64:
-    """Ordinary moments, far enough from the ends of their episode, three an episode on average."""
+    """Returns ordinary moments far enough from the ends of their episode, on average three per episode."""
     length = int(new.position.max()) + 1
     inside = np.flatnonzero(~new.event & (new.position >= 5) & (new.position < length - 5))
     chosen: Int64 = np.sort(np.random.default_rng(7).choice(inside, 3 * EPISODES, replace=False))
