@@ -19,7 +19,7 @@ from benchmarks.paper import (
     shuffle,
 )
 
-# in the order in which ``all`` runs them
+# the order in which ``all`` runs them
 EXPERIMENTS = {
     "main": main_table,
     "resampling": resampling,

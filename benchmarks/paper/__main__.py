@@ -1,4 +1,4 @@
-"""``python -m benchmarks.paper all``, or one experiment; prints ours beside theirs, writes raw JSON."""
+"""``python -m benchmarks.paper all``, or one experiment; prints our results beside the paper's, writes raw JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main() -> None:
     setting.add_arguments(experiments.add_parser("all", help="every experiment, what is there already skipped"))
     setting.add_arguments(experiments.add_parser("page", help="figures and the page of notes, from what was run"))
     for name, module in EXPERIMENTS.items():
-        about = (module.__doc__ or "").splitlines()[0].replace("%", "%%")  # argparse formats it
+        about = (module.__doc__ or "").splitlines()[0].replace("%", "%%")  # argparse formats the help text
         setting.add_arguments(experiments.add_parser(name, help=about))
     arguments = parser.parse_args()
     if arguments.experiment == "page":
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _publish(one: setting.Setting) -> None:
-    """Draws the figures and fills in the page from the existing results."""
+    """Draws the figures and updates the page from the existing results."""
     for missing in figures.draw(one):
         print(f"not drawn, {missing}")
     page.fill(one)

@@ -1,7 +1,7 @@
 """Creative bridging: the oracle that knows every association reaches nothing here (pam.tex 5.5).
 
-Episodes of this world share no state, so no chain of associations leads from one into another. The strict protocol adds
-a world in which entities persist, where bridges are possible; more of it is in ``benchmarks.architecture``.
+Episodes of this world share no state, so no chain of associations leads from one to another. The strict protocol adds
+a world with persistent entities, where bridges are possible; ``benchmarks.architecture`` measures it in more detail.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _oracle(setting: Setting) -> dict[str, Any]:
 
 
 def reach(experience: Experience, world: World, ends: np.ndarray) -> dict[str, Any]:
-    """The share of bridges (n, 2) whose ends some chain of associations of any length connects."""
+    """Returns the share of bridges (n, 2) whose ends are connected by a chain of associations of any length."""
     graph = meetings(experience, len(world.states), WINDOW)
     owner = np.full(len(world.states), -1)
     owner[experience.states] = experience.trajectory

@@ -1,7 +1,7 @@
-"""Oracle ceilings: how well could one point, or a few, do at all?
+"""Oracle ceilings: the best results that one point, or a few points, can have.
 
-An oracle optimises free points for every query directly against the whole bank, which no predictor can
-beat that returns as many points. Every state has about 9.7 associates.
+An oracle optimises free points for every query directly against the whole index. No predictor that returns as many
+points can beat it. Every state has about 9.7 associates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pam_retriever.model.predictor import Predictor
 from pam_retriever.types import Float32, Int64
 
 POINTS = (1, 2, 4)
-QUERIES = 200  # of each metric
+QUERIES = 200  # per metric
 BATCH = 50
 STEPS, RATE = 200, 0.05
 TEMPERATURE, FINAL_TEMPERATURE = 0.1, 0.02
@@ -48,7 +48,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def _centroid(setting: Setting) -> dict[str, Any]:
-    hopfield = Hopfield(beta=1e4)  # so sharp that only the cue itself is read
+    hopfield = Hopfield(beta=1e4)  # so sharp that only the cue itself is retrieved
     hopfield.fit(setting.experience, setting.world.states, WINDOW)
     return _evaluate(setting, hopfield.scores)
 
@@ -89,17 +89,17 @@ def _best(setting: Setting, count: int, whitened: bool = False) -> dict[str, Any
 
 
 def best_points(keys: Tensor, associates: list[Int64], own: Int64, count: int, steps: int = STEPS) -> Float32:
-    """For each query the ``count`` unit vectors to which its associates are nearest, (Q, count, d).
+    """Returns (Q, count, d): the ``count`` unit vectors per query that are nearest to its associates.
 
-    The score of a memory is its largest cosine to a point. The loss is that of training: every associate
-    against all who are none, over the whole bank; the query itself is neither.
+    The score of a memory is its largest cosine to a point. The loss is that of training: every associate against all
+    memories that are no associates, over the whole index. The query itself is in neither group.
     """
     row = torch.from_numpy(np.repeat(np.arange(len(associates)), [len(one) for one in associates]))
     column = torch.from_numpy(np.concatenate(associates))
     excluded = torch.zeros(len(associates), len(keys), dtype=torch.bool)
     excluded[row, column] = True
     excluded[torch.arange(len(own)), torch.from_numpy(own)] = True
-    # begin at associates spread over the experience
+    # start at associates spread over the experience
     start = [keys[one[np.linspace(0, len(one) - 1, count + 2).astype(int)[1:-1]]] for one in associates]
     centre = torch.stack([keys[one].mean(0) for one in associates])
     points = (torch.stack(start) + centre[:, None]).requires_grad_()

@@ -1,7 +1,7 @@
-"""Transitive chains: states one window further, found by following predictions (pam.tex 5.7).
+"""Transitive chains: states one window further away, found by following predictions (pam.tex 5.7).
 
-The published targets are two steps away, inside the window, and were trained directly. The strict
-ones lie at window distance tau + 1 to 2 tau and 2 tau + 1 to 3 tau, and never met the cue.
+The published targets are two steps away, inside the window, so training used them directly. The strict targets lie at
+window distance tau + 1 to 2 tau and 2 tau + 1 to 3 tau, and never met the cue.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def _published(setting: Setting, seed: int) -> dict[str, float]:
-    """One hop, and two and three with the scores of the hops added up, weighted .7 a hop; no snapping."""
+    """Scores one, two and three hops: the sum over hops, weighted .7 per further hop, without snapping to states."""
     _, fitted = index_of(setting, seed)
     cues, targets = _two_steps_away(setting)
     looks = Similarity()
@@ -54,7 +54,7 @@ def _published(setting: Setting, seed: int) -> dict[str, float]:
 
 
 def _two_steps_away(setting: Setting) -> tuple[Int64, Int64]:
-    """200 states and the one two steps on or back, in another room."""
+    """Returns 200 states, and for each the state two steps before or after it, in another room."""
     paths, rooms = setting.world.trajectories, setting.world.rooms
     pairs = np.concatenate([np.stack(ends, -1).reshape(-1, 2) for ends in _both_ways(paths[:, :-2], paths[:, 2:])])
     crossing = pairs[rooms[pairs[:, 0]] != rooms[pairs[:, 1]]]
@@ -83,7 +83,7 @@ def _strict(setting: Setting, seed: int) -> dict[str, dict[str, float]]:
 
 
 def _snapped(fitted: Fitted, cues: Int64, name: str, fan: int = 10) -> list[Float32]:
-    """Scores after one, two and three hops: each goes on from the best ``fan`` stored states, by their weight."""
+    """Returns scores after one to three hops. Each hop continues from the best ``fan`` stored states, by weight."""
     scores = fitted.scores(CHANNELS[name])(cues)
     scores[np.arange(len(cues)), cues] = -1
     reached = [scores]
@@ -100,7 +100,7 @@ def _snapped(fitted: Fitted, cues: Int64, name: str, fan: int = 10) -> list[Floa
 
 
 def _others(setting: Setting) -> dict[str, dict[str, float]]:
-    """Exactly h steps of a random walk on the exact graph, and cosine."""
+    """Scores by exactly h steps of a random walk on the exact graph, and by cosine."""
     cues = _cues(setting)
     transition = normalised(meetings(setting.experience, len(setting.world.states), WINDOW))
     found = {}
@@ -114,7 +114,7 @@ def _others(setting: Setting) -> dict[str, dict[str, float]]:
 
 
 def _cues(setting: Setting) -> Int64:
-    """200 states that have cross-room states at each distance."""
+    """Returns 200 states that have cross-room states at each distance."""
     length = setting.world.trajectories.shape[1]
     order = np.random.RandomState(42).permutation(len(setting.world.states))
     far = 3 * WINDOW
@@ -124,7 +124,7 @@ def _cues(setting: Setting) -> Int64:
 
 
 def _targets(setting: Setting, cue: int) -> list[Int64]:
-    """Cross-room states within one window, in the second, and in the third. Rows are in order of experience."""
+    """Returns cross-room states within one window, in the second, and in the third. Rows are in order of experience."""
     distance = np.arange(1, 3 * WINDOW + 1)
     ends = np.concatenate([cue - distance, cue + distance])
     away = np.concatenate([distance, distance])
@@ -133,7 +133,7 @@ def _targets(setting: Setting, cue: int) -> list[Int64]:
 
 
 def _by_distance(setting: Setting, cues: Int64, scores: Float32) -> dict[str, float]:
-    """Recall@20 of each distance; for the untrained ones, the cue's own associates are left out of the ranking."""
+    """Returns recall@20 of each distance; at untrained distances, the ranking leaves out the cue's own associates."""
     recalls: list[list[float]] = [[], [], []]
     for cue, row in zip(cues, scores, strict=True):
         row[cue] = -np.inf
@@ -146,7 +146,7 @@ def _by_distance(setting: Setting, cues: Int64, scores: Float32) -> dict[str, fl
 
 
 def _raw(fitted: Fitted, vectors: Float32) -> Float32:
-    """Returns f without normalisation, as the published iteration feeds it back."""
+    """Returns f without normalisation, as the published iteration uses it."""
     with torch.inference_mode():
         raw: Float32 = fitted.model(torch.from_numpy(vectors)).numpy()
     return raw

@@ -1,4 +1,4 @@
-"""Every baseline the paper names, on the same queries: quality, cost, memory, and noise (pam.tex 6.7)."""
+"""Every baseline of the paper, on the same queries: quality, cost, memory, and noise (pam.tex 6.7)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def _ours(setting: Setting) -> Columns:
-    """The default recall by the public call, and the learned channels alone."""
+    """Scores the default recall by the public call, and the learned channels alone."""
     index, fitted = index_of(setting, setting.seeds[0])
     timed = [str(row) for row in setting.queries.precision[:TIMED]]
     started = time.perf_counter()

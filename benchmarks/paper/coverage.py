@@ -1,6 +1,6 @@
-"""Recall against coverage: how many of the directed associations are trained, at the same cost.
+"""Recall against coverage: the share of the directed associations in training, at the same cost.
 
-The axis that explains the paper's model selection, and most of its thin precision at depth.
+Coverage explains the paper's model selection, and most of its low precision at depth.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _covered(setting: Setting, share: float) -> dict[str, Any]:
     part = subset(setting.associations, kept)
     own = choose_queries(setting.world, WINDOW, relevant=part)
     trained_crossing = np.split(part.indices, part.indptr[1:-1])
-    # what one who knew every trained pair, and nothing else, would score
+    # the score of an oracle that knows exactly the trained pairs
     perfect = [
         np.isin(setting.queries.crossing[query], trained_crossing[query]).mean() for query in setting.queries.boundary
     ]

@@ -1,7 +1,7 @@
 """Adaptive decay: scores weighted by how recently a state was active (pam.tex 3.9, 5.7).
 
-The published queries are states that were just active, so that warmth marks the answer's own segment.
-Two controls show how much of the gain that is: queries from anywhere, and warmth dealt to other states.
+The published queries are states that were active just before, so warmth marks the answer's own segment. Two controls
+measure how much of the gain this explains: queries from any time, and warmth assigned to other states.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CONTROLS = ("queries from all states", "warmth of other states")
 
 
 def _stream(setting: Setting, fitted: Fitted, name: str, kind: str, seed: int) -> dict[str, float]:
-    """500 segments of experience come by; every 50, ten queries are asked with and without warmth."""
+    """Streams 500 segments of experience; every 50 segments, ten queries run with and without warmth."""
     random = np.random.default_rng(seed)
     scores = under(setting.protocol, fitted.scores(CHANNELS[name]))
     paths = setting.world.trajectories

@@ -32,7 +32,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def split(setting: Setting) -> tuple[np.ndarray, Int64]:
-    """(E,) which directed associations are trained, and the shuffled undirected pairs (E / 2, 2)."""
+    """Returns (E,) whether each directed association is in training, and the shuffled undirected pairs (E / 2, 2)."""
     pairs = setting.world.associations(WINDOW)
     order = np.arange(len(pairs))
     np.random.RandomState(42).shuffle(order)
@@ -46,13 +46,13 @@ def split(setting: Setting) -> tuple[np.ndarray, Int64]:
 
 
 def cross_room_recall(scores: Scores, setting: Setting, relevant: Associations, known: Associations | None) -> dict:
-    """Mean R@20 and MRR of cross-room associates in ``relevant``, over 300 queries with at least 3.
+    """Returns mean R@20 and MRR of cross-room associates in ``relevant``, over 300 queries with at least 3 of them.
 
     Args:
         scores: of stored cues.
-        setting: published takes the first 300 in the order of the split's list, strict a sample.
-        relevant: the edges asked for.
-        known: edges whose ends are left out of the ranking, where they would only be in the way.
+        setting: "published" takes the first 300 in the order of the split's list, "strict" a sample.
+        relevant: the edges to find.
+        known: edges to leave out of the ranking, because their ends would take the places of others.
     """
     rooms = setting.world.rooms
     ends = [a[rooms[a] != rooms[q]] for q, a in enumerate(np.split(relevant.indices, relevant.indptr[1:-1]))]
@@ -85,7 +85,7 @@ def _learned(setting: Setting) -> dict[str, Any]:
 
 
 def _others(setting: Setting) -> dict[str, Any]:
-    """Cosine, and walks of two steps on the trained edges, which close triangles."""
+    """Scores by cosine, and by walks of two steps on the trained edges, which close triangles."""
     kept, _ = split(setting)
     cosine = Similarity()
     cosine.fit(setting.experience, setting.world.states, WINDOW)

@@ -1,6 +1,6 @@
-"""The paper's six figures, and three it lacks, from the raw results.
+"""The paper's six figures, and three more, from the raw results.
 
-Okabe-Ito colours, told apart by the colour-blind; hatches, markers and dashes, told apart in grey.
+Okabe-Ito colours for colour-blind readers; hatches, markers and dashes for grey print.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def draw(setting: Setting, folder: Path = IMAGES) -> list[str]:
 
 
 def bars(axes: Axes, series: Columns, rows: dict[str, str], label: str) -> None:
-    """Groups of bars: one group a row, one bar a series; a figure that is missing is left out."""
+    """Draws one group of bars per row, one bar per series; leaves out missing values."""
     width = 0.8 / len(series)
     for at, (name, values) in enumerate(series.items()):
         places = np.arange(len(rows)) + (at - (len(series) - 1) / 2) * width
@@ -67,11 +67,11 @@ def bars(axes: Axes, series: Columns, rows: dict[str, str], label: str) -> None:
 
 
 def lines(axes: Axes, series: dict[str, tuple[list[float], list[float]]], x: str, y: str) -> None:
-    """One line a series, with its own colour, marker and dash."""
+    """Draws one line per series, with its own colour, marker and dash."""
     for at, (name, (places, values)) in enumerate(series.items()):
         style = {
             "color": COLOURS[at % len(COLOURS)],
-            # the second time round the colours, other markers and dashes go with them
+            # colours repeat with other markers and dashes
             "marker": MARKERS[(at + 3 * (at // len(COLOURS))) % len(MARKERS)],
             "linestyle": DASHES[(at + at // len(COLOURS)) % len(DASHES)],
         }
@@ -89,7 +89,7 @@ def _main(setting: Setting) -> Columns:
 
 
 def overview(axes: Axes, setting: Setting) -> None:
-    """The picture of the README: exact and noisy cues, the paper, similarity."""
+    """Draws the figure of the README: exact and noisy cues, the paper, similarity."""
     figures, noisy = _main(setting), noise.run(setting)
     rows = {"AP@1": "first hit was\nexperienced with\nthe cue", "R@20": "share of what was\nin the first 20"}
     rows["CBR@20"] = "the same, in\nanother room"

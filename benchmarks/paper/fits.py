@@ -1,6 +1,6 @@
-"""Trained models, kept on disk: the main table, noise, decay, chains share the same fits.
+"""Trained models on disk: the main table, noise, decay and chains use the same fits.
 
-A kept model is used only if the library's training code is still what trained it.
+A stored model is used only if the library's training code has not changed since.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from pam_retriever.training.shards import InMemory
 from pam_retriever.training.trainer import Trained, Trainer
 from pam_retriever.types import Float32, Int64
 
-TRAINING = ("experience/cooccurrence", "experience/weighting", "model", "training")  # a module, or a folder of them
+TRAINING = ("experience/cooccurrence", "experience/weighting", "model", "training")  # modules, or folders of modules
 CHANNELS = {
     "forward": Channels(forward=1),
     "reverse": Channels(reverse=1),
     "mutual": Channels(mutual=1),
     "episode": Channels(episode=1),
-    "all channels": MODES["association"],  # at the weights of default recall, without its exact links
+    "all channels": MODES["association"],  # with the weights of default recall, without its exact links
 }
 JOINT = "all channels"
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained predictor with the memories that it was trained on.
+    """A trained predictor with the memories of its training.
 
     Attributes:
-        states: (M, d) as they are.
-        looks: (M, d) the same at unit length.
-        predicted: (M, d + code) f and the episode code of each.
+        states: (M, d), not normalised.
+        looks: (M, d), the same at unit length.
+        predicted: (M, d + code), f and the episode code of each.
         model: f.
-        report: what ``fit`` did.
+        report: of ``fit``.
     """
 
     states: Float32
@@ -63,16 +63,16 @@ class Fitted:
 
     @property
     def channels(self) -> dict[str, Channels]:
-        """Those that the model has: the published recipe trains no episode code."""
+        """Returns the channels of the model: the published recipe trains no episode code."""
         coded = self.predicted.shape[1] > self.looks.shape[1]
         return {name: channels for name, channels in CHANNELS.items() if coded or name != "episode"}
 
     def scores(self, channels: Channels) -> Scores:
-        """Scores of stored cues, by learned channels only."""
+        """Returns scores of stored cues, by the learned channels only."""
         return lambda rows: self.score(channels, self.looks[rows], self.predicted[rows])
 
     def score(self, channels: Channels, cues: Float32, predicted: Float32) -> Float32:
-        """(Q, d) cues at unit length, and (Q, d + code) f and e of them -> (Q, M)."""
+        """Returns (Q, M) scores of (Q, d) cues at unit length, with their f and e, (Q, d + code)."""
         return query_vectors(channels, cues, cues, predicted) @ self._keys.T
 
     @cached_property
@@ -80,14 +80,14 @@ class Fitted:
         return np.concatenate([self.looks, self.predicted], axis=1)
 
     def predict(self, vectors: Float32) -> Float32:
-        """f of any vectors (n, d), at unit length, and no code; (n, d + code)."""
+        """Returns (n, d + code): f of any vectors (n, d), at unit length, without a code."""
         return self.model.weights()(vectors)
 
 
 def index_of(
     setting: Setting, seed: int, name: str = "index", states: Float32 | None = None
 ) -> tuple[PredictiveAssociativeIndex, Fitted]:
-    """The library's index of the whole world, fitted by the public call; of other ``states`` under another name."""
+    """Returns the library's index of the whole world, fitted by the public call; other ``states`` need another name."""
     folder = _folder(setting, setting.fit_config, seed, name)
     states = setting.world.states if states is None else states
     if not (folder / "report.json").exists():
@@ -116,7 +116,7 @@ def trained(
     experience: Experience | None = None,
     partial: Partial | None = None,
 ) -> Fitted:
-    """A model of something else than the whole world as it is; ``name`` says what, ``partial`` how."""
+    """Returns a model, trained now or by an earlier run; ``name`` is the variant, ``partial`` its associations."""
     config = config or setting.fit_config
     states = setting.world.states if states is None else states
     folder = _folder(setting, config, seed, name)
@@ -141,7 +141,7 @@ def trained(
 
 
 def train(shards: InMemory, config: FitConfig, request: TrainingRequest, partial: Partial | None) -> Trained:
-    """One training, on all associations or on a part of them."""
+    """Trains once, on all associations or on a part of them."""
     if partial is None:
         return Trainer(shards, WINDOW, config, request).run()
     return PartialTrainer(partial, shards, WINDOW, config, request).run()
@@ -182,5 +182,5 @@ def without_cue(scores: Scores) -> Scores:
 
 
 def under(protocol: str, scores: Scores) -> Scores:
-    """The published protocol keeps the query among the candidates, the strict one does not."""
+    """Removes each query from its candidates under the strict protocol only; the published one keeps it."""
     return scores if protocol == "published" else without_cue(scores)

@@ -1,4 +1,4 @@
-"""Held-out query states: 20 % of the states are never asked from in training (pam.tex 5.3)."""
+"""Held-out query states: training never uses 20 % of the states as queries (pam.tex 5.3)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def run(setting: Setting) -> list[Table]:
     columns: dict[str, dict[str, Any]] = {}
     if setting.protocol == "strict":
         columns |= parts.get("exact graph", lambda: _exact(setting))
-    # the score that recall uses, and the paper's score alone
+    # the score of recall, and the paper's score alone
     for name, forward_only in (("joint", False), ("forward only", True)):
         if not setting.seeds or (forward_only and setting.fit_config.objective != "joint"):
-            continue  # the published recipe trains nothing else
+            continue  # the published recipe has no other objective
         found = parts.get(f"trained on {name}", lambda forward_only=forward_only: _fit(setting, forward_only))
         columns |= {f"{column} (trained on {name})": values for column, values in found["columns"].items()}
     published = reference.HELD_OUT if setting.published_world else {}
@@ -36,7 +36,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def split(setting: Setting) -> np.ndarray:
-    """(M,) true for the 80 % that are asked from, the published choice."""
+    """Returns (M,) whether a state is among the 80 % that are queries in training, as published."""
     order = np.arange(len(setting.world.states))
     np.random.RandomState(42).shuffle(order)
     anchors = np.zeros(len(order), bool)
@@ -60,7 +60,7 @@ def _fit(setting: Setting, forward_only: bool) -> dict[str, Any]:
 
 
 def _exact(setting: Setting) -> dict[str, Any]:
-    """The table of trained associations, read by the cue's row or column."""
+    """Scores by the table of trained associations, read by the cue's row or column."""
     anchors = split(setting)
     graph = meetings(setting.experience, len(anchors), WINDOW).tolil()
     graph[np.flatnonzero(~anchors)] = 0

@@ -17,12 +17,12 @@ from pam_retriever import PredictiveAssociativeIndex
 
 ROWS = ["AP@1", "AP@5", "AP@10", "AP@20", "R@20", "MRR", "CBR@20", "MRR_cross_room"]
 ROWS += ["AUC", "AUC_cross_room", "Specificity@20"]
-DEPTH = 100  # how deep default recall is read for reciprocal ranks
+DEPTH = 100  # the depth of default recall for reciprocal ranks
 
 
 def run(setting: Setting) -> list[Table]:
     parts = setting.parts("main")
-    # bilinear of one seed: the paper gives no deviation of it either
+    # bilinear with one seed: the paper gives no deviation for it either
     columns = {name: measured(setting, of)["figures"] for name, of in (("cosine", "cosine"), ("bilinear", BILINEAR))}
     if setting.published_world and setting.protocol == "published":
         check_cosine(columns["cosine"])
@@ -40,7 +40,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def recalled(index: PredictiveAssociativeIndex, depth: int = DEPTH, **options: Any) -> Ranks:
-    """Default recall by the public call, or with ``options``; the query is never an answer to itself."""
+    """Returns default recall by the public call, with ``options``; leaves out the query itself."""
 
     def ranks(rows: metrics.Rows) -> list[metrics.Rows]:
         found = index.recall([str(row) for row in rows], k=depth, **options)
@@ -50,7 +50,7 @@ def recalled(index: PredictiveAssociativeIndex, depth: int = DEPTH, **options: A
 
 
 def check_cosine(figures: dict[str, float]) -> None:
-    """Stops where the world or the queries are not the published ones."""
+    """Raises if the world or the queries are not the published ones."""
     for row, value in reference.COSINE.items():
         digits = {"CBR@20": 5, "Specificity@20": 3}.get(row, 4)
         if round(figures[row], digits) != value:

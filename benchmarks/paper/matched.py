@@ -32,11 +32,11 @@ def run(setting: Setting) -> list[Table]:
 
 
 def matched_auc(scores: Scores, setting: Setting) -> dict[str, float]:
-    """Mean AUC, and over how many queries.
+    """Returns the mean AUC, and the number of queries.
 
-    Published: the negatives are all others in the query's room. Strict: for each associate the one
-    other state of the room whose cosine to the query is nearest to the associate's, so that similarity
-    cannot tell them apart.
+    Published: the negatives are all others in the query's room. Strict: the negative of an associate is the other
+    state of the room whose cosine to the query is nearest to that of the associate, so similarity cannot separate
+    them.
     """
     world, found = setting.world, []
     looks = Similarity()
@@ -57,7 +57,7 @@ def matched_auc(scores: Scores, setting: Setting) -> dict[str, float]:
 
 
 def _matched(cosine: metrics.Array, there: metrics.Rows, others: metrics.Rows) -> metrics.Rows:
-    """For each of ``there`` another of ``others``, the nearest in cosine that is not taken."""
+    """Returns for each of ``there`` the nearest in cosine of ``others`` that is not taken yet."""
     left = others.copy()
     chosen = []
     for associate in there:

@@ -22,7 +22,7 @@ BILINEAR = "bilinear, as published"
 
 
 def baselines(setting: Setting) -> dict[str, Callable[[], Baseline]]:
-    """All of them, with the trained ones at the setting's passes."""
+    """Returns all baselines; the trained ones use the setting's passes."""
     passes = setting.passes or PASSES
     trained = {name: lambda make=make: make(passes) for name, make in TRAINED.items()}
     published = {BILINEAR: lambda: PublishedBilinear(epochs=setting.passes or PUBLISHED_PASSES)}
@@ -33,8 +33,8 @@ def measured(setting: Setting, name: str) -> dict[str, Any]:
     """Returns the figures of one baseline under the setting's protocol, also with noise.
 
     Returns:
-        "figures": rows of the main table and of ``COST``; "noise": recall by level, answered for the
-        memory nearest to the noisy cue; "noise, bare": the same for the cue as it is, where a baseline can.
+        "figures": rows of the main table and of ``COST``; "noise": recall by level, after the noisy cue was replaced
+        by the nearest memory; "noise, bare": the same for the noisy cue itself, if the baseline supports it.
     """
     passes = f"-passes{setting.passes}" if setting.passes else ""
     both = replace(setting, protocol="both", config="baselines", passes=None, stop_after=None)

@@ -1,4 +1,4 @@
-"""Noise robustness, which the paper leaves untested: noisy queries, and noisy stored states."""
+"""Noise robustness, which the paper does not test: noisy queries, and noisy stored states."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pam_retriever import Channels, PredictiveAssociativeIndex
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Float32, Int64
 
-QUERY_NOISE = (0.0, 0.1, 0.3, 0.6, 0.8, 1.0)  # standard deviation a dimension; the world's own is 0.3
+QUERY_NOISE = (0.0, 0.1, 0.3, 0.6, 0.8, 1.0)  # standard deviation per dimension; the world's own is 0.3
 STORED_NOISE = (0.3, 0.6, 1.0)
-QUERIES = 200  # of each metric
+QUERIES = 200  # per metric
 Ask = Callable[[Float32], Float32]
 """Scores every memory for any vectors: (Q, d) -> (Q, M)."""
 
 
 def run(setting: Setting) -> list[Table]:
-    if not setting.seeds or setting.protocol == "published":  # the paper has no protocol for it
+    if not setting.seeds or setting.protocol == "published":  # the paper has no protocol for noise
         return []
     parts = setting.parts("noise")
     runs = [parts.get(f"query noise, seed {seed}", lambda seed=seed: _queries(setting, seed)) for seed in setting.seeds]
@@ -42,7 +42,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def tables(curves: dict[str, dict[str, dict[str, float]]], title: str) -> list[Table]:
-    """One table a metric: methods down, noise across."""
+    """Returns one table per metric: a line per method, a column per noise level."""
     levels = list(next(iter(curves.values())))
     return [
         Table(
@@ -53,7 +53,7 @@ def tables(curves: dict[str, dict[str, dict[str, float]]], title: str) -> list[T
 
 
 def curve(ask: Ask, setting: Setting) -> dict[str, dict[str, float]]:
-    """Recall by level of query noise."""
+    """Returns recall by level of query noise."""
     return {
         str(level): evaluate_ranks(ranks_of(_asked(ask, setting, level)), chosen(setting), setting.world)
         for level in QUERY_NOISE
@@ -65,9 +65,9 @@ def chosen(setting: Setting) -> Queries:
 
 
 def noisy(setting: Setting, level: float) -> Callable[[Int64], Float32]:
-    """The query states with noise: the same draw, scaled, at every level and for every method."""
+    """Returns the query states with noise: at every level and for every method the same draw, scaled."""
     among = chosen(setting).union()
-    # not the legacy generator: with seed 42 that would repeat the draws that made the world
+    # not the legacy generator: with seed 42 it would repeat the draws of the world
     noise = np.random.default_rng(0).standard_normal((len(among), setting.world.states.shape[1]), np.float32)
     return lambda rows: setting.world.states[rows] + np.float32(level) * noise[np.searchsorted(among, rows)]
 
@@ -85,7 +85,7 @@ def _asked(ask: Ask, setting: Setting, level: float) -> Callable[[Int64], Float3
 
 
 def _recalled(index: PredictiveAssociativeIndex, cues: Callable[[Int64], Float32], channels: Channels | None) -> Ranks:
-    """The public call; the state that the query is a view of is no answer."""
+    """Returns the ranks of the public call, without the state of which the query is a view."""
 
     def ranks(rows: Int64) -> list[Int64]:
         hits = index.recall(cues(rows), k=21, channels=channels)
@@ -121,7 +121,7 @@ def _nearest(looks: Float32, cues: Float32, scores: Callable[[Int64], Float32]) 
 
 
 def _stored(setting: Setting, level: float) -> dict[str, dict[str, float]]:
-    """Stored states are noisy, and all methods learn from them; the queries are the states without noise."""
+    """Measures noisy stored states: all methods learn from them, and the queries are the states without noise."""
     states = setting.world.states
     noise = np.random.default_rng(1).standard_normal(states.shape, np.float32)
     blurred = states + np.float32(level) * noise

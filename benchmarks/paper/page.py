@@ -1,4 +1,4 @@
-"""Puts results into ``benchmarks/notes/paper.md``, between ``<!-- results: experiment -->`` and ``<!-- end -->``."""
+"""Writes results into ``benchmarks/notes/paper.md``, between ``<!-- results: experiment -->`` and ``<!-- end -->``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PICTURE_OF = {
 
 
 def fill(setting: Setting, page: Path = PAGE) -> None:
-    """Rewrites the tables and pictures of every experiment that the page has a mark for."""
+    """Rewrites the tables and figures of every experiment that has a mark in the page."""
     page.write_text(
         MARK.sub(lambda found: found[1] + section(setting, found[2], page.parent) + found[3], page.read_text())
     )
 
 
 def section(setting: Setting, experiment: str, folder: Path) -> str:
-    """Returns the results of one experiment under both protocols, with pictures; marks what was not run."""
+    """Returns the results of one experiment under both protocols, with figures; marks missing results."""
     lines = []
     for protocol in PROTOCOLS:
         one = replace(setting, protocol=protocol, read_only=True)

@@ -1,7 +1,6 @@
 """Training on a part of the directed associations: held-out anchors, held-out edges, coverage.
 
-What is left out of training must not be trained against either, so associations that are not drawn
-are no negatives.
+Associations outside of the part must not be negatives either, so training ignores them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pam_retriever.types import Int64
 
 
 def subset(associations: Associations, kept: np.ndarray) -> Associations:
-    """The directed associations where ``kept`` (E,) is true."""
+    """Returns the directed associations where ``kept`` (E,) is true."""
     counts = np.bincount(associations.anchors()[kept], minlength=len(associations.indptr) - 1)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     columns = (associations.indices, associations.weights, associations.meetings, associations.salience)
@@ -34,18 +33,18 @@ def subset(associations: Associations, kept: np.ndarray) -> Associations:
 
 
 def plain(setting: Setting) -> FitConfig:
-    """The setting's recipe without its own test of held-out memories."""
+    """Returns the setting's recipe without its own validation on held-out memories."""
     return replace(setting.fit_config, holdout=0.0)
 
 
 @dataclass(frozen=True)
 class Partial:
-    """Which directed associations to train on.
+    """The directed associations for training.
 
     Attributes:
         kept: (E,) of all directed associations.
-        anchors: (M,) memories that may be asked from; the predictions of others are not trained. None: all.
-        redraw: draw as many associations anew in every pass ("online sampling").
+        anchors: (M,) memories that may be queries; the predictions of other memories are not trained. None: all.
+        redraw: draws as many associations anew in every pass ("online sampling").
     """
 
     kept: np.ndarray
@@ -54,7 +53,7 @@ class Partial:
 
 
 class PartialTrainer(Trainer):
-    """Trains on a part of the associations, with the current recipe; the rest is that of ``Trainer``."""
+    """Trains on a part of the associations with the current recipe; the rest is that of ``Trainer``."""
 
     def __init__(self, partial: Partial, *arguments: Any, **settings: Any) -> None:
         self._partial = partial
@@ -73,7 +72,7 @@ class PartialTrainer(Trainer):
 
 
 class PartialJoint(JointObjective):
-    """The joint objective with the drawn associations as positives, and the others out of sight."""
+    """The joint objective with the drawn associations as positives; it ignores the other associations."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class PartialJoint(JointObjective):
         super().__init__(experience, associations, window, config, generator, codes=codes)
         part = subset(associations, partial.kept)
         self._partial, self._part, self.coverage = partial, part, len(part) / len(associations)
-        self.learnt = part  # codes do not begin with what is kept from the training
+        self.learnt = part  # the initial codes use only the associations of the training
         anchors = np.ones(len(associations.indptr) - 1, bool) if partial.anchors is None else partial.anchors
         self._anchors = anchors
 
@@ -100,7 +99,7 @@ class PartialJoint(JointObjective):
         yield from super().batches(random)
 
     def loss(self, model: Predictor, states: Tensor, batch: Int64, temperature: float) -> Tensor:
-        own = np.flatnonzero(self._anchors[batch])  # (A,) who is asked from
+        own = np.flatnonzero(self._anchors[batch])  # (A,) rows of the queries
         x = states[torch.from_numpy(batch).to(states.device)]  # (B, d)
         f = model.associate(x[torch.from_numpy(own).to(x.device)])
         weight, salience = np.zeros((2, len(batch), len(batch)), np.float32)
@@ -122,7 +121,7 @@ class PartialJoint(JointObjective):
             )
 
         loss = loss_of(model.score(f, x), weight[own], met[own], own, temperature)
-        if self._codes is not None:  # a code has no direction: a pair that was drawn either way was drawn
+        if self._codes is not None:  # a code has no direction: a pair counts if it was drawn in either direction
             code = self._codes.ask(batch[own], self.settled[batch[own]], x.device)
             either, among = np.maximum(salience, salience.T)[np.ix_(own, own)], met[np.ix_(own, own)]
             loss = loss + loss_of(code @ code.T, either, among, np.arange(len(own)), self._codes.temperature)
@@ -130,7 +129,7 @@ class PartialJoint(JointObjective):
 
 
 class OnlineInfoNCE(InfoNCEObjective):
-    """The paper's loss on pairs that are drawn anew for every epoch (configuration D of its model selection)."""
+    """The paper's loss on pairs that are drawn anew in every epoch (configuration D of its model selection)."""
 
     def __init__(self, associations: Associations, config: FitConfig, random: np.random.Generator) -> None:
         super().__init__(associations, config, random)

@@ -1,7 +1,7 @@
-"""The evaluation: which queries, which candidates, which means (pam.tex 4.4).
+"""The evaluation: queries, candidates and means (pam.tex 4.4).
 
-With the published choices the cosine row of the paper's table comes out to all printed digits, which is
-how we know that they are the paper's.
+With the published choices, the cosine row agrees with the paper's table in all printed digits. So the choices are the
+paper's.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Scores = Callable[[metrics.Rows], metrics.Array]
 Ranks = Callable[[metrics.Rows], list[metrics.Rows]]
 """The best states for each query state, best first."""
 
-CHUNK = 100  # queries scored at once; (100, 50,000) floats
+CHUNK = 100  # queries scored together; (100, 50,000) floats
 
 
 @dataclass(frozen=True)
 class Queries:
-    """The query states of each metric, and who their associates are."""
+    """The query states of each metric, and their associates."""
 
     associates: list[metrics.Rows]
     crossing: list[metrics.Rows]  # associates in another room
@@ -35,12 +35,12 @@ class Queries:
     discrimination: metrics.Rows
 
     def first(self, count: int) -> Queries:
-        """With at most ``count`` queries a metric."""
+        """Returns the same with at most ``count`` queries per metric."""
         chosen = (self.precision[:count], self.boundary[:count], self.discrimination[:count])
         return Queries(self.associates, self.crossing, *chosen)
 
     def union(self) -> metrics.Rows:
-        """Every state that is a query of some metric, sorted."""
+        """Returns every state that is a query of some metric, sorted."""
         return np.unique(np.concatenate([self.precision, self.boundary, self.discrimination]))
 
 
@@ -59,14 +59,14 @@ def choose_queries(
     only: metrics.Rows | None = None,
     relevant: Associations | None = None,
 ) -> Queries:
-    """The published choice of queries.
+    """Chooses queries as published.
 
     Args:
-        world: whose states.
+        world: with the states.
         window: tau.
-        seed: of the shuffle; the published figures have 42.
+        seed: of the shuffle; 42 for the published figures.
         only: choose among these states; None: all.
-        relevant: who counts as an associate, if not all within the window.
+        relevant: the associates, if not all states within the window.
     """
     graph = relevant or associate(experience_of(world), len(world.states), window)
     associates = np.split(graph.indices, graph.indptr[1:-1])
@@ -88,7 +88,7 @@ def choose_queries(
 
 
 def evaluate(scores: Scores, queries: Queries, world: World) -> dict[str, float]:
-    """Every row of the paper's table, and AP@10, R@20 and MRR."""
+    """Returns every row of the paper's table, and AP@10, R@20 and MRR."""
     found: dict[str, list[float]] = {}
     for query, row in _scored(scores, queries.precision):
         _note_precision(found, metrics.top(row[None], min(20, len(row)))[0], queries.associates[query])
@@ -109,7 +109,7 @@ def evaluate(scores: Scores, queries: Queries, world: World) -> dict[str, float]
 
 
 def evaluate_ranks(ranks: Ranks, queries: Queries, world: World) -> dict[str, float]:
-    """The rows that need no scores, from ranked lists of at least 20; reciprocal ranks are 0 beyond their end."""
+    """Returns the rows that need no scores, from ranked lists of at least 20. Beyond a list, reciprocal ranks are 0."""
     found: dict[str, list[float]] = {}
     for query, ranked in zip(queries.precision, ranks(queries.precision), strict=True):
         _note_precision(found, ranked[:20], queries.associates[query])
@@ -121,7 +121,7 @@ def evaluate_ranks(ranks: Ranks, queries: Queries, world: World) -> dict[str, fl
 
 
 def ranks_of(scores: Scores, depth: int = 20) -> Ranks:
-    """The best of all scores."""
+    """Returns the ranks of the best scores."""
     return lambda rows: [
         ranked
         for start in range(0, len(rows), CHUNK)

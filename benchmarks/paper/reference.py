@@ -1,4 +1,4 @@
-"""The paper's figures, from its tables and its result files; means over training seeds."""
+"""The paper's figures, from its tables and result files; means over training seeds."""
 
 from __future__ import annotations
 

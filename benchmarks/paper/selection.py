@@ -1,7 +1,7 @@
 """Model selection: width, depth, coverage, fixed or fresh pairs (pam.tex 5.6, table 4).
 
-Under the recipes of this library, the same axes: a directed association counts in the direction it was
-drawn in, and the score is the paper's.
+With the recipes of this library, the axes are the same. A directed association counts only in the direction in which
+it was drawn, and the score is the paper's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.paper.setting import Setting
 from benchmarks.paper.tables import Table
 from pam_retriever import FitConfig
 
-# residual layers, width, directed pairs at 485,000 associations, drawn anew in every pass
+# residual layers, width, directed pairs at 485,000 associations, pairs drawn anew in every pass
 CONFIGURATIONS = {
     "baseline": (1, 256, 100_000, False),
     "capacity": (1, 1024, 100_000, False),
@@ -41,7 +41,7 @@ def run(setting: Setting) -> list[Table]:
     rows = ["layers", "width", "pairs", "coverage", *ROWS, "final loss"]
     if not setting.published_world:
         return [Table("Model selection", rows, columns)]
-    # the paper's R@20 counts cross-room associates, and its MRR the first of them
+    # the paper's R@20 counts cross-room associates, and its MRR uses the first of them
     theirs = {
         f"paper: {name}": {"CBR@20": figures["R@20"], "MRR_cross_room": figures["MRR"]}
         for name, figures in reference.SELECTION.items()
@@ -50,7 +50,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def drawn(setting: Setting, share: float, seed: int) -> np.ndarray:
-    """(E,) that share of the directed associations."""
+    """Returns (E,) a random part of the directed associations, of the given share."""
     kept = np.zeros(len(setting.associations), bool)
     chosen = np.random.default_rng(seed).permutation(len(kept))[: round(share * len(kept))]
     kept[chosen] = True
@@ -58,7 +58,7 @@ def drawn(setting: Setting, share: float, seed: int) -> np.ndarray:
 
 
 def shorter(setting: Setting) -> FitConfig:
-    """The recipe, this library's own at half its length: twelve fits of it are compared with each other only."""
+    """Returns this library's recipe at half its length: its twelve fits are compared only with each other."""
     config = replace(plain(setting), code=0)
     return replace(config, passes=setting.passes or PASSES) if config.objective == "joint" else config
 

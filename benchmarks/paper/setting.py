@@ -1,4 +1,4 @@
-"""The setting of an experiment, and the files of its results."""
+"""The setting of an experiment, and its result files."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Setting:
     """One protocol, one recipe, one world.
 
     Attributes:
-        protocol: "published": what produced the paper's figures. "strict": the query left out of the
-            bank, coverage in directed pairs, targets that were never trained, controls added.
+        protocol: "published" follows the evaluation of the paper. "strict" leaves the query out of the candidates,
+            counts coverage in directed pairs, uses targets outside of training, and adds controls.
         config: recipe of ``fit``.
-        seeds: of training. With none, only what needs no fit of ours is computed.
-        passes: in place of the recipe's.
-        stop_after: passes after which to stop, in the middle of the schedules.
+        seeds: of training. An empty sequence computes only the parts that need no fit.
+        passes: replaces the recipe's number of passes.
+        stop_after: stops after this many passes, in the middle of the schedules.
         device: of training.
         world_seed: 42 is the published world.
         trajectories: 500 is the published world; fewer for tests.
-        again: compute what is there already.
-        read_only: compute nothing; what is not there is ``NotRun``.
+        again: computes existing results again.
+        read_only: computes nothing; a missing part raises ``NotRun``.
         results: folder of raw results.
-        cache: folder of trained models, which several experiments share.
+        cache: folder of trained models, shared by several experiments.
     """
 
     protocol: str = "strict"
@@ -79,18 +79,18 @@ class Setting:
 
     @property
     def published_world(self) -> bool:
-        """Whether the paper's figures are about this world."""
+        """Returns whether the world is that of the paper's figures."""
         return self.world_seed == 42 and self.trajectories == 500
 
     @property
     def recipe(self) -> str:
-        """The recipe in a file name."""
+        """Returns the name of the recipe for file names."""
         name = self.config
         name += f"-passes{self.passes}" if self.passes else ""
         return name + (f"-first{self.stop_after}" if self.stop_after else "")
 
     def parts(self, experiment: str) -> Parts:
-        """Returns the results of ``experiment`` so far under this setting."""
+        """Returns the existing results of ``experiment`` under this setting."""
         world = "" if self.published_world else f"world{self.world_seed}-{self.trajectories}/"
         return Parts(f"paper/{world}{self.protocol}-{self.recipe}/{experiment}", self)
 
@@ -100,7 +100,7 @@ class NotRun(LookupError):
 
 
 class Parts:
-    """The parts of an experiment, in one raw JSON file that is rewritten after each: a run can stop and go on.
+    """The parts of an experiment in one raw JSON file. Each part is saved when done, so an interrupted run continues.
 
     Attributes:
         name: of the file, without its ending.
@@ -113,7 +113,7 @@ class Parts:
         self._found: dict[str, Any] = json.loads(self._path.read_text())["parts"] if there else {}
 
     def get(self, part: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The part, computed if it is not there yet."""
+        """Returns a part; computes it if it does not exist yet."""
         if part not in self._found:
             if self._setting.read_only:
                 raise NotRun(f"{self.name}: {part}")
@@ -131,7 +131,7 @@ class Parts:
 
 
 def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    """As it comes back from the file, so that a resumed run sees the same."""
+    """Converts a result to the form in the file, so that a continued run sees the same."""
     plain: dict[str, Any] = json.loads(json.dumps(found, default=report.plain))
     return plain
 
@@ -153,7 +153,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def settings(arguments: argparse.Namespace) -> list[Setting]:
-    """One setting for each protocol asked for."""
+    """Returns one setting per requested protocol."""
     rest = {name: value for name, value in vars(arguments).items() if name not in ("protocol", "experiment")}
     rest["seeds"] = tuple(rest["seeds"])
     return [Setting(protocol=protocol, **rest) for protocol in arguments.protocol]

@@ -1,4 +1,4 @@
-"""Temporal shuffle: trained on trajectories in random order, asked about the true order (pam.tex 5.2)."""
+"""Temporal shuffle: training on trajectories in random order, queries about the true order (pam.tex 5.2)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(setting: Setting) -> list[Table]:
     parts = setting.parts("shuffle")
     columns: dict[str, dict[str, Any]] = {}
     if setting.protocol == "strict":
-        # some states still meet by chance: what a perfect memory of the shuffled order would score
+        # some states still meet by chance: the score of a perfect memory of the shuffled order
         columns["exact graph of the shuffled order"] = parts.get("exact graph", lambda: _exact(setting))
     if setting.seeds:
         true = parts.get("true order", lambda: _true(setting))
@@ -37,7 +37,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def shuffled(world: World) -> Experience:
-    """Every trajectory in an order of its own."""
+    """Returns every trajectory in a random order of its own."""
     random = np.random.RandomState(999)
     return experience_of(world, np.stack([random.permutation(path) for path in world.trajectories]))
 

@@ -1,4 +1,4 @@
-"""Tables, ours beside theirs."""
+"""Tables of our results beside the paper's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Table:
     """One table of an experiment.
 
     Attributes:
-        title: what it shows.
-        rows: names of the rows, in order; a row that no column has is left out.
+        title: describes the contents.
+        rows: names of the rows, in order; rows without any figure are left out.
         columns: figures by column and row.
-        published: the paper's, in columns to the right.
-        digits: after the point.
+        published: the paper's figures, in columns at the right.
+        digits: after the decimal point.
     """
 
     title: str
@@ -29,7 +29,7 @@ class Table:
     digits: int = 3
 
     def text(self) -> str:
-        """For a terminal; methods are lines, as in the docs."""
+        """Returns the table for a terminal; a line per method, as in the docs."""
         rows, cells = self._cells()
         lines = [["", *rows], *cells]
         widths = [max(len(line[at]) for line in lines) for at in range(len(rows) + 1)]
@@ -38,7 +38,7 @@ class Table:
         return "\n".join([self.title, *named])
 
     def markdown(self) -> str:
-        """For the docs."""
+        """Returns the table for the docs."""
         rows, cells = self._cells()
         lines = [["", *rows], ["---"] * (len(rows) + 1), *cells]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)

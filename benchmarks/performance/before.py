@@ -1,7 +1,7 @@
-"""``python -m benchmarks.performance.before OLD NEW``: what a call costs in one checkout beside another.
+"""``python -m benchmarks.performance.before OLD NEW``: the cost of a call in one checkout relative to another.
 
-Each checkout has a process of its own with the same memories; they take turns in short rounds, who comes first changing
-from round to round. A ratio is of two rounds next to each other, of processor time; the table has the median of these.
+Each checkout has its own process with the same memories. The two processes take turns in short rounds, and alternate
+who is first. A ratio compares the processor time of two neighbouring rounds; the table has the median of the ratios.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Round = dict[str, float]
 
 
 class Checkout:
-    """A checkout at work.
+    """A process that runs a checkout.
 
     Args:
         folder: of the checkout.
-        about: memories, length of the vectors, seed.
+        about: number of memories, length of the vectors, seed.
     """
 
     def __init__(self, folder: Path, about: tuple[int, int, int]) -> None:
@@ -42,7 +42,7 @@ class Checkout:
         self.cases: list[str] = self._answer()
 
     def __call__(self, case: str, start: int, calls: int) -> Round:
-        """Has it ask some questions, and waits."""
+        """Runs some calls of a case, and waits for the result."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([case, start, calls]) + "\n")
         self._process.stdin.flush()
@@ -57,7 +57,7 @@ class Checkout:
         return json.loads(line)
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def in_turns(both: list[Checkout], case: str, rounds: int, calls: int) -> list[list[Round]]:
-    """The rounds of both, after one to warm up."""
+    """Returns the rounds of both, without a first one as warm-up."""
     taken: list[list[Round]] = [[], []]
     for number in range(rounds + 1):
         for which in (0, 1) if number % 2 else (1, 0):
@@ -105,7 +105,7 @@ def in_turns(both: list[Checkout], case: str, rounds: int, calls: int) -> list[l
 
 
 def compared(rounds: list[list[Round]]) -> dict[str, Any]:
-    """Median times of both, and of the ratios of rounds next to each other."""
+    """Returns the median times of both, and the median ratio of neighbouring rounds."""
     ratios = [new["processor"] / old["processor"] for old, new in zip(*rounds, strict=True)]
     low, _, high = quantiles(ratios, n=4)
     figures: dict[str, Any] = {"ratio": median(ratios), "quartiles": [low, high]}

@@ -1,6 +1,6 @@
-"""One checkout in a process of its own, for ``before``: run by its path, it imports the library and nothing of here.
+"""One checkout in its own process, for ``before``. It is run by its path, and imports the library but no benchmarks.
 
-It fills an index with the memories of a seed, fits it, and then does what it is told, by its own processor time.
+It fills an index with the memories of a seed, and fits it. Then it executes commands, and measures its processor time.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ WALK, ROOMS = 100, 40
 
 
 class Worker:
-    """Two fitted indexes of the same memories, with texts and without, and a folder to add to.
+    """Two fitted indexes of the same memories, with texts and without, and a folder for writes.
 
     Args:
-        count: memories.
+        count: number of memories.
         dim: of the vectors.
         seed: of the vectors and questions.
-        folder: for what is added.
+        folder: for writes.
     """
 
     def __init__(self, count: int, dim: int, seed: int, folder: Path) -> None:
@@ -70,7 +70,7 @@ class Worker:
     def _fitted(self, texts: list[str] | None) -> PredictiveAssociativeIndex:
         index = PredictiveAssociativeIndex(dim=self._vectors.shape[1])
         index.add(self._vectors, self._ids, texts, self._about)
-        # speed does not depend on how well f was learned
+        # the quality of f does not affect speed
         index.fit(group_by="session", order_by="moment", config=FitConfig(passes=1), progress=False)
         return index
 
@@ -87,11 +87,11 @@ class Worker:
 
     @property
     def cases(self) -> list[str]:
-        """What it can be told."""
+        """Returns the names of the cases."""
         return list(self._calls)
 
     def __call__(self, case: str, start: int, calls: int) -> dict[str, float]:
-        """Seconds of this process's processors, and of the clock, that the median of some calls took."""
+        """Returns the median seconds of some calls: of this process's processors, and of the clock."""
         processor, clock = [], []
         for number in range(start, start + calls):
             at, began, used = int(self._order[number % len(self._order)]), time.perf_counter(), time.process_time()

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.performance.core``: recall beside a bare FAISS search, and durable ``add``.
+"""``python -m benchmarks.performance.core``: recall relative to a plain FAISS search, and durable ``add``.
 
-Everything is interleaved in one run: a shared machine is slow by turns, and only ratios last.
+All calls take turns in one run, because the speed of a shared machine changes; only the ratios are stable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     adding = measure_add(world.states, ids, texts, metadatas)
     index = PredictiveAssociativeIndex(dim=dim)
     index.add(world.states, ids, texts, metadatas)
-    # speed does not depend on how well f was learned; one pass of the default width
+    # the quality of f does not affect speed; one pass of the default width
     index.fit(group_by="session", order_by="moment", config=FitConfig(passes=1), progress=False)
 
     keys = index._store.associative.keys(np.arange(1, count + 1))
@@ -109,7 +109,7 @@ def measure_add(
 
 
 def interleave(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Times each call ``repeats`` times, in turns, after one turn to warm up."""
+    """Times each call ``repeats`` times, in turns, after one round as warm-up."""
     timings: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats + 1):
         for name, call in calls.items():

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.performance.direction``: what a direction adds to the time of a question.
+"""``python -m benchmarks.performance.direction``: the time that a direction adds to a query.
 
-Each question is asked with ``direction="after"`` and without, one after the other in turn, over memories of
-``benchmarks.worlds.routines``: processor time of this process, the median of each and of the ratios of pairs. Stored
-memories, noisy views of them, new views that were never experienced, two hops, and questions in words.
+Each query runs with ``direction="after"`` and without, in turns, over memories of ``benchmarks.worlds.routines``.
+Reported are the processor time of this process, the median of each, and the median of the ratios of pairs. Queries are
+stored memories, noisy views of them, new views that were never experienced, two hops, and questions in words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOISE = 0.6
 
 
 def filled(episodes: int, seed: int) -> tuple[PredictiveAssociativeIndex, np.ndarray, np.ndarray]:
-    """A fitted index, its vectors, and new views of the situations."""
+    """Returns a fitted index, its vectors, and new views of the situations."""
     made = routines.build(seed)
     states, played = made.episodes(episodes, seed)
     new, _ = made.episodes(20, seed + 1)
@@ -37,7 +37,7 @@ def filled(episodes: int, seed: int) -> tuple[PredictiveAssociativeIndex, np.nda
 
 
 def in_turn(index: PredictiveAssociativeIndex, asked: list[dict[str, Any]]) -> dict[str, float]:
-    """Milliseconds, undirected and directed, and the median ratio of the two."""
+    """Returns milliseconds without and with a direction, and the median ratio of the two."""
     taken: dict[str | None, list[float]] = {None: [], "after": []}
     for at, question in enumerate(asked):
         for direction in (None, "after") if at % 2 else ("after", None):
@@ -54,7 +54,7 @@ def in_turn(index: PredictiveAssociativeIndex, asked: list[dict[str, Any]]) -> d
 
 
 def main() -> None:
-    """Runs and writes."""
+    """Runs all cases, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=1_000, help="of ten memories each")
     parser.add_argument("--questions", type=int, default=150, help="of each kind")

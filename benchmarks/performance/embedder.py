@@ -1,10 +1,10 @@
-"""The start of the default embedder: new processes, in turns, from import to the first vector.
+"""The start-up time of the default embedder: new processes, in turns, from import to the first vector.
 
     python -m benchmarks.performance.embedder [--rounds 3] [--onnx model.onnx]
 
-sentence-transformers from the folder of the offline package, and the same network by transformers and tokenizers
-alone. ONNX Runtime joins where a file with inputs ``ids`` and ``mask`` and the last hidden state is given: the package
-has none.
+It compares sentence-transformers from the folder of the offline package with the same network in plain transformers and
+tokenizers. ONNX Runtime takes part if a model file is given, with inputs ``ids`` and ``mask`` and the last hidden state
+as output: the offline package has no such file.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The time of the explorer in a browser, beyond the library: first view, answers, the map, frames while dragging.
+"""The time of the explorer in a browser, without the library's own time: first view, answers, map, frames of a drag.
 
     python -m benchmarks.performance.explore [--memories 100000] [--dim 384] [--rounds 7]
     python -m benchmarks.performance.explore --memories 1000000 --dim 32 --rounds 4 --sessions 200 --build 8
 
-The second one writes explore_1000000.json: of the default index of so many memories, an HNSW. It is fitted on 200
-sessions and its graphs are built in haste, because no time of a view depends on either.
+The second command writes explore_1000000.json: for the default index of a million memories, an HNSW. It is fitted on
+200 sessions, and its graphs are built with little effort, because the times of the views depend on neither.
 
-Needs the extra explore, playwright and the Chromium of the system. Vectors around 200 centres, texts, times, sessions
-of 50. An answer is timed in the page, from the click to the hits on the screen; "beyond" is that without the seconds
-that the library says it took for search and recall. "processor" is what the server used for a view, of one core.
+Needs the extra explore, playwright and the Chromium of the system. The data are vectors around 200 centres, texts,
+times, and sessions of 50. The page measures an answer from the click to the hits on the screen; "beyond" subtracts the
+seconds that the library reports for search and recall. "processor" is the server's processor time for a view.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 
 
 def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool, sessions: int | None = None) -> None:
-    """Returns an index with texts, metadata and sessions, fitted for one pass: times do not depend on the training."""
+    """Fills an index with texts, metadata and sessions. Fits one pass, because times do not depend on the training."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((CENTRES, dim), np.float32)
     with PredictiveAssociativeIndex.open(folder, dim, backend) as index:
@@ -63,7 +63,7 @@ def filled(folder: Path, memories: int, dim: int, backend: str, fit: bool, sessi
 
 
 class Noted:
-    """Seconds of each view, a figure a round; the first round, which fills caches, under a name of its own.
+    """Seconds of each view, one value per round. The first round fills caches, so it has its own name.
 
     Args:
         process: the server.
@@ -76,12 +76,12 @@ class Noted:
         self.first = True
 
     def note(self, name: str, seconds: float) -> None:
-        """Takes a figure."""
+        """Records a value."""
         self.seconds.setdefault(f"{name}, first of all" if self.first else name, []).append(seconds)
 
     @contextmanager
     def view(self, name: str, timed: bool = True) -> Iterator[None]:
-        """Times a view, and the processor of the server meanwhile."""
+        """Measures the clock time of a view, and the server's processor time."""
         began, used = time.perf_counter(), self._used()
         yield
         if timed:
@@ -90,19 +90,19 @@ class Noted:
         self.processor.setdefault(named, []).append(self._used() - used)
 
     def _used(self) -> float:
-        """Seconds of processor, of all threads."""
+        """Returns the processor seconds of all threads."""
         fields = Path(f"/proc/{self._process}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> dict[str, int]:
-        """Bytes of the server: its own, and with the pages of files that it reads."""
+        """Returns the memory of the server in bytes: its own, and with the pages of mapped files."""
         lines = Path(f"/proc/{self._process}/status").read_text().splitlines()
         found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss")}
         return {"own": found["RssAnon"], "with files": sum(found.values())}
 
 
 def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
-    """Opens every view in a browser; returns the page's figures of the map."""
+    """Opens every view in a browser; returns the page's own figures of the map."""
     from playwright.sync_api import sync_playwright
 
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
@@ -117,7 +117,7 @@ def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
             with noted.view("first view"):
                 page.goto(address)
                 page.wait_for_selector("#question")
-            page.wait_for_selector(".when rect")  # the time line comes after it
+            page.wait_for_selector(".when rect")  # the time line is drawn last
             id = (7919 * turn + 11) % memories
             with noted.view("answer", timed=False):
                 page.goto(f"{address}#ask?id={id}")
@@ -151,7 +151,7 @@ def measure(address: str, memories: int, rounds: int, noted: Noted) -> str:
 
 
 def drag(page: Any, noted: Noted) -> None:
-    """Drags the map, and notes the seconds of each frame."""
+    """Drags the map, and records the seconds of each frame."""
     box = page.locator("canvas").bounding_box()
     page.mouse.move(box["x"] + 300, box["y"] + 300)
     page.mouse.down()

@@ -1,14 +1,15 @@
-"""Every view of the explorer on real data, in a real browser: is each whole, quiet and accessible, its numbers right?
+"""Tests every view of the explorer on real data in a real browser: completeness, errors, accessibility, numbers.
 
     python -m benchmarks.performance.explore_views [FOLDER]
 
-FOLDER (or PAM_DATA_DIR) holds ``locomo/locomo5.json``, a dialogue of LoCoMo (https://github.com/snap-research/locomo),
-and ``use/code-flask``: files and commits of flask, see ``benchmarks.real.use``. The dialogue has its questions as
-feedback and is fitted; the repository is stored as ``pam-retriever git`` does. Each view is opened at 390 and 1,440
-pixels, light and dark. A fault is: wider than the window; a serious or critical finding of axe-core; an error in the
-console; a request that leaves the machine; another list of hits than ``recall`` and ``search`` give.
+FOLDER (or PAM_DATA_DIR) contains ``locomo/locomo5.json``, a dialogue of LoCoMo
+(https://github.com/snap-research/locomo), and ``use/code-flask``: files and commits of flask, see
+``benchmarks.real.use``. The dialogue has its questions as feedback and is fitted. The repository is stored as by
+``pam-retriever git``. Each view is opened at 390 and 1,440 pixels, light and dark. Faults are: content wider than the
+window; a serious or critical finding of axe-core; an error in the console; a request that leaves the machine; hits that
+differ from those of ``recall`` and ``search``.
 
-Needs the extras explore and text, playwright, the Chromium of the system; UMAP where umap-learn is installed.
+Needs the extras explore and text, playwright, and the Chromium of the system; UMAP if umap-learn is installed.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def repository(folder: Path) -> tuple[PredictiveAssociativeIndex, dict[str, str]
 
 
 def views(about: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Returns fragment and a selector of the drawn contents, by the name of the view."""
+    """Returns the fragment and a selector of the drawn contents of each view, by name."""
     id, question, session = (quote(about[name], safe="") for name in ("id", "question", "session"))
     found = {
         "ask": (f"ask?q={question}", "#answer[data-drawn] .hit"),
@@ -99,13 +100,13 @@ def views(about: dict[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def faults(browser: Any, address: str, index: PredictiveAssociativeIndex, about: dict[str, str]) -> Iterator[str]:
-    """Returns the faults, a line each."""
+    """Returns the faults, one line each."""
     base = address.partition("/?")[0]
     for width in WIDTHS:
         for scheme in SCHEMES:
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
             page = context.new_page()
-            page.set_default_timeout(300_000)  # UMAP compiles first
+            page.set_default_timeout(300_000)  # UMAP compiles before its first use
             heard: list[str] = []
             page.on("pageerror", lambda error, heard=heard: heard.append(str(error)))
             page.on("console", lambda said, heard=heard: heard.append(said.text) if said.type == "error" else None)
@@ -151,7 +152,7 @@ def looked(page: Any, name: str, index: PredictiveAssociativeIndex, about: dict[
 
 
 def main() -> None:
-    """Checks both, prints the faults and writes them."""
+    """Tests both, prints the faults and writes them."""
     from playwright.sync_api import sync_playwright
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.performance.feedback [--requests 10000] [--memories 500 10000] [--queries 100] [--rounds 5]
 
-One process answers the same questions in turns by two indexes with the same memories, one of which has past requests;
-each pair of times gives a ratio. Vectors are given, so that no time is an embedder's. Then each round writes something
-small and asks once: a feedback, or a memory. What the first answer after it takes must not grow with what was there.
+One process sends the same questions in turns to two indexes with the same memories. Only one index has past requests.
+Each pair of times gives a ratio. Vectors are given, so no embedder is timed. Then each round writes one small thing (a
+feedback, or a memory) and sends one query. The time of that first answer must not grow with the amount of stored data.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.types import Float32
 
 DIM, TOPICS, VOCABULARY, LONG, SHORT, K = 384, 200, 5_000, 30, 8, 10
-SIZES = (100, 1_000)  # of past requests, beside the largest
+SIZES = (100, 1_000)  # numbers of past requests, besides the largest
 
 
 class World:
-    """Memories and requests of many topics, in words of which few are frequent."""
+    """Memories and requests on many topics, with few frequent words."""
 
     def __init__(self, memories: int, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ class World:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def requests(self, n: int) -> tuple[Float32, list[str], list[list[str]]]:
-        """Vectors, words, and the two memories that each used."""
+        """Returns vectors, words, and the two memories that each request used."""
         topic = self._random.integers(0, TOPICS, n)
         used = [self._of_topic[one] if len(self._of_topic[one]) > 1 else np.arange(2) for one in topic]
         chosen = [[f"m{at}" for at in self._random.choice(some, 2, replace=False)] for some in used]
@@ -60,7 +60,7 @@ class World:
 
 
 def timed(call: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Milliseconds."""
+    """Returns milliseconds."""
     began = clock()
     call()
     return 1000 * (clock() - began)
@@ -74,7 +74,7 @@ def taught(world: World, requests: int) -> PredictiveAssociativeIndex:
 
 
 def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, object]:
-    """Recall with past requests and without, in turns: processor time of the thread that asks."""
+    """Times recall with past requests and without, in turns: processor time of the calling thread."""
     plain, known = world.index(), taught(world, requests)
     seconds = timed(lambda: known.fit(progress=False)) / 1000 if fitted else None
     vectors, texts, _ = world.requests(queries)
@@ -82,7 +82,7 @@ def pairs(world: World, requests: int, queries: int, fitted: bool) -> dict[str, 
     for at, (vector, text) in enumerate(zip(vectors, texts, strict=True)):
         for which in (0, 1) if at % 2 else (1, 0):
             index = (plain, known)[which]
-            index.recall(vector, K, text=text)  # what both keep of the words is there
+            index.recall(vector, K, text=text)  # both indexes have their cached words now
             both[at, which] = timed(lambda i=index, v=vector, t=text: i.recall(v, K, text=t), time.thread_time)
     ratios = np.sort(both[:, 1] / both[:, 0])
     return {

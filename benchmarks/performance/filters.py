@@ -1,12 +1,12 @@
-"""Search under metadata filters, against FAISS with the ids that a filter leaves already in hand.
+"""Search under metadata filters, relative to FAISS with the ids of the matching memories at hand.
 
     python -m benchmarks.performance.filters [--memories 50000] [--backend faiss:flat] [--queries 30] [--repetitions 3]
 
-Both answer the same queries in turns, in one process. The values of a filter are drawn anew for each query. FAISS scans
-its flat index under a selector that was made before the clock started, so that it pays for no filter at all: once under
-``IDSelectorBatch``, once under a bitmap. Everything is asked twice: with nothing written meanwhile, and with a memory
-added, one replaced and one deleted before each query, which this library reads within the time that is measured.
-Every answer is compared with the exact one.
+Both answer the same queries in turns, in one process. Each query draws new values for its filter. FAISS scans its flat
+index under a selector that is created before the timing, so the filter costs it nothing: once as ``IDSelectorBatch``,
+once as a bitmap. Every query runs twice: without writes, and after a memory was added, one replaced and one deleted.
+The measured time includes the time in which this library reads these writes. Every answer is compared with the exact
+one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Asked = tuple[dict[str, object], Bools]
 class World:
     """Present and later memories: vectors, and the columns of the metadata, by position.
 
-    Places are not used again. ``alive`` are those that are stored now.
+    Positions are not used again. ``alive`` marks the stored memories.
     """
 
     vectors: Float32
@@ -63,7 +63,7 @@ class World:
 
 
 def between(share: float) -> Callable[[World, np.random.Generator], Asked]:
-    """A range of numbers that leaves a share."""
+    """Returns a range of numbers that selects the given share."""
 
     def ask(world: World, random: np.random.Generator) -> Asked:
         width = int(share * SHARES)
@@ -128,14 +128,14 @@ class Sides:
     """Both sides, with the same memories.
 
     Args:
-        world: what is stored.
+        world: the stored memories.
         backend: of this library.
-        random: draws what is written.
+        random: draws the writes.
     """
 
     def __init__(self, world: World, backend: str, random: np.random.Generator) -> None:
         self.world, self._random = world, random
-        self._stored = int(world.alive.sum())  # places
+        self._stored = int(world.alive.sum())  # positions
         self._ids = [str(place) for place in range(self._stored)]
         self._places = {id: place for place, id in enumerate(self._ids)}
         dim = world.vectors.shape[1]
@@ -150,7 +150,7 @@ class Sides:
         self.index.add(self.world.vectors[places], [self._ids[place] for place in places], metadatas=metadatas)
 
     def write(self) -> None:
-        """Adds a memory, replaces one and deletes one; a replacement gets a new place in FAISS."""
+        """Adds a memory, replaces one and deletes one; in FAISS a replacement gets a new position."""
         first, world = self._stored, self.world
         replaced, deleted = self._random.choice(np.flatnonzero(world.alive), 2, replace=False).tolist()
         self.flat.add(world.vectors[first : first + 2])
@@ -163,7 +163,7 @@ class Sides:
         self._stored += 2
 
     def ask(self, name: str, query: Float32) -> Iterator[tuple[str, float, list[int]]]:
-        """(side, seconds, places found) of each side for one query under a filter, in an order that varies."""
+        """Runs one query under a filter, in a varying order; yields (side, seconds, found positions)."""
         where, mask = FILTERS[name](self.world, self._random)
         allowed = mask & self.world.alive
         batch = faiss.SearchParameters(sel=faiss.IDSelectorBatch(np.flatnonzero(allowed)))
@@ -184,7 +184,7 @@ def _found(places: npt.NDArray[np.int64]) -> list[int]:
 
 
 def measure(sides: Sides, queries: int, writes: bool, random: np.random.Generator) -> dict[str, dict[str, float]]:
-    """Milliseconds and ratios of each filter; ``different`` counts answers whose ids are not the exact ones."""
+    """Returns milliseconds and ratios of each filter; ``different`` counts answers whose ids are not the exact ones."""
     taken: dict[str, dict[str, list[float]]] = {name: {} for name in FILTERS}
     different, found_of_exact = dict.fromkeys(FILTERS, 0), {name: [] for name in FILTERS}
     for turn in range(queries + 1):
@@ -195,7 +195,7 @@ def measure(sides: Sides, queries: int, writes: bool, random: np.random.Generato
             answers = {}
             for side, seconds, found in sides.ask(name, query):
                 answers[side] = found
-                if turn:  # the first fills the caches
+                if turn:  # the first round fills the caches
                     taken[name].setdefault(side, []).append(seconds)
             exact = set(answers["faiss, batch"])
             different[name] += set(answers["here"]) != exact
@@ -215,7 +215,7 @@ def measure(sides: Sides, queries: int, writes: bool, random: np.random.Generato
 
 
 def run(given: argparse.Namespace, seed: int) -> dict[str, object]:
-    """One repetition, with a world of its own."""
+    """Runs one repetition, with its own world."""
     random = np.random.default_rng(seed)
     to_come = 2 * (given.queries + 1) * len(FILTERS)
     sides = Sides(World.of(given.memories, to_come, given.dim, random), given.backend, random)

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.performance.fits``: what a fit costs an agent: a few hundred memories, and 20 more on 2,000.
+"""``python -m benchmarks.performance.fits``: the cost of a fit, of a few hundred memories and of 20 more on 2,000.
 
-Sessions of random vectors (384 numbers, 22 turns each): what a fit costs follows from number and shape. The 20 turns
-come in every way there is, each on an index of its own that was saved after its first fit; rounds take them in turns.
-Seconds of the processor are given beside those of the clock, which others on the machine stretch.
+Sessions are random vectors (384 numbers, 22 turns each): the cost of a fit depends on number and shape only. The 20
+turns are given in every supported way, each on its own index, saved after its first fit. The ways take turns. Both
+processor seconds and clock seconds are reported, because other load on the machine stretches clock times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fill(index: PredictiveAssociativeIndex, vectors: np.ndarray) -> PredictiveAs
 
 
 def by_group(index: PredictiveAssociativeIndex, new: np.ndarray) -> FitReport:
-    """The turns are added, and all sessions are given again, as groups in order."""
+    """Adds the turns, and gives all sessions again as ordered groups."""
     metadatas = [{"session": 10_000, "time": 10**6 + at} for at in range(len(new))]
     index.add(new, [f"n{at}" for at in range(len(new))], metadatas=metadatas)
     return index.fit(group_by="session", order_by="time", progress=False)
@@ -53,7 +53,7 @@ def given(index: PredictiveAssociativeIndex, new: np.ndarray) -> FitReport:
 
 
 def grown(index: PredictiveAssociativeIndex, new: np.ndarray) -> FitReport:
-    """The last session, sent whole again with the turns at its end."""
+    """Sends the whole last session again, with the turns at its end."""
     last = index.trajectories()[-1]
     index.add(new, [f"n{at}" for at in range(len(new))])
     ids = [*last.ids, *(f"n{at}" for at in range(len(new)))]

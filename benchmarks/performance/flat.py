@@ -1,6 +1,7 @@
-"""``python -m benchmarks.performance.flat``: a fitted flat index that holds p once, beside one over p and one over all.
+"""``python -m benchmarks.performance.flat``: a fitted flat index with one copy of p, relative to two separate indexes.
 
-The two ways are asked in turns; processor seconds, since machines are shared. Random keys [p ; f(p) ; e(p)].
+The separate indexes have p, and all of [p ; f(p) ; e(p)]. The keys are random. The two ways take turns; times are
+processor seconds, because the machine is shared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""``python -m benchmarks.performance.langchain_overhead``: the LangChain adapter beside the core calls it makes.
+"""``python -m benchmarks.performance.langchain_overhead``: the LangChain adapter relative to its core calls.
 
-Every query goes to the core and to the adapter in turns, so that both see the same moments of a shared
-machine, and who comes first changes from query to query. The embedder looks its vectors up: none is
-computed.
+Core and adapter run every query in turns, and alternate who is first, so that both meet the same load on a shared
+machine. The embedder looks vectors up; it computes none.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from pam_retriever import FitConfig, Hit, PredictiveAssociativeIndex
 TARGET = 1.10
 SENTENCE = "What was seen, heard and said there, and what it led to afterwards."
 BATCH = 2_000
-SESSION = 100  # documents that were experienced together
-FILTERED_QUERIES = 100  # a filter reads the metadata of every memory, which takes its time
+SESSION = 100  # documents per trajectory
+FILTERED_QUERIES = 100  # fewer, because a filter reads the metadata of every memory
 
 Core = Callable[[str, list[float]], list[Hit]]
 Adapter = Callable[[str], list[Document]]
 
 
 class Looked(Embeddings):
-    """An embedder that costs nothing: each text is looked up."""
+    """An embedder without cost: it looks each text up."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self._vectors = vectors
@@ -56,7 +55,7 @@ def main() -> None:
 
     random = np.random.default_rng(arguments.seed)
     store = fill(random, arguments.documents, arguments.dim)
-    # speed does not depend on how well f was learned
+    # the quality of f does not affect speed
     store.fit(group_by="session", order_by="moment", config=FitConfig(passes=1, hidden=64), progress=False)
     queries = {f"question {at}": draw(random, arguments.dim) for at in range(arguments.queries)}
     store.embedding = Looked(queries)
@@ -79,7 +78,7 @@ def draw(random: np.random.Generator, dim: int) -> list[float]:
 
 
 def fill(random: np.random.Generator, count: int, dim: int) -> PAMVectorStore:
-    """Documents as a splitter makes them: a paragraph and a few metadata."""
+    """Returns documents like those of a splitter: a paragraph with a few metadata."""
     store = PAMVectorStore(Looked({}))
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))
@@ -121,7 +120,7 @@ def calls(store: PAMVectorStore, k: int) -> dict[str, tuple[Core, Adapter]]:
 
 
 def check_same(asked: tuple[str, list[float]], core: Core, adapter: Adapter) -> None:
-    """Speed counts only if the answers are the same."""
+    """Raises if the answers differ: speed counts only for equal answers."""
     query, vector = asked
     if [hit.id for hit in core(query, vector)] != [document.id for document in adapter(query)]:
         raise SystemExit("The adapter answers otherwise than the core.")

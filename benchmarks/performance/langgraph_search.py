@@ -1,9 +1,9 @@
-"""How long a search of PAMStore takes, beside LangGraph's InMemoryStore with the same items and vectors.
+"""The time of a search of PAMStore relative to LangGraph's InMemoryStore with the same items and vectors.
 
 python -m benchmarks.performance.langgraph_search [--items 10000] [--rounds 40] [--seed 0]
 
-One query at a time, in turn on each store, so that both have the same of a machine that others use; the ratio is that
-of the medians. Embedding is not counted: both look vectors up that were made before.
+Each store runs one query at a time, in turns, so that both meet the same load on a shared machine. The ratio is that of
+the medians. Embedding is not timed: both stores look precomputed vectors up.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from benchmarks.report import write
 from langgraph_pam import PAMStore
 
 DIM, NAMESPACES, CHUNK = 384, 10, 1_000
-WORDS = 2_000  # of which a text has eight
+WORDS = 2_000  # each text has eight of them
 
 
 def measure(items: int, rounds: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Milliseconds of each store by kind of search."""
+    """Returns the milliseconds of each store by kind of search."""
     random = np.random.default_rng(seed)
     vocabulary = np.array([f"word{number}" for number in range(WORDS)])
     texts = [" ".join(random.choice(vocabulary, 8)) for _ in range(items + rounds)]
@@ -78,7 +78,7 @@ def clock(ask: Callable[[BaseStore, str], Any], store: BaseStore, text: str) -> 
 
 
 def summary(taken: dict[str, list[float]]) -> dict[str, Any]:
-    """Medians, and each as a share of the first."""
+    """Returns medians, also relative to the first."""
     first = float(np.median(taken["InMemoryStore"]))
     return {
         name: {

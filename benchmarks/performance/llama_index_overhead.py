@@ -1,7 +1,7 @@
-"""``python -m benchmarks.performance.llama_index_overhead``: LlamaIndex's query beside the core call it makes.
+"""``python -m benchmarks.performance.llama_index_overhead``: LlamaIndex's query relative to its core call.
 
-The same 1,000 queries, by vector, one at a time, in turns: first the core, then the adapter, so that
-both see the same moments of a shared machine. Vectors are computed before, so that no embedder is timed.
+Core and adapter run the same 1,000 queries by vector, one at a time, in turns, so that both meet the same load on a
+shared machine. Vectors are computed before, so no embedder is timed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
 
     random = np.random.default_rng(0)
     store = fill(random.standard_normal((arguments.nodes, arguments.dim)).astype(np.float32))
-    # speed does not depend on how well f was learned
+    # the quality of f does not affect speed
     store.fit(group_by="session", order_by="moment", config=FitConfig(passes=1, hidden=64), progress=False)
     queries = random.standard_normal((arguments.queries, arguments.dim)).astype(np.float32).tolist()
 
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def fill(vectors: np.ndarray) -> PAMVectorStore:
-    """Nodes as a splitter makes them: a paragraph, a source document, neighbours, a few metadata."""
+    """Returns nodes like those of a splitter: a paragraph, a source document, neighbours, a few metadata."""
     store, batch = PAMVectorStore(), 2_000
     for start in range(0, len(vectors), batch):
         store.add(
@@ -89,7 +89,7 @@ Call = Callable[[list[float]], Any]
 
 
 def kinds(store: PAMVectorStore, k: int) -> list[tuple[str, Call, Call]]:
-    """(name, the core's call, the adapter's call) of each kind of query."""
+    """Returns (name, the core's call, the adapter's call) of each kind of query."""
     index = store.client
     assert index is not None
     room = MetadataFilters(filters=[MetadataFilter(key="room", operator=FilterOperator.LT, value=5)])
@@ -113,13 +113,13 @@ def kinds(store: PAMVectorStore, k: int) -> list[tuple[str, Call, Call]]:
 
 
 def check_same(hits: list[Any], result: VectorStoreQueryResult) -> None:
-    """Speed counts only if the answers are the same."""
+    """Raises if the answers differ: speed counts only for equal answers."""
     if [hit.id for hit in hits] != result.ids or [hit.score for hit in hits] != result.similarities:
         raise SystemExit("The adapter answers otherwise than the core.")
 
 
 def compare(core: Call, adapter: Call, queries: list[list[float]]) -> dict[str, float]:
-    """Medians over the queries, the two calls in turns; which goes first alternates."""
+    """Returns medians over the queries; the two calls take turns, and alternate who is first."""
     seconds: dict[str, list[float]] = {"core": [], "adapter": []}
     pair = [("core", core), ("adapter", adapter)]
     for at, query in enumerate(queries):

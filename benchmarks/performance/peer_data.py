@@ -1,4 +1,4 @@
-"""The data of ``peers``: the same rows and questions in every process, from a seed."""
+"""The data of ``peers``: every process draws the same rows and questions from a seed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
-GROUPS, PARTS = 50, 100  # a group is 2 % of the rows, half of the parts are half of them
+GROUPS, PARTS = 50, 100  # a group has 2 % of the rows; half of the parts have 50 %
 KINDS = ("no filter", "a filter of 2 %", "a filter of 50 %")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to store, n of each.
+    """n rows to store.
 
     Attributes:
         vectors: (n, dim).
@@ -32,12 +32,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Asked:
-    """A filter: ``first <= metadata[key] < end``, and who satisfies it.
+    """A filter ``first <= metadata[key] < end``, and the rows that match it.
 
     Attributes:
-        places: positions of the rows, in the order of adding.
-        count: of all rows.
-        few: they are so few that a list of them is the best that FAISS can be given.
+        places: positions of the matching rows, in the order of adding.
+        count: number of all rows.
+        few: whether so few rows match that a list of them is the fastest selector for FAISS.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Asked:
 
     @cached_property
     def bits(self) -> npt.NDArray[np.uint8]:
-        """The places as a bitmap."""
+        """Returns the positions as a bitmap."""
         there = np.zeros(self.count, bool)
         there[self.places] = True
         return np.packbits(there, bitorder="little")
@@ -74,7 +74,7 @@ class World:
         self._random, self._lengths = random, np.linalg.norm(self.vectors, axis=1)
 
     def rows(self, start: int, end: int) -> Rows:
-        """Those from ``start`` to before ``end``."""
+        """Returns the rows from ``start`` up to ``end``, exclusive."""
         at = range(start, min(end, len(self.vectors)))
         return Rows(
             self.vectors[start:end],
@@ -84,13 +84,13 @@ class World:
         )
 
     def queries(self, count: int) -> Float32:
-        """(count, dim) noisy views of rows."""
+        """Returns (count, dim) noisy views of rows."""
         chosen = self._random.integers(0, len(self.vectors), count)
         noise = self._random.standard_normal((count, self.vectors.shape[1]), np.float32)
         return self.vectors[chosen] + noise
 
     def asked(self, kind: str) -> Asked | None:
-        """A filter of a kind, with values drawn anew."""
+        """Returns a filter of a kind, with new random values."""
         if kind == KINDS[0]:
             return None
         if kind == KINDS[1]:
@@ -101,7 +101,7 @@ class World:
         return Asked(key, first, first + size, places, len(values))
 
     def exact(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
-        """The ids of the nearest by cosine."""
+        """Returns the ids of the nearest rows by cosine."""
         scores = (self.vectors @ query) / self._lengths
         places = np.arange(len(scores)) if asked is None else asked.places
         return [f"memory-{at}" for at in places[np.argsort(-scores[places], kind="stable")[:k]].tolist()]

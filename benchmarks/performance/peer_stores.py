@@ -1,7 +1,7 @@
-"""Five stores and this library behind one interface, for ``peers``; each is imported where it is used.
+"""Five stores and this library behind one interface, for ``peers``. Each is imported at its use.
 
-Every store gets what serves it best without another choice of the user: LanceDB scalar indexes of what is filtered by,
-FAISS the positions that satisfy a filter, LangChain's FAISS as many candidates as there are.
+Every store gets its best configuration that costs the user no choice: LanceDB has scalar indexes of the filtered
+columns, FAISS gets the positions that match a filter, and LangChain's FAISS fetches as many candidates as there are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class PeerStore(Protocol):
     """A store in a folder.
 
     Attributes:
-        durable: what ``add`` was given is on the disk when it returns, or is handed to the system to write.
-        exact: it compares a query with everything that a filter leaves.
+        durable: whether ``add`` writes its rows to disk, or hands them to the system to write, before it returns.
+        exact: whether it compares a query with every row that matches the filter.
     """
 
     durable: bool
@@ -35,20 +35,20 @@ class PeerStore(Protocol):
         """Stores rows."""
 
     def settle(self) -> None:
-        """Does the work that a user would start once, after adding and before searching. It is not timed."""
+        """Does once, after adding and before searching, the work that a user would start. It is not timed."""
 
     def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
-        """The ids of the ``k`` nearest of those that satisfy a filter, with texts and metadata read."""
+        """Returns the ids of the ``k`` nearest rows that match a filter, and reads texts and metadata."""
 
     def batch(self, queries: Float32, k: int) -> list[list[str]]:
-        """Of each of (n, dim) queries."""
+        """Searches for each of (n, dim) queries."""
 
     def close(self) -> None:
-        """Leaves the folder such that ``open`` finds everything."""
+        """Closes the store, so that ``open`` finds everything."""
 
 
 class Ours:
-    """This library, its flat index."""
+    """This library with its flat index."""
 
     durable, exact = True, True
 
@@ -75,7 +75,7 @@ class Ours:
 
 
 class Faiss:
-    """FAISS's flat index: vectors alone, in memory. The positions that a filter leaves are in its hands."""
+    """FAISS's flat index: only vectors, in memory. It gets the positions that match a filter."""
 
     durable, exact = False, True
 
@@ -157,10 +157,10 @@ class Lance:
 
 
 class Chroma:
-    """Chroma: its HNSW index, as it comes."""
+    """Chroma: its HNSW index with default settings."""
 
     durable, exact = True, False
-    MOST = 5_000  # rows in a call
+    MOST = 5_000  # rows per call
 
     def open(self, folder: Path, dim: int) -> None:  # noqa: ARG002 - it takes the length of the first vector
         import chromadb
@@ -198,7 +198,7 @@ class Chroma:
 
 
 class Qdrant:
-    """Qdrant without a server: its local mode in Python, which compares with everything."""
+    """Qdrant without a server: its local mode in Python, which compares a query with every row."""
 
     durable, exact = True, True
 
@@ -243,7 +243,7 @@ class Qdrant:
 
 
 class LangChainFaiss:
-    """FAISS through LangChain, which fetches a given number of candidates and filters them in Python."""
+    """FAISS through LangChain: it fetches a given number of candidates, and filters them in Python."""
 
     durable, exact = False, True
 
@@ -286,7 +286,7 @@ class LangChainFaiss:
 
 
 def unit(vectors: Float32) -> Float32:
-    """At unit length."""
+    """Scales vectors to unit length."""
     scaled: Float32 = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return scaled
 

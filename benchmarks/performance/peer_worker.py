@@ -1,4 +1,4 @@
-"""One store in a process of its own, for ``peers``: it reads a line, does it by its own clock, and answers."""
+"""One store in its own process, for ``peers``: it reads a command, executes and times it, and answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Worker:
 
     Args:
         name: of the store.
-        folder: of it.
-        count: rows to come, and as many again as are added one by one.
+        folder: of the store.
+        count: number of rows to add in batches, and again of rows to add one by one.
         dim: of the vectors.
         seed: of the rows and questions.
     """
@@ -34,7 +34,7 @@ class Worker:
         self._filters = {kind: [self._world.asked(kind) for _ in range(256)] for kind in KINDS}
 
     def open(self, first: int) -> Answer:
-        """Opens the store; asks question ``first`` at once if that is not below 0, and is done when it is answered."""
+        """Opens the store. If ``first`` is not negative, also runs that query before it returns."""
 
         def run() -> None:
             self._store.open(self._folder, self._dim)
@@ -49,39 +49,39 @@ class Worker:
         return clocked(lambda: self._store.add(rows))
 
     def settle(self) -> Answer:
-        """Once after adding."""
+        """Does the store's work once after adding."""
         return clocked(self._store.settle)
 
     def search(self, kind: str, at: int) -> Answer:
-        """Asks one question, by number; returns the share of the exact answer that was found."""
+        """Runs the query with a number; returns the share of the exact answer that was found."""
         query, asked = self._queries[at], self._filters[kind][at % 256]
         if asked is not None:
-            _ = asked.bits  # FAISS has it in hand
+            _ = asked.bits  # computed before the timing, for FAISS
         found: list[str] = []
         taken = clocked(lambda: found.extend(self._store.search(query, self._k, asked)))
         exact = self._world.exact(query, self._k, asked)
         return {**taken, "recall": len(set(found) & set(exact)) / len(exact)}
 
     def batch(self, size: int) -> Answer:
-        """Many questions in one call."""
+        """Runs many queries in one call."""
         return clocked(lambda: self._store.batch(self._queries[:size], self._k))
 
     def close(self) -> Answer:
-        """Closes it; says how much memory it took at most, and how much disk it takes."""
+        """Closes the store; returns its peak memory, and its disk space."""
         taken = clocked(self._store.close)
         disk = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
         return {**taken, "disk": disk, "peak_memory": status("VmHWM")}
 
 
 def clocked(run: Callable[[], object]) -> Answer:
-    """Seconds of the clock, and of all processors."""
+    """Returns the seconds of the clock, and of all processors."""
     began, processor = time.perf_counter(), time.process_time()
     run()
     return {"clock": time.perf_counter() - began, "processor": time.process_time() - processor}
 
 
 def status(what: str) -> int:
-    """Bytes, as Linux counts them for this process; 0 elsewhere."""
+    """Returns bytes, as Linux counts them for this process; 0 on other systems."""
     file = Path("/proc/self/status")
     lines = file.read_text().splitlines() if file.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{what}:")), 0)
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("seed", type=int)
     worker = Worker(**vars(parser.parse_args()))
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what a store prints is no answer
+    sys.stdout = sys.stderr  # output of a store must not mix with the answers
     print(json.dumps({"memory_before": status("VmRSS")}), file=answers, flush=True)
     for line in sys.stdin:
         told = json.loads(line)

@@ -1,9 +1,9 @@
-"""``python -m benchmarks.performance.peers``: this library beside other stores, in one run, in turns.
+"""``python -m benchmarks.performance.peers``: this library relative to other stores, in one run, in turns.
 
-Every store has a process of its own, and one after the other does the same piece of work: a batch of rows, a row, a
-question. Other stores need packages that are no part of this project: install ``benchmarks/peers.txt`` in an
-environment of its own, and name its interpreter with ``--python``. FAISS and FAISS through LangChain are in memory and
-write a file at the end; the others are on the disk, each as it says of itself.
+Every store has its own process. One after the other does the same piece of work: a batch of rows, a row, a query. Other
+stores need packages that this project does not use: install ``benchmarks/peers.txt`` in a separate environment, and
+name its interpreter with ``--python``. FAISS and FAISS through LangChain work in memory, and write a file at the end.
+The others work on disk; ``durable`` states how.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Process:
         name: of the store.
         python: the interpreter that has it.
         folder: of the store.
-        about: rows, length of the vectors, seed.
-        threads: how many each library may use that can be told.
+        about: number of rows, length of the vectors, seed.
+        threads: number of threads per library, where it can be set.
     """
 
     def __init__(self, name: str, python: str, folder: Path, about: tuple[int, int, int], threads: int) -> None:
@@ -81,7 +81,7 @@ class Process:
 
 
 def in_turns(processes: dict[str, Process], jobs: list[dict[str, Any]]) -> dict[str, list[Taken]]:
-    """Has every store do each job, who comes first changing from job to job."""
+    """Runs each job in every store. The store that is first changes from job to job."""
     taken: dict[str, list[Taken]] = {name: [] for name in processes}
     names = list(processes)
     for number, job in enumerate(jobs):
@@ -92,7 +92,7 @@ def in_turns(processes: dict[str, Process], jobs: list[dict[str, Any]]) -> dict[
 
 
 def measure(processes: dict[str, Process], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Every figure of every store, but that of opening it again."""
+    """Returns every figure of every store, except that of opening it again."""
     count, singles, size = arguments.count, arguments.singles, arguments.batch
     found: dict[str, dict[str, Any]] = {name: dict(one.about) for name, one in processes.items()}
     in_turns(processes, [{"do": "open", "first": -1}])
@@ -104,7 +104,7 @@ def measure(processes: dict[str, Process], arguments: argparse.Namespace) -> dic
     note(found, "add one", in_turns(processes, ones))
     note(found, "settle", in_turns(processes, [{"do": "settle"}]))
     for kind in KINDS:
-        in_turns(processes, [{"do": "search", "kind": kind, "at": 4_000}])  # to warm up
+        in_turns(processes, [{"do": "search", "kind": kind, "at": 4_000}])  # warm-up
         questions = [{"do": "search", "kind": kind, "at": at} for at in range(arguments.questions)]
         note(found, f"search, {kind}", in_turns(processes, questions))
     note(found, "batch", in_turns(processes, [{"do": "batch", "size": arguments.queries}] * 3))
@@ -115,7 +115,7 @@ def measure(processes: dict[str, Process], arguments: argparse.Namespace) -> dic
 
 
 def note(found: dict[str, dict[str, Any]], what: str, taken: dict[str, list[Taken]]) -> None:
-    """Medians in milliseconds, and the mean recall where there is one."""
+    """Returns medians in milliseconds, and the mean recall if there is one."""
     for name, runs in taken.items():
         found[name][what] = {clock: 1e3 * median(one[clock] for one in runs) for clock in ("clock", "processor")}
         if "recall" in runs[0]:
@@ -142,7 +142,7 @@ def ratios(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def table(stores: dict[str, dict[str, Any]]) -> str:
-    """The table of the page: processor time, memory and disk of the others, in times of this library's."""
+    """Returns the table of the page: processor time, memory and disk of the others relative to this library."""
     ours, others = stores[OURS], {name: one for name, one in stores.items() if name != OURS}
     lines = [f"| | {' | '.join(others)} |", "|---" * (len(others) + 1) + "|"]
     for what, value in ours.items():

@@ -1,10 +1,10 @@
-"""The time of a start relative to ``import numpy``: new processes, in turns, in one run.
+"""The start-up time relative to ``import numpy``: new processes, in turns, in one run.
 
     python -m benchmarks.performance.start [--rounds 7] [--memories 600]
 
-Seconds of the processor, because they move less than seconds of the clock where others work; both are kept. Each
-process also starts Python, which is measured on its own and taken off before the ratios are formed. Modules are
-compiled once, in the first round, as they are for a user.
+The ratios use processor seconds, because other load on the machine changes them less than clock seconds; both are
+stored. Each process also starts Python; that time is measured alone, and subtracted before the ratios. The first round
+compiles the modules, as at a user's first start.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def steps(folder: Path) -> dict[str, list[str]]:
 
 
 def seconds_of(arguments: list[str]) -> tuple[float, float]:
-    """Seconds of the processor and of the clock that a new process takes."""
+    """Returns the processor and clock seconds of a new process."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=environment)
@@ -55,7 +55,7 @@ def seconds_of(arguments: list[str]) -> tuple[float, float]:
 
 
 def fitted(folder: Path, memories: int) -> None:
-    """A small index with texts and experience."""
+    """Fills and fits a small index with texts."""
     vectors = np.random.default_rng(0).standard_normal((memories, DIM), np.float32)
     ids = [str(row) for row in range(memories)]
     with PredictiveAssociativeIndex.open(folder, dim=DIM) as index:
@@ -78,7 +78,7 @@ def main() -> None:
         for turn in range(given.rounds + 1):
             for name, arguments in what.items():
                 one = seconds_of(arguments)
-                if turn:  # the first fills the caches
+                if turn:  # the first round fills the caches
                     taken[name].append(one)
     processor = {name: median(used for used, _ in of) for name, of in taken.items()}
     clock = {name: median(wall for _, wall in of) for name, of in taken.items()}
