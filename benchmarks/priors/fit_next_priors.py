@@ -1,13 +1,15 @@
-"""``python -m benchmarks.priors.fit_next_priors``: weights of ``recall_next`` before there is enough to fit them.
+"""``python -m benchmarks.priors.fit_next_priors``: default weights of ``recall_next`` for little experience.
 
-Three stretches of each data set, and all of it, ask what came next at their end. There is one prior for walks and one
-for records (repositories), each fitted on all questions of its data sets; ``fit`` looks for the sum of both that its
-own questions ask for, and before, their mean counts. No weight is bounded or set by hand: what followed here comes
-before what looks like it, however few the occasions, because before a fit ``recall_next`` leaves to these weights only
-what the occasions leave open (``sequences.mixture``). The files of a commit happened at once: its number is their time.
+The data are three parts of each data set, and the whole set. Each asks what comes next at its end. There is one prior
+for walks and one for records (repositories), each fitted on all questions of its data sets. ``fit`` later chooses the
+sum of both that fits its own questions; before a fit, the mean of both is used. No weight is bounded or set by hand.
+Memories that followed here rank before similar ones, even after few observations: before a fit, these weights decide
+only what the observations leave open (``sequences.mixture``). The files of a commit happened at once, so the number of
+the commit is their time.
 
-The tests are not looked at: Wikispeedia gives its first 80 % of walks, a repository of ``data/use`` its ``experience``.
-Writes ``pam_retriever/retrieval/sequences/priors.json``; ``--without`` leaves data sets out, to be measured on those.
+The test parts are not used: Wikispeedia contributes the first 80 % of its walks, a repository of ``data/use`` its
+``experience``. Writes ``pam_retriever/retrieval/sequences/priors.json``. ``--without`` leaves data sets out, to measure
+on them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from pam_retriever.retrieval.sequences.features import FEATURES
 from pam_retriever.retrieval.sequences.fitting import Experienced, Held, held_out, with_never
 from pam_retriever.retrieval.sequences.mixture import KINDS, PRIORS
 
-STRETCHES, STEPS = 3, 2_000  # of each data set, and the steps of each
+STRETCHES, STEPS = 3, 2_000  # parts per data set, and steps per part
 RIDGE, START = 1e-2, np.zeros(len(FEATURES))
 REPOSITORIES = ("code-brian2", "code-flask", "code-requests")
 
@@ -78,14 +80,14 @@ def main() -> None:
 
 
 def graph_of(trajectories: list[np.ndarray]) -> CooccurrenceGraph:
-    """The experience of trajectories, each the rows of its steps."""
+    """Returns the experience of trajectories, each given as the rows of its steps."""
     lengths = [len(one) for one in trajectories]
     position = np.concatenate([np.arange(length) for length in lengths])
     return CooccurrenceGraph(np.concatenate(trajectories), np.repeat(np.arange(len(lengths)) + 1, lengths), position)
 
 
 def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
-    """A part of experience of about 2,000 steps: whole trajectories, or a piece of a long one."""
+    """Returns a part of about 2,000 steps: whole trajectories, or a section of a long one."""
     if len(trajectories) == 1:
         begins = part * (len(trajectories[0]) - STEPS) // (STRETCHES - 1)
         return [trajectories[0][begins : begins + STEPS]]
@@ -95,7 +97,7 @@ def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
 
 
 def fit(held: list[Held]) -> np.ndarray:
-    """(2, F) weights for what some data sets asked, each stretch as much as another."""
+    """Returns (2, F) weights for the questions of some data sets; every part has the same weight."""
     rows = []
     for asked in ([one.known for one in held], [one.new for one in held]):
         some = [sample(join(one).choices, START) for one in asked if one]
@@ -109,7 +111,7 @@ def fit(held: list[Held]) -> np.ndarray:
 
 
 def joined(some: list[Choices]) -> Choices:
-    """The questions of all."""
+    """Joins the questions of all parts."""
     sizes = np.cumsum([0, *(len(one.features) for one in some[:-1])])
     return Choices(
         np.concatenate([one.features for one in some]),
@@ -121,7 +123,7 @@ def joined(some: list[Choices]) -> Choices:
 
 
 def named(weights: np.ndarray) -> dict[str, dict[str, float]]:
-    """The weights that are not small, by kind of question and feature."""
+    """Returns the weights that are not small, by kind of question and feature."""
     return {
         kind: {name: round(float(weight), 3) for name, weight in zip(FEATURES, row, strict=True) if abs(weight) >= 5e-3}
         for kind, row in zip(KINDS, weights, strict=True)

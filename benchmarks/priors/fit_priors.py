@@ -1,13 +1,13 @@
-"""``python -m benchmarks.priors.fit_priors``: weights of the retrieval mixture where there is little to learn from.
+"""``python -m benchmarks.priors.fit_priors``: weights of the retrieval mixture for indexes with little feedback.
 
-Fits one set of weights, and how they change with the number of past requests, on held-out parts of ``experience`` of
-the tasks of use (see ``benchmarks.real.use``), of LoCoMo's questions (see ``benchmarks.real.locomo``), and of the
-history of any repository (``--git``). Tests are never opened. Every data set is also left out once: what the others
-say of it is compared with weights of its own, and written to ``without.json``, from which benchmarks read.
+Fits one set of weights, and their change with the number of past requests. The data are held-out parts of the
+``experience`` of the tasks of use (see ``benchmarks.real.use``), LoCoMo's questions (see ``benchmarks.real.locomo``),
+and the history of any repository (``--git``). The test parts are never read. Every data set is also left out once: the
+priors from the other sets are compared with weights of its own, and written to ``without.json`` for benchmarks.
 
-The weight of a request that is made again is fitted afterwards, with all others as they are (``--again``: that one
-alone). Held-out requests hardly ever come twice and say too little about it, so half of what it is fitted on are past
-requests, asked once more.
+The weight of a repeated request is fitted afterwards, with all others fixed (``--again`` fits only this one). Held-out
+requests are rarely repeated, so they hardly determine this weight. Therefore half of its data are past requests, asked
+once more.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from pam_retriever.retrieval.mixture.mixture import KINDS, PLAIN, PRIORS, UNAIDE
 Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parent / "without.json"
 SIZES = (100, 300, 1000, 3000, 6000)
-FEW, NEXT, PLACES = (10, 30, 100, 300), 100, 4  # so few requests are asked what came next
-RIDGE = 1e-2  # times the variance of a feature
-SLOPE_RIDGE = 1e-1  # the change with size is drawn to nothing more strongly
-BESIDE = UNAIDED.keys() - {PLAIN}  # they weigh as recall without feedback does: these data have too few
+FEW, NEXT, PLACES = (10, 30, 100, 300), 100, 4  # for questions about what comes next: sizes, questions, places
+RIDGE = 1e-2  # relative to the variance of a feature
+SLOPE_RIDGE = 1e-1  # the change with size has a stronger ridge, towards zero
+BESIDE = UNAIDED.keys() - {PLAIN}  # these keep the weights of recall without feedback: the data have too few examples
 AGAIN, AGAIN_SIZES, AGAIN_QUESTIONS = "asked_again", (10, 30, 100, 300, 1000), 100
-QUESTIONS = 400  # of one sample: more tell little of another data set
+QUESTIONS = 400  # per sample: more questions add little for another data set
 MOST_FILES, TEXT = 20, 700
-# where sampling of candidates starts from: the fit itself does not depend on it
+# the start weights for sampling candidates: the fit itself does not depend on them
 START = {
     "plain": 0.5,
     "similarity": 3.0,
@@ -68,7 +68,7 @@ START = {
 
 @dataclass(frozen=True)
 class Sample:
-    """Held-out questions of one kind, from one data set at one size."""
+    """Held-out questions of one kind, from one data set with one size of experience."""
 
     data: str
     requests: int
@@ -77,7 +77,7 @@ class Sample:
 
 
 def worlds(arguments: argparse.Namespace, embed: Callable[[list[str]], Scores]) -> Iterator[tuple[str, Task]]:
-    """Name of the data set, and a task of it."""
+    """Yields the name of each data set, and a task of it."""
     folder = find(arguments.folder, ("use",), __doc__ or "")
     for name in TASKS:
         yield name, read(folder / name, embed, with_tests=False)
@@ -106,7 +106,7 @@ def _dialogue(conversation: Any, embed: Any) -> Task:
 
 
 def _repository(path: Path, embed: Any) -> Task:
-    """Commit messages and the files they touched that are there today."""
+    """Returns commit messages, and those of their files that exist today."""
     command = ["git", "-C", str(path), "log", "--reverse", "--name-only", "--format=%x00%s"]
     log = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     tracked = subprocess.run(
@@ -125,7 +125,7 @@ def _repository(path: Path, embed: Any) -> Task:
 
 
 def samples(name: str, task: Task) -> list[list[Sample]]:
-    """Returns for each kind of question those from each size of experience."""
+    """Returns the samples of each kind of question, one per size of experience."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     total, bank = len(task.experience), bank_of(task)
     make = evidence_maker(bank)
@@ -157,9 +157,9 @@ def _sample(name: str, n: int, every: tuple[str, ...], asked: Asked, random: np.
 
 
 def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Newcomers]]:
-    """``n`` requests that are known and those that came next, at a few places: a fifth of so few would ask little.
+    """Returns ``n`` known requests and the next ones, at a few places: a fifth of so few would give few questions.
 
-    What is first used later was not there yet, if the data have times; else all was there.
+    If the data have times, a thing that is first used later did not exist yet; else everything existed.
     """
     total, size = len(past), len(past.stored)
     asked = min(total - n, NEXT)
@@ -174,7 +174,7 @@ def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.ND
 
 
 def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float64]:
-    """(2, F) weights at 1,000 requests and their change for each factor of ten; every sample counts the same."""
+    """Returns (2, F) weights at 1,000 requests and their change per factor of ten; every sample has the same weight."""
     parts, sizes = [], []
     for one in chosen:
         x, decades = one.choices.features, size_in_decades(one.requests)
@@ -195,7 +195,7 @@ def fit(chosen: list[Sample], features: tuple[str, ...]) -> npt.NDArray[np.float
 
 
 def again(name: str, task: Task) -> list[Sample]:
-    """Past requests, asked once more, and as many others, at each size of experience."""
+    """Returns past requests, asked once more, and as many others, at each size of experience."""
     found = []
     for n in (size for size in AGAIN_SIZES if size < len(task.experience)):
         bank = bank_of(task)
@@ -212,13 +212,13 @@ def again(name: str, task: Task) -> list[Sample]:
 
 
 def _choices(evidence: Evidence, past: History, questions: npt.NDArray[np.int64]) -> Choices:
-    """Past requests as questions to some evidence."""
+    """Returns the choices of past requests, as questions to the evidence."""
     cues = past.cues(questions)
     pools = evidence.pools(cues, FULL_BELOW, PROPOSALS)
     place, rows, weights = past.uses.expand(questions)
     target = pools.add_up(place, rows, weights)
     total = np.bincount(pools.cue, target, len(questions))
-    reached = total > 0  # where no source proposed what was used, nothing can be said
+    reached = total > 0  # if no source proposed the used thing, the question cannot be judged
     target /= np.maximum(total, 1e-9)[pools.cue]
     choices = Choices(
         evidence.score(cues, pools), pools.starts, target, np.ones(len(questions)), np.zeros(len(pools), np.float32)
@@ -227,7 +227,7 @@ def _choices(evidence: Evidence, past: History, questions: npt.NDArray[np.int64]
 
 
 def fit_again(chosen: list[Sample], prior: dict[str, list[float]]) -> list[float]:
-    """Weight of a request that is made again, and its change with size; all other weights stay."""
+    """Returns the weight of a repeated request, and its change with size; all other weights are fixed."""
     parts = []
     for one in chosen:
         decades = size_in_decades(one.requests)
@@ -246,7 +246,7 @@ def fit_again(chosen: list[Sample], prior: dict[str, list[float]]) -> list[float
 
 
 def loss(weights: npt.NDArray[np.float64], one: Sample) -> float:
-    """Mean loss of one sample by these weights."""
+    """Returns the mean loss of one sample with these weights."""
     at = weights[0] + size_in_decades(one.requests) * weights[1]
     return float(np.average(logit.log_loss(at, one.choices), weights=one.choices.weight))
 
@@ -302,14 +302,14 @@ def main() -> None:
 
 
 def loss_of(one: Sample, stored: dict[str, Any], again: bool) -> float:
-    """Mean loss of one sample by priors that never saw its data, with the weight of a repeated request or without."""
+    """Returns the mean loss of one sample by priors without its data, with or without the weight of repeats."""
     pairs = stored["without"][one.data]["question"]
     rows = [pairs.get(name, (0.0, 0.0)) if again or name != AGAIN else (0.0, 0.0) for name in one.features]
     return loss(np.array(rows, float).T, one)
 
 
 def fit_all(tasks: list[tuple[str, Task]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Weights of all sources but a request that is made again, from all data and without each; losses of both."""
+    """Fits all weights except that of repeated requests, from all data and without each set; returns losses of both."""
     found: list[list[Sample]] = [[] for _ in KINDS]
     for name, task in tasks:
         for mine, more in zip(found, samples(name, task), strict=True):

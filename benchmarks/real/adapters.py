@@ -1,9 +1,8 @@
-"""``python -m benchmarks.real.adapters``: the LangChain and LlamaIndex adapters before ``fit``, beside the core.
+"""``python -m benchmarks.real.adapters``: the LangChain and LlamaIndex adapters before ``fit``, relative to the core.
 
-LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): take ``data/locomo10.json`` from
-https://github.com/snap-research/locomo and pass its path, or set ``PAM_DATA_DIR`` to the folder that holds it.
-The turns of a session are linked in all three: by ``append``, by ``group_by``, by PREVIOUS and NEXT. R@10 of the
-questions.
+LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): download ``data/locomo10.json`` from
+https://github.com/snap-research/locomo and pass its path, or set ``PAM_DATA_DIR`` to its folder. All three link the
+turns of a session: by ``append``, by ``group_by``, by PREVIOUS and NEXT. The measure is R@10 of the questions.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Float32 = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Looked(Embeddings):
-    """Embeddings that were computed before, by text."""
+    """Looks precomputed embeddings up by text."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self._vectors = vectors
@@ -81,7 +80,7 @@ def llama_index(conversation: Conversation, turns: Float32, questions: Float32) 
 
 
 def recall_at_k(conversation: Conversation, found: list[list[str]]) -> Float32:
-    """(Q,) R@10."""
+    """Returns (Q,) R@10."""
     place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
     ranked = np.full((len(found), K), -1, np.int64)
     for row, ids in zip(ranked, found, strict=True):

@@ -1,19 +1,20 @@
-"""``python -m benchmarks.real.code_memory``: code memory beside simple methods, each commit asked before it is learnt.
+"""``python -m benchmarks.real.code_memory``: code memory against simple methods. Each commit is a question, then known.
 
-Folders as ``benchmarks.real.use`` describes them (``code-*``): files, and commits with the files that they touched. The
-index is filled as ``pam-retriever git`` fills it, and asked as ``pam-retriever recall`` asks it (``CodeMemory``): files
-by text and path, a commit as feedback and, where it changed several, as experience; nothing is fitted. Commits are
-asked in order of time, and each is learnt by every method before the next is asked.
+The folders are those of ``benchmarks.real.use`` (``code-*``): files, and commits with their changed files. The index is
+filled as by ``pam-retriever git``, and queried as by ``pam-retriever recall`` (``CodeMemory``): files by text and path,
+a commit as feedback and, if it changed several files, as experience. Nothing is fitted. Commits are queries in order of
+time, and every method learns each commit before the next query.
 
-``files``: R@5 and R@10 of the files of a commit, by its message. Rows: counts (how often a file was changed, recent
-commits counted more, half-life tuned), path words (BM25), dense + BM25 kNN over messages, all three summed, cosine.
-``new``: of commits with a file that never changed with another before, that file is given and the others are asked
-for: ``CodeMemory.changed_with`` beside the cosine of paths plus that of contents. Such commits are rare among the last
-ones, so all are asked but the first tenth; with ``--tune`` the even ones of these, else the odd ones.
+``files``: R@5 and R@10 of the files of a commit, from its message. Rows: counts (how often a file was changed, with
+more weight for recent commits, half-life tuned), path words (BM25), dense + BM25 kNN over messages, the sum of all
+three, cosine. ``new``: for commits with a file that never changed together with another file before, that file is given
+and the others are to be found: ``CodeMemory.changed_with`` against the cosine of paths plus that of contents. Such
+commits are rare at the end, so all but the first tenth are queries; with ``--tune`` those with even numbers, else those
+with odd numbers.
 
-``--tune`` never opens the tests: it learns from the first 80 % of experience and asks the rest. ``--most`` asks so
-many, evenly spaced in time; the others are learnt without being asked. The BM25 of messages knows the frequency of
-words in later ones, too, which is to its own good.
+``--tune`` never reads the tests: it learns from the first 80 % of experience, and uses the rest as queries. ``--most``
+limits the number of queries, evenly spaced in time; the other commits are only learnt. The BM25 of messages also knows
+the word frequencies of later messages, which favours it.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class History:
 
     Attributes:
         task: its files.
-        commits: all that are learnt.
-        asked: the places among them whose messages are asked before they are learnt.
-        alone: places of commits that are asked by a file that was alone before, and that file.
+        commits: all commits that are learnt.
+        asked: positions of the commits whose messages are queries, before they are learnt.
+        alone: position of each query by a file that never changed with another before -> that file.
     """
 
     task: Task
@@ -63,7 +64,7 @@ class History:
 
 
 class Kept:
-    """An embedder whose vectors are looked up: they were made once for all methods."""
+    """An embedder that looks its vectors up: they are computed once for all methods."""
 
     model_name = "kept"
 
@@ -75,28 +76,28 @@ class Kept:
 
 
 def history(task: Task, tune: bool, most: int | None) -> History:
-    """The commits of a task, and which are asked: the tests, or the last fifth of experience."""
+    """Returns the commits of a task with the queries: the tests, or the last fifth of experience."""
     past, tests = task.experience, task.tests
     if tune:
         commits, first = past, round(0.8 * len(past))
     else:
         commits = Requests(past.texts + tests.texts, np.vstack([past.vectors, tests.vectors]), past.used + tests.used)
         first = len(past)
-    told = np.flatnonzero([bool(text.strip()) for text in commits.texts])  # a commit without a message says nothing
+    told = np.flatnonzero([bool(text.strip()) for text in commits.texts])  # a commit without a message is no query
     commits, first = commits.take(told), int((told < first).sum())
     alone = {at: file for at, file in lonely(commits).items() if at >= len(commits) // 10 and at % 2 != tune}
     return History(task, commits, spread(np.arange(first, len(commits)), most), alone)
 
 
 def spread(places: np.ndarray, most: int | None) -> np.ndarray:
-    """At most so many of them, evenly spaced."""
+    """Returns at most ``most`` of the positions, evenly spaced."""
     if most is None or most >= len(places):
         return places
     return places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
 
 
 def lonely(commits: Requests) -> dict[int, int]:
-    """Place of a commit of several files, one of which changed with no other before -> that file."""
+    """Maps commits of several files to one of these that never changed with another before, by position."""
     met: set[int] = set()
     found = {}
     for at, used in enumerate(commits.used):
@@ -113,7 +114,7 @@ def lonely(commits: Requests) -> dict[int, int]:
 
 
 def simple(found: History, life: float) -> dict[str, Scores]:
-    """(Q, N) of each simple method, every question with the commits before it."""
+    """Returns (Q, N) scores of each simple method; every query knows the commits before it."""
     task, commits, split = found.task, found.commits, splitter()
     used = matrix(commits, len(task.texts)).tocsr()
     words = [split(text) for text in commits.texts]
@@ -138,7 +139,7 @@ def _sharply(value: Scores) -> Scores:
 
 
 class Ours:
-    """The index that ``pam-retriever git`` builds, with one commit more at a time.
+    """The index that ``pam-retriever git`` builds; it learns commit by commit.
 
     Args:
         found: files and commits.
@@ -148,7 +149,7 @@ class Ours:
     def __init__(self, found: History, paths: Scores) -> None:
         task = found.task
         self._found, self._place = found, {str(at): at for at in range(len(task.texts))}
-        # equal texts have equal vectors: messages of commits and texts of files alike
+        # equal texts have equal vectors, for messages of commits and texts of files
         known = dict(zip([*found.commits.texts, *task.texts], [*found.commits.vectors, *task.vectors], strict=True))
         state = f"The git repository, {len(task.texts):,} files"
         known |= dict(zip([path_words(name) for name in task.names], paths, strict=True))
@@ -165,7 +166,7 @@ class Ours:
         )
 
     def learn(self, start: int, end: int) -> None:
-        """Learns the commits from one place to another, as a run of ``pam-retriever git`` does."""
+        """Learns the commits between two positions, as ``pam-retriever git`` does."""
         commits = self._found.commits
         lessons = [
             learning.Lesson(
@@ -180,11 +181,11 @@ class Ours:
             learning.store(self.index, lessons[at : at + learning.BATCH], {})
 
     def memory(self) -> CodeMemory:
-        """Asks the index as it is now."""
+        """Returns a query interface to the index in its current state."""
         return CodeMemory(self.index, self._embedder)
 
     def row(self, ranked: list[str]) -> Scores:
-        """(N,) scores that have files in the order in which they were named."""
+        """Returns (N,) scores for files ranked in the given order."""
         scores = np.full(len(self._place), -np.inf, np.float32)
         places = {name: at for at, name in enumerate(self._found.task.names)}
         for rank, path in enumerate(ranked):
@@ -193,7 +194,7 @@ class Ours:
 
 
 def ours(found: History, paths: Scores) -> tuple[Scores, Scores]:
-    """(Q, N) by message, and (A, N) of what changes with a file that was alone before."""
+    """Returns (Q, N) scores by message, and (A, N) of the files that change with a file that was alone before."""
     rows, alone = [], []
     own, done = Ours(found, paths), 0
     for at in sorted({*found.asked.tolist(), *found.alone}):
@@ -204,7 +205,7 @@ def ours(found: History, paths: Scores) -> tuple[Scores, Scores]:
             alone.append(own.row([hit.path for hit in changed]))
         if at not in found.asked:
             continue
-        # as CodeMemory.recall, without looking for the commits that say why
+        # as CodeMemory.recall, but without the commits as reasons
         vector, text = found.commits.vectors[at], found.commits.texts[at]
         hits = own.index.recall(vector, k=K, text=text, where={"kind": learning.FILE})
         rows.append(own.row([str(hit.metadata["path"]) for hit in hits]))
@@ -215,7 +216,7 @@ def ours(found: History, paths: Scores) -> tuple[Scores, Scores]:
 
 
 def new_files(found: History, mine: Scores, paths: Scores) -> dict[str, Any]:
-    """R@5 and R@10 of the other files, ours (A, N) and by cosine."""
+    """Returns R@5 and R@10 of the other files, for our (A, N) scores and by cosine."""
     cues = np.array(list(found.alone.values()), np.int64)
     others = [sorted(set(found.commits.used[at]) - {cue}) for at, cue in found.alone.items()]
     vectors = found.task.vectors
@@ -227,7 +228,7 @@ def new_files(found: History, mine: Scores, paths: Scores) -> dict[str, Any]:
 
 
 def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
-    """Every row of both tables."""
+    """Returns every row of both tables."""
     asked = found.commits.take(found.asked)
     none = np.full(len(asked), -1)
     task = Task(
@@ -244,7 +245,7 @@ def run(found: History, life: float, paths: Scores) -> dict[str, Any]:
 
 
 def tuned(task: Task) -> float:
-    """The half-life of counts that is best on the last fifth of experience, 200 commits of it."""
+    """Returns the best half-life of counts on the last fifth of experience, with 200 commits of it."""
     found = history(task, True, 200)
     asked = found.commits.take(found.asked)
     inner = Task(task.name, task.texts, task.vectors, found.commits, asked, np.full(len(asked), -1), task.candidates)
@@ -253,7 +254,7 @@ def tuned(task: Task) -> float:
 
 
 def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
-    """A git repository as a task: what ``pam-retriever git`` reads of it; the last fifth of the commits are tests."""
+    """Reads a git repository as a task, as ``pam-retriever git`` does; the last fifth of the commits are tests."""
     index = PredictiveAssociativeIndex(1, embedder=lambda texts: np.ones((len(texts), 1), np.float32))
     learn(index, Repository(path))
     files = index.find({"kind": learning.FILE})

@@ -1,16 +1,16 @@
-"""``python -m benchmarks.real.commits FOLDER...``: which files the next commit touches, from the last three commits.
+"""``python -m benchmarks.real.commits FOLDER...``: the files of the next commit, predicted from the last three commits.
 
-A folder holds ``memories.jsonl``, ``{id, text}`` of each file, and ``experience.jsonl`` and ``test.jsonl``,
-``{time, cue, used}`` of each commit in order of time: ``used`` are the files that it touches. The repository is one
-trajectory: the files of a commit one after the other, then those of the next, each with the number of its commit as its
-time, so that ``fit`` asks for the files of a commit, not for the next file of one (``--untimed``: without). Subjects
-are not looked at.
+A folder contains ``memories.jsonl``, ``{id, text}`` of each file, and ``experience.jsonl`` and ``test.jsonl``,
+``{time, cue, used}`` of each commit in order of time: ``used`` are its changed files. The repository is one trajectory:
+the files of a commit one after the other, then those of the next. The number of a commit is the time of its files, so
+that ``fit`` learns to predict the files of a commit, not the next file within one (``--untimed``: without times).
+Subjects are not used.
 
-Commits are asked in order, and known afterwards, to the baselines as well. At most 400 of the test are asked, drawn
-with a seed. R@10 is the mean of hits / min(10, files). Baselines: how often a file was touched, how often of late, both
-together, what later commits touched after the same files (first order, by commits), and all three. Half-life and
-weights are those that do best on the last fifth of the experience. With ``--part tuning`` that fifth is asked, and the
-test is not looked at.
+Commits are queries in order, and known afterwards, for the baselines, too. At most 400 of the test are queries, drawn
+with a seed. R@10 is the mean of hits / min(10, files). Baselines: the number of changes of a file, the number of recent
+changes, both together, the files that later commits changed after the same files (first order, by commits), and all
+three. Half-life and weights are the best on the last fifth of the experience. With ``--part tuning`` the queries are
+from that fifth, and the test is not used.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 K, BEFORE, MOST = 10, 3, 400
-ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # that the library's priors were fitted on
+ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # the data of the library's priors
 HALF_LIVES, WEIGHTS, ORDER_WEIGHTS = (5, 20, 100, 300), (0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0)
-CONFIG = FitConfig(hidden=64, passes=2)  # the predictor says nothing of what comes next
+CONFIG = FitConfig(hidden=64, passes=2)  # the predictor does not contribute to next-step prediction
 
 
 @dataclass(frozen=True)
 class Repository:
-    """Files, and the commits that touched them.
+    """Files, and the commits that changed them.
 
     Attributes:
         texts: of each file.
-        commits: the files of each commit, as places in ``texts``, in order of time.
-        tests: how many of the commits are the test, the last ones.
+        commits: the files of each commit, as positions in ``texts``, in order of time.
+        tests: number of commits in the test, the last ones.
     """
 
     texts: list[str]
@@ -55,12 +55,12 @@ class Repository:
     tests: int
 
     def tuning(self) -> Repository:
-        """The commits before the test, the last fifth of which is asked."""
+        """Returns the commits before the test; the last fifth of these are the queries."""
         known = self.commits[: len(self.commits) - self.tests]
         return Repository(self.texts, known, len(known) // 5)
 
     def asked(self, seed: int) -> Rows:
-        """The commits that are asked, in order: places in ``commits``."""
+        """Returns the queries in order, as positions in ``commits``."""
         first = len(self.commits) - self.tests
         every = np.array([at for at in range(first, len(self.commits)) if len(self.commits[at])])
         return np.sort(np.random.default_rng(seed).permutation(every)[:MOST])
@@ -68,7 +68,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Settings of the baselines: half-life in commits, the weight of counts, and that of the first order."""
+    """Settings of the baselines: half-life in commits, weight of counts, and weight of the first order."""
 
     half_life: int
     counts: float
@@ -76,7 +76,7 @@ class Tuned:
 
 
 def read(folder: Path) -> Repository:
-    """The repository of a folder.
+    """Reads the repository of a folder.
 
     Raises:
         SystemExit: a file is missing.
@@ -97,13 +97,13 @@ def _lines(path: Path) -> list[dict[str, list[str]]]:
 
 
 def judge(scores: Scores, used: Rows) -> float:
-    """R@10; of equals the first."""
+    """Returns R@10; ties in order of position."""
     found = np.argsort(-scores, kind="stable")[:K]
     return float(np.isin(found, used).sum() / min(K, len(np.unique(used))))
 
 
 def evidence(repository: Repository, asked: Rows) -> Iterator[tuple[Rows, dict[int, Scores], Scores, Scores]]:
-    """For each commit that is asked: its files, faded counts by half-life, counts, and the first order."""
+    """Returns for each query: its files, faded counts by half-life, counts, and the first order."""
     size, wanted = len(repository.texts), set(asked.tolist())
     counts, after = np.zeros(size), np.zeros((size, size))
     faded = {life: np.zeros(size) for life in HALF_LIVES}
@@ -121,12 +121,12 @@ def evidence(repository: Repository, asked: Rows) -> Iterator[tuple[Rows, dict[i
 
 
 def share(scores: Scores) -> Scores:
-    """Divided by the sum."""
+    """Divides by the sum."""
     return scores / max(scores.sum(), 1e-12)
 
 
 def baselines(repository: Repository, asked: Rows, tuned: Tuned | None) -> tuple[dict[str, list[float]], Tuned]:
-    """R@10 of each commit by each baseline; the settings are those that do best here where none are given."""
+    """Returns R@10 of each query by each baseline; without given settings, the best ones for these queries."""
     grid = [Tuned(*one) for one in itertools.product(HALF_LIVES, WEIGHTS, (0.0, *ORDER_WEIGHTS))]
     plain: dict[str, list[float]] = {"counts": [], "first order": []}
     by_setting: dict[Tuned, list[float]] = {one: [] for one in (grid if tuned is None else [tuned])}
@@ -151,7 +151,7 @@ def baselines(repository: Repository, asked: Rows, tuned: Tuned | None) -> tuple
 def recalled(
     repository: Repository, asked: Rows, vectors: npt.NDArray[np.float32], seed: int, timed: bool = True
 ) -> list[float]:
-    """Returns R@10 of each commit by ``recall_next``; ``timed``: whether timestamps mark the files of one commit."""
+    """Returns R@10 of each query by ``recall_next``; ``timed``: whether timestamps mark the files of one commit."""
     index = PredictiveAssociativeIndex(vectors.shape[1])
     ids = np.arange(len(vectors)).astype(str)
     index.add(vectors, ids.tolist())
@@ -172,17 +172,17 @@ def recalled(
 
 
 def commit_of(commits: list[Rows]) -> Scores:
-    """The number of the commit of each file, one after the other."""
+    """Returns the commit number of each file, one file after the other."""
     return np.repeat(np.arange(len(commits)), list(map(len, commits))).astype(float)
 
 
 def figures(values: list[float]) -> dict[str, float]:
-    """Mean and standard error."""
+    """Returns mean and standard error."""
     return {"R@10": round(float(np.mean(values)), 4), "error": round(float(np.std(values) / len(values) ** 0.5), 4)}
 
 
 def main() -> None:
-    """Runs and writes."""
+    """Runs all repositories, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")

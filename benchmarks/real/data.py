@@ -1,4 +1,4 @@
-"""Where the data of ``benchmarks.real`` are: a given path, or a folder named by ``PAM_DATA_DIR``."""
+"""The location of the data of ``benchmarks.real``: a given path, or a folder named by ``PAM_DATA_DIR``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def find(given: Path | None, names: Sequence[str], source: str) -> Path:
-    """The given path, or the first of ``names`` in ``PAM_DATA_DIR``; else says where to get it, and ends."""
+    """Returns the given path, or the first of ``names`` in ``PAM_DATA_DIR``; exits with the source if there is none."""
     folder = os.environ.get("PAM_DATA_DIR")
     if given is None and folder:
         given = next((Path(folder) / name for name in names if (Path(folder) / name).exists()), None)
@@ -20,7 +20,7 @@ def find(given: Path | None, names: Sequence[str], source: str) -> Path:
 
 
 def load_embedder(name: str | None) -> Any:
-    """A sentence-transformers model by name or folder; all-MiniLM-L6-v2 from its offline package for None."""
+    """Loads a sentence-transformers model by name or folder; None loads all-MiniLM-L6-v2 from its offline package."""
     from sentence_transformers import SentenceTransformer
 
     if name is None:

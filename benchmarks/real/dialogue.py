@@ -27,23 +27,23 @@ class Conversation:
 
     @property
     def sessions(self) -> npt.NDArray[np.int64]:
-        """(N,) the session of each turn."""
+        """Returns (N,) the session of each turn."""
         return np.array([turn["session"] for turn in self.turns])
 
     def relevant(self) -> npt.NDArray[np.bool_]:
-        """(Q, N) which turns are evidence."""
+        """Returns (Q, N) whether each turn is evidence."""
         ids = np.array([turn["id"] for turn in self.turns])
         return np.array([np.isin(ids, list(evidence)) for _, evidence, _ in self.questions])
 
     def near(self, window: int) -> Scores:
-        """(N, N) 1 where two turns are at most ``window`` apart in one session."""
+        """Returns (N, N) with 1 where two turns are at most ``window`` apart in one session."""
         at, sessions = np.arange(len(self.turns)), self.sessions
         distance = np.abs(at[:, None] - at)
         return ((distance > 0) & (distance <= window) & (sessions[:, None] == sessions)).astype(float)
 
 
 def read(path: Path) -> list[Conversation]:
-    """Reads the conversations; questions of categories 1 to 4 that name evidence that is there."""
+    """Reads the conversations; keeps questions of categories 1 to 4 whose evidence exists."""
     try:
         return [_conversation(found) for found in json.loads(path.read_text("utf-8"))]
     except (KeyError, TypeError, ValueError) as error:
@@ -78,7 +78,7 @@ def _conversation(found: dict[str, Any]) -> Conversation:
 
 
 def judge(ranked: npt.NDArray[np.int64], conversation: Conversation) -> Scores:
-    """(Q, 6) the METRICS of rankings (Q, depth) of turns, -1 where a ranking has ended."""
+    """Returns (Q, 6) METRICS of rankings (Q, depth) of turns; -1 fills a ranking after its end."""
     relevant, sessions = conversation.relevant(), conversation.sessions
     found = np.take_along_axis(relevant, np.maximum(ranked, 0), axis=1) & (ranked >= 0)
     count = relevant.sum(axis=1)
@@ -95,7 +95,7 @@ def judge(ranked: npt.NDArray[np.int64], conversation: Conversation) -> Scores:
 
 
 def _first(values: list[int], count: int) -> set[int]:
-    """The first ``count`` distinct values: a session ranks as its best turn."""
+    """Returns the first ``count`` distinct values: the rank of a session is that of its best turn."""
     seen: set[int] = set()
     for value in values:
         seen.add(value)
@@ -105,12 +105,12 @@ def _first(values: list[int], count: int) -> set[int]:
 
 
 def rank(scores: Scores) -> npt.NDArray[np.int64]:
-    """(Q, N) turns by falling score."""
+    """Returns (Q, N) turns by falling score."""
     return np.argsort(-scores, axis=1, kind="stable")
 
 
 def interval(values: Scores, draws: int = 2000, seed: int = 0) -> tuple[Scores, Scores]:
-    """The 95 % bootstrap interval of the mean over the first axis."""
+    """Returns the 95 % bootstrap interval of the mean over the first axis."""
     random = np.random.default_rng(seed)
     means = np.stack([values[random.integers(0, len(values), len(values))].mean(axis=0) for _ in range(draws)])
     low, high = np.quantile(means, [0.025, 0.975], axis=0)

@@ -1,12 +1,12 @@
-"""``python -m benchmarks.real.documents FOLDER``: documents that name each other, nothing experienced, nothing fitted.
+"""``python -m benchmarks.real.documents FOLDER``: documents that mention each other, without experience or fit.
 
-FOLDER (or ``PAM_DATA_DIR``/documents) holds ``hotpot.jsonl``, ``2wiki.jsonl`` and ``musique.jsonl``: a line a
+FOLDER (or ``PAM_DATA_DIR``/documents) contains ``hotpot.jsonl``, ``2wiki.jsonl`` and ``musique.jsonl``: one line per
 question, ``{id, question, type, supporting, passages: [{id, title, text}]}``, drawn from HotpotQA's distractor setting
 (Yang et al. 2018), 2WikiMultihopQA (Ho et al. 2020) and MuSiQue (Trivedi et al. 2022). All passages of a file are one
-index. Mean over questions of hits / supporting at 2, 5 and 10, with bootstrap intervals.
+index. The measure is the mean over questions of hits / supporting at 2, 5 and 10, with bootstrap intervals.
 
-The first half of each file's questions is for tuning (``--tune`` draws weights and reports the best of them with each
-file left out); the second half is reported. Weights of the baselines are chosen on the first halves too.
+The first half of each file's questions is for tuning (``--tune`` draws weights, and reports the best ones with each
+file left out). The second half is reported. The weights of the baselines are chosen on the first halves, too.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from pam_retriever.types import Bools, Float32, Int64
 
 SETS = ("hotpot", "2wiki", "musique")
 CUTS = (2, 5, 10)
-CANDIDATES = 50  # of dense + BM25, whose mentions are followed
+CANDIDATES = 50  # the best of dense + BM25; their mentions are followed
 DRAWS = 2000  # of the bootstrap
 TUNED = 400  # weights that --tune draws
 
 
 class Asked:
-    """One question, as ``MentionSource`` sees it; row n is passage n - 1."""
+    """One question in the form for ``MentionSource``; row n is passage n - 1."""
 
     def __init__(self, pool: Pool, at: int) -> None:
         self._pool, self._at = pool, at
@@ -65,7 +65,7 @@ class Asked:
 
 
 def index(pool: Pool, titles: str) -> SQLiteMentions:
-    """The mentions of a pool, in SQLite; ``titles`` are "metadata", "heading" (of the text) or "none"."""
+    """Returns the mentions of a pool, in SQLite; ``titles`` are "metadata", "heading" (of the text) or "none"."""
     database = SQLiteDatabase()
     memories, store = database.memories, SQLiteMentions(database.connection)
     graph = MentionGraph(store, MentionRules(NameRules(headings=titles == "heading")))
@@ -85,13 +85,13 @@ def index(pool: Pool, titles: str) -> SQLiteMentions:
 
 
 def library(pool: Pool, titles: str, taught: bool = False, fitted: bool = False) -> Scores:
-    """What ``recall(vector, text=)`` of an index with default settings gives; -inf for what is not among its ten.
+    """Returns the scores of ``recall(vector, text=)`` with default settings; -inf for passages outside its first ten.
 
     Args:
         pool: passages and questions.
-        titles: the key of the metadata that has them; "" for none.
+        titles: the metadata key of the titles; "" for none.
         taught: whether the index has the first half of the questions as feedback.
-        fitted: whether ``fit`` weighed the sources by it.
+        fitted: whether ``fit`` weighed the sources by that feedback.
     """
     index = PredictiveAssociativeIndex(pool.looks.shape[1])
     metadatas: list[dict[str, Any]] = [{titles: title} for title in pool.titles] if titles else [{}] * len(pool.titles)
@@ -128,7 +128,7 @@ def follow(pool: Pool, store: SQLiteMentions, questions: Sequence[int]) -> dict[
 
 
 def added(pool: Pool, mentioned: dict[int, Mentioned], weights: dict[Any, float]) -> Scores:
-    """Dense + BM25 with the features of mentions on top."""
+    """Returns dense + BM25 plus the weighted features of mentions."""
     scores = pool.base.copy()
     chosen = np.array([weights[way] for way in WAYS], np.float32)
     for at, found in mentioned.items():
@@ -137,7 +137,7 @@ def added(pool: Pool, mentioned: dict[int, Mentioned], weights: dict[Any, float]
 
 
 def recalls(pool: Pool, scores: Scores, questions: Sequence[int]) -> Scores:
-    """(Q, cuts) the share of the supporting passages among the first."""
+    """Returns (Q, cuts) shares of the supporting passages among the first."""
     ranked = np.argsort(-scores, axis=1, kind="stable")[:, : max(CUTS)]
     return np.array(
         [[np.isin(pool.supporting[at], ranked[at, :cut]).mean() for cut in CUTS] for at in questions], float
@@ -145,14 +145,14 @@ def recalls(pool: Pool, scores: Scores, questions: Sequence[int]) -> Scores:
 
 
 def interval(values: Scores) -> list[list[float]]:
-    """The 95 % bootstrap interval of each column's mean."""
+    """Returns the 95 % bootstrap interval of each column's mean."""
     draws = np.random.default_rng(0).integers(0, len(values), (DRAWS, len(values)))
     low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5], axis=0)
     return np.stack([low, high], axis=1).round(4).tolist()
 
 
 def chosen(pools: dict[str, Pool], name: str, make: Callable[[str, float], Scores], settings: Sequence[float]) -> Any:
-    """The setting that is best on the first halves of all files, and its scores."""
+    """Returns the best setting on the first halves of all files, and its scores."""
     tried = {}
     for setting in settings:
         scores = {key: make(key, setting) for key in pools}
@@ -162,7 +162,7 @@ def chosen(pools: dict[str, Pool], name: str, make: Callable[[str, float], Score
 
 
 def rows_of(pools: dict[str, Pool]) -> dict[str, dict[str, Scores]]:
-    """Scores of every method on every file."""
+    """Returns the scores of every method on every file."""
     stores = {
         name: {titles: index(pool, titles) for titles in ("none", "heading", "metadata")}
         for name, pool in pools.items()
@@ -215,7 +215,7 @@ def rows_of(pools: dict[str, Pool]) -> dict[str, dict[str, Scores]]:
 
 
 def tune(pools: dict[str, Pool]) -> dict[str, Any]:
-    """Weights drawn at random, judged on the first halves: the best for all files, and with each left out."""
+    """Draws random weights, judged on the first halves; returns the best for all files, and with each file left out."""
     random = np.random.default_rng(0)
     found = {name: follow(pool, index(pool, "metadata"), pool.halves()[0]) for name, pool in pools.items()}
     tried = []
@@ -270,7 +270,7 @@ def main() -> None:
 
 
 def cached_encoder(name: str | None, folder: Path) -> Callable[[list[str]], Float32]:
-    """An embedder whose vectors are kept in a folder, one file for each list of texts."""
+    """Returns an embedder that stores its vectors in a folder, one file per list of texts."""
     model: list[Any] = []
 
     def encode(texts: list[str]) -> Float32:

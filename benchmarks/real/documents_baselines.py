@@ -10,7 +10,7 @@ from pam_retriever.mentions.store import SQLiteMentions
 
 
 def rank_fusion(pool: Pool) -> Scores:
-    """Reciprocal rank fusion of dense and BM25 (Cormack et al. 2009), k = 60."""
+    """Returns the reciprocal rank fusion of dense and BM25 (Cormack et al. 2009), k = 60."""
     ranks = [
         np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) for scores in (pool.cosine, pool.words.scores)
     ]
@@ -34,14 +34,14 @@ def mention_matrix(pool: Pool, store: SQLiteMentions, phrases: bool) -> Scores:
 
 
 def cross_links(pool: Pool, links: Scores, share: float) -> Scores:
-    """Dense + BM25, plus documents that share a rare name with one of the ten best."""
+    """Returns dense + BM25, plus documents that share a rare name with one of the ten best."""
     best = np.argsort(-pool.base, axis=1, kind="stable")[:, :10]
     strengths = np.take_along_axis(pool.base, best, axis=1)
     return pool.base + share * np.max(strengths[:, :, None] * links[best], axis=1)
 
 
 def pagerank(pool: Pool, links: Scores, damping: float) -> Scores:
-    """Personalised PageRank over mentions, both ways, restarting at the ten best (HippoRAG's mechanism)."""
+    """Returns personalised PageRank over mentions, both ways, restarting at the ten best (HippoRAG's mechanism)."""
     both = links + links.T
     step = both / np.maximum(both.sum(axis=1, keepdims=True), 1e-9)
     tenth = -np.sort(-pool.base, axis=1)[:, 9:10]

@@ -28,8 +28,8 @@ class Pool:
     Attributes:
         titles: of the passages.
         texts: of the passages.
-        questions: as they are asked.
-        supporting: places of the passages that each question needs.
+        questions: in the original words.
+        supporting: positions of the passages that each question needs.
         looks: (N, d) unit embeddings of the texts.
         asked: (Q, d) unit embeddings of the questions.
     """
@@ -60,7 +60,7 @@ class Pool:
 
 
 class Words:
-    """BM25 with this library's stop words and constants, and which text has which term."""
+    """BM25 with this library's stop words and constants, and the terms of each text."""
 
     def __init__(self, texts: list[str], questions: list[str]) -> None:
         options: dict[str, Any] = {"stopwords": STOP_WORDS.split(), "stemmer": Stemmer.Stemmer("porter")}
@@ -80,7 +80,7 @@ class Words:
 
 
 def read(path: Path, encode: Callable[[list[str]], Float32]) -> Pool:
-    """The passages of all questions of a file in one pool."""
+    """Reads the passages of all questions of a file into one pool."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     passages: dict[str, dict[str, str]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.real.figures``: draws the pictures of the docs from the committed results."""
+"""``python -m benchmarks.real.figures``: draws the figures of the docs from the committed results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from benchmarks.report import RESULTS, no_arguments
 
 IMAGES = Path(__file__).parent.parent / "notes" / "images"
-# Okabe-Ito colours, told apart by the colour-blind, and hatches, told apart in grey
+# Okabe-Ito colours for colour-blind readers, and hatches for grey print
 STYLES = [("#0072B2", ""), ("#E69F00", "//"), ("#BBBBBB", "xx"), ("#009E73", "..")]
 
 
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def locomo() -> None:
-    """Recall@10 on the reported conversations with intervals, ours apart from what learns nothing."""
+    """Draws recall@10 on the reported conversations with intervals, our rows apart from methods without learning."""
     result = json.loads((RESULTS / "real" / "locomo.json").read_text())
     names = [name for name in result["reported"] if not name.endswith("+ association")]
     names.sort(key=lambda name: result["reported"][name]["R@10"])
@@ -45,7 +45,7 @@ def locomo() -> None:
 
 
 def wikispeedia() -> None:
-    """Recall@20 in the three columns."""
+    """Draws recall@20 in the three columns."""
     result = json.loads((RESULTS / "real" / "wikispeedia.json").read_text())
     columns = ["known", "unseen cue", "unseen target"]
     names = list(result["R@20"])

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.real.lexical``: SQLite FTS5 beside bm25s, for what they find and how fast.
+"""``python -m benchmarks.real.lexical``: quality and speed of SQLite FTS5 and bm25s.
 
-Quality on LoCoMo's turns (see ``benchmarks.real.locomo`` for the file), own words only. Speed on copies of the same
-turns, as many as asked for, each with two words of its own: indexing all of them, and single questions. bm25s has no
-way to add one text: it indexes all of them again.
+Quality is measured on LoCoMo's turns (see ``benchmarks.real.locomo`` for the file), on their own words only. Speed is
+measured on copies of the same turns, as many as requested, each with two words of its own: indexing all of them, and
+single queries. bm25s cannot add one text; it indexes all texts again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ask = Callable[[str, int], np.ndarray]
 
 
 def fts5_own_ranking(documents: SQLiteDatabase) -> Ask:
-    """FTS5's bm25() over the words that the library looks for."""
+    """Ranks by FTS5's bm25() over the words that the library looks up."""
     lexicon = Lexicon(documents)
 
     def ask(text: str, n: int) -> np.ndarray:
@@ -42,7 +42,7 @@ def fts5_own_ranking(documents: SQLiteDatabase) -> Ask:
 
 
 def library(documents: SQLiteDatabase) -> Ask:
-    """BM25 over FTS5's postings, as the library scores them, without the neighbours' words."""
+    """Ranks by BM25 over FTS5's postings, with the library's scores but without the neighbours' words."""
     lexicon = Lexicon(documents)
 
     def ask(text: str, n: int) -> np.ndarray:
@@ -62,7 +62,7 @@ def store(texts: list[str]) -> SQLiteDatabase:
 
 
 def with_bm25s(texts: list[str], stop: bool) -> Ask:
-    """bm25s as it comes, or with this library's stop words and Porter stems."""
+    """Ranks by bm25s with its defaults, or with this library's stop words and Porter stems."""
     options = {"stopwords": STOP_WORDS.split(), "stemmer": Stemmer.Stemmer("porter")} if stop else {"stopwords": "en"}
     scorer = bm25s.BM25()
     scorer.index(bm25s.tokenize(texts, show_progress=False, **options), show_progress=False)
@@ -86,7 +86,7 @@ WAYS: dict[str, Callable[[list[str]], Ask]] = {
 
 
 def quality(conversations: list[Conversation], make: Callable[[list[str]], Ask]) -> float:
-    """R@10 over all questions."""
+    """Returns R@10 over all questions."""
     judged = []
     for conversation in conversations:
         ask = make([turn["text"] for turn in conversation.turns])
@@ -101,7 +101,7 @@ def speed(texts: list[str], questions: list[str], make: Callable[[list[str]], As
     ask = make(texts)
     indexed = time.perf_counter() - started
     taken = []
-    for repeated in range(2):  # the first round reads what the second has in memory
+    for repeated in range(2):  # the first round fills the caches
         taken.append([])
         for question in questions:
             started = time.perf_counter()

@@ -1,13 +1,13 @@
 """``python -m benchmarks.real.locomo``: find the turns that answer a question, in long dialogues.
 
-LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): take
+LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): download
 ``data/locomo10.json`` from https://github.com/snap-research/locomo and pass its path, or set
-``PAM_DATA_DIR`` to the folder that holds it.
+``PAM_DATA_DIR`` to its folder.
 
-Each conversation is an index, each of its dated sessions a trajectory. Questions and evidence are never trained on.
-The library runs with its default settings, whose weights were chosen on the first two conversations; so were the
-settings of every baseline. The others are what to read, and "leave one out", where each conversation is judged with
-the settings that are best on the rest.
+Each conversation is an index, each of its dated sessions a trajectory. Training never sees questions or evidence.
+The library runs with its default settings; their weights, and the settings of every baseline, were chosen on the first
+two conversations. The results to read are those on the other conversations, and "leave one out", which judges each
+conversation with the settings that are best on the rest.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ FILES = ("locomo10.json", "locomo5.json", "locomo/locomo10.json", "locomo/locomo
 TUNED_ON = 2
 DEPTH = 100
 OURS, ABLATED = "this library, default", "default, association off"
-SPREAD_FROM = 21  # hits of a base: 20 that count, and the one that does not
-ADDED = (0.4, 0.8, 1.6, 3.2, 6.4)  # weights at which association is added to a base, in units of its best score
-Judged = dict[str, dict[str, list[Scores]]]  # method -> setting -> one (Q, 6) a conversation
+SPREAD_FROM = 21  # hits of a base: 20 that count, and the one after them, which does not
+ADDED = (0.4, 0.8, 1.6, 3.2, 6.4)  # weights of the added association, relative to the base's best score
+Judged = dict[str, dict[str, list[Scores]]]  # method -> setting -> one (Q, 6) per conversation
 
 
 def embed(conversation: Conversation, embedder: Any) -> tuple[Any, Any, Any]:
-    """Turns, three-turn windows and questions, at unit length."""
+    """Returns turns, three-turn windows and questions, at unit length."""
     texts = [turn["text"] for turn in conversation.turns]
     near = conversation.near(1)
     windows = ["\n".join(texts[n] for n in sorted({at, *np.flatnonzero(near[at])})) for at in range(len(texts))]
@@ -50,7 +50,7 @@ def embed(conversation: Conversation, embedder: Any) -> tuple[Any, Any, Any]:
 
 
 def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveAssociativeIndex, dict[str, float]]:
-    """Returns one conversation as an index, and the time to build it; None if it is from an earlier run."""
+    """Returns one conversation as an index, and the time to build it; None for an index from an earlier run."""
     folder = None if kept is None else kept / f"{prepared.conversation.name}-{seed}"
     if folder is not None and folder.exists():
         return PredictiveAssociativeIndex.load(folder), {}
@@ -65,14 +65,14 @@ def build(prepared: Prepared, seed: int, kept: Path | None) -> tuple[PredictiveA
     )
     index.fit(group_by="session", order_by="time", seed=seed)
     whole = time.perf_counter() - started
-    cpu = time.process_time() - used  # tells the work from the waiting, on a machine that is shared
+    cpu = time.process_time() - used  # separates work from waiting, on a shared machine
     if folder is not None:
         index.save(folder)
     return index, {"add_and_fit_seconds": whole, "add_and_fit_cpu_seconds": cpu}
 
 
 def ask(index: PredictiveAssociativeIndex, prepared: Prepared, **options: Any) -> Any:
-    """(Q, DEPTH) rankings, -1 where there are fewer hits."""
+    """Returns (Q, DEPTH) rankings; -1 fills a ranking after its end."""
     place = {turn["id"]: at for at, turn in enumerate(prepared.conversation.turns)}
     answers = index.recall(prepared.questions, k=DEPTH, **options)
     return np.array([[place[hit.id] for hit in hits] + [-1] * (DEPTH - len(hits)) for hits in answers])
@@ -93,7 +93,7 @@ def brought_up(index: PredictiveAssociativeIndex, prepared: Prepared, scores: Sc
 
 
 def latency(index: PredictiveAssociativeIndex, prepared: Prepared) -> dict[str, float]:
-    """Milliseconds of single queries, embedding apart."""
+    """Returns the milliseconds of single queries, without embedding."""
     taken, used = [], []
     for vector, (text, _, _) in zip(prepared.questions, prepared.conversation.questions, strict=True):
         started, before = time.perf_counter(), time.process_time()
@@ -105,9 +105,9 @@ def latency(index: PredictiveAssociativeIndex, prepared: Prepared) -> dict[str, 
 
 
 def cases(prepared: Prepared, rankings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Evidence that the association channels brought among the first ten, or drove out of them (ids only).
+    """Returns evidence that the association channels moved into the first ten, or out of them (ids only).
 
-    ``first_ten_of`` names the other methods that had it there.
+    ``first_ten_of`` names the other methods that had it among their first ten.
     """
     found = []
     ids = [turn["id"] for turn in prepared.conversation.turns]
@@ -122,7 +122,7 @@ def cases(prepared: Prepared, rankings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _place(ranked: Any, turn: int) -> int:
-    """Where a turn is in a ranking, from 0; its length if it is not there."""
+    """Returns the position of a turn in a ranking, from 0; the ranking's length if it is not there."""
     found = np.flatnonzero(ranked == turn)
     return int(found[0]) if len(found) else len(ranked)
 
@@ -150,7 +150,7 @@ def measure(
 
 
 def add_association(judged: Judged, every: list[Prepared], indexes: list[PredictiveAssociativeIndex]) -> None:
-    """Judges the bases with association added, in the settings that any split chose for a base."""
+    """Adds association to the bases, with the settings that any split chose for a base."""
     for base in BASES:
         for setting in sorted({choose(judged[base], split) for split in _splits(len(every))}):
             score = unlearned.families()[base][setting]
@@ -167,24 +167,24 @@ def add_association(judged: Judged, every: list[Prepared], indexes: list[Predict
 
 
 def _splits(count: int) -> list[list[int]]:
-    """The conversations on which settings are chosen: the first two, then all but one."""
+    """Returns the conversations for choosing settings: the first two, then all but one."""
     return [list(range(TUNED_ON)), *([other for other in range(count) if other != at] for at in range(count))]
 
 
 def choose(settings: dict[str, list[Scores]], on: list[int]) -> str:
-    """The setting with the best mean of R@5, R@10 and R@20 on some conversations."""
+    """Returns the setting with the best mean of R@5, R@10 and R@20 on some conversations."""
     return max(settings, key=lambda name: np.concatenate([settings[name][at] for at in on])[:, :3].mean())
 
 
 def gain(ours: Scores, other: Scores) -> dict[str, list[float]]:
-    """The mean difference of each metric and its 95 % interval, over questions."""
+    """Returns the mean difference of each metric and its 95 % interval, over questions."""
     low, high = interval(ours - other)
     mean = (ours - other).mean(axis=0)
     return {name: [float(mean[at]), float(low[at]), float(high[at])] for at, name in enumerate(METRICS)}
 
 
 def summarise(judged: Judged, conversations: list[Conversation]) -> dict[str, Any]:
-    """Tables of the reported conversations, of all with leave-one-out settings, and of the categories."""
+    """Returns tables of the reported conversations, of all with leave-one-out settings, and of the categories."""
     every = range(len(conversations))
     tuning, reported = list(every)[:TUNED_ON], list(every)[TUNED_ON:]
     chosen = {name: choose(settings, tuning) for name, settings in judged.items()}
@@ -273,7 +273,7 @@ def main() -> None:
 
 
 def prepare(conversations: list[Conversation], model: str | None, kept: Path | None) -> list[Prepared]:
-    """The conversations with their embeddings, from the file that keeps them if it is there."""
+    """Returns the conversations with their embeddings, from the file ``kept`` if it exists."""
     if kept is not None and kept.exists():
         with np.load(kept) as file:
             parts = [tuple(file[f"{kind}{at}"] for kind in "twq") for at in range(len(conversations))]
@@ -288,7 +288,7 @@ def prepare(conversations: list[Conversation], model: str | None, kept: Path | N
 
 
 def export(conversations: list[Conversation], path: Path) -> None:
-    """The turns as JSON lines, ids and sessions named after their conversation."""
+    """Writes the turns as JSON lines; ids and sessions have the name of their conversation."""
     lines = [
         json.dumps({**turn, "id": f"{c.name}/{turn['id']}", "session": f"{c.name}/{turn['session']}"})
         for c in conversations

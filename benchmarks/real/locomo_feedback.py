@@ -1,11 +1,11 @@
-"""``python -m benchmarks.real.locomo_feedback``: half of the questions of a dialogue as feedback, the other half asked.
+"""``python -m benchmarks.real.locomo_feedback``: half of a dialogue's questions are feedback, the other half queries.
 
-LoCoMo as in ``benchmarks.real.locomo``. Each dialogue is an index of its own, whose sessions are trajectories. A random
-half of its questions is given as feedback with the turns that answer them; the other half is asked, and then the halves
-change places. Rows: default recall in words without feedback, with feedback and the priors, and with feedback after the
-evidence was weighed by ``fit``; each of an index without times, and of one whose turns have the times of their sessions
-and that is asked after the last one. The priors were fitted without LoCoMo. Weights of recall without feedback were
-chosen on the first two dialogues: the others are what to read. Gains are paired by question.
+LoCoMo as in ``benchmarks.real.locomo``. Each dialogue is its own index, and its sessions are trajectories. A random
+half of its questions is given as feedback with the turns that answer them; the other half are queries. Then the halves swap.
+Rows: default recall by text without feedback; with feedback and the priors; and with feedback after ``fit`` weighed the
+sources. Each row exists for an index without times, and for an index whose turns have the times of their sessions; its
+queries are after the last session. The priors were fitted without LoCoMo. The weights of recall without feedback were
+chosen on the first two dialogues, so the results to read are those on the others. Gains are paired by question.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def index_of(conversation: Conversation, vectors: Any, timed: bool) -> Predictiv
 
 
 def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vectors: Any, asked: Any) -> Recalls:
-    """(Q, 3) share of the evidence among the first k, of as much as can be there."""
+    """Returns (Q, 3) shares of the evidence among the first k, relative to the largest possible number."""
     rows = []
     for at in asked.tolist():
         question, evidence, _ = conversation.questions[at]
@@ -58,12 +58,12 @@ def recalls(index: PredictiveAssociativeIndex, conversation: Conversation, vecto
 
 
 def last_day(conversation: Conversation) -> datetime:
-    """When questions are asked."""
+    """Returns the time of the queries."""
     return max(said(turn["date"]) for turn in conversation.turns)
 
 
 def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Recalls]:
-    """Each row of one dialogue, questions in the same order; "dated" is 1 for a question that names a time."""
+    """Returns each row of one dialogue, in the same order of questions; "dated" is 1 for a question that has a time."""
     turns = embed([turn["text"] for turn in conversation.turns])
     questions = embed([question for question, _, _ in conversation.questions])
     order = np.random.default_rng(seed).permutation(len(questions))
@@ -78,7 +78,7 @@ def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Reca
             part = {NONE: recalls(index, conversation, questions, asked)}
             index.feedback(questions[given], used, text=texts, timestamp=[now.timestamp()] * len(texts))
             part[PRIORS] = recalls(index, conversation, questions, asked)
-            index._fit_mixture(seed)  # questions in words ask no predictor: it is not trained
+            index._fit_mixture(seed)  # queries by text do not use the predictor, so it is not trained
             part[FITTED] = recalls(index, conversation, questions, asked)
             for row, values in part.items():
                 found.setdefault(row + suffix, []).append(values)
@@ -86,7 +86,7 @@ def measure(conversation: Conversation, embed: Any, seed: int) -> dict[str, Reca
 
 
 def summary(rows: dict[str, Recalls], seed: int) -> dict[str, Any]:
-    """Means, and gains over no feedback and over no times, with 95 % bootstrap intervals over questions."""
+    """Returns means, and gains over no feedback and over no times, with 95 % bootstrap intervals over questions."""
     columns: dict[str, Any] = {"questions": len(rows[NONE])}
 
     def intervals(values: Recalls) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def summary(rows: dict[str, Recalls], seed: int) -> dict[str, Any]:
 
 
 def parts_of(measured: list[dict[str, Recalls]]) -> dict[str, dict[str, Recalls]]:
-    """The rows of all dialogues and of those that are reported: of all questions, dated ones and the others."""
+    """Returns the rows of all and of reported dialogues: for all questions, dated ones and the others."""
     found = {}
     for part, some in (("all dialogues", measured), (f"without the first {TUNED_ON}", measured[TUNED_ON:])):
         if some:

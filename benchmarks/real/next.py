@@ -1,14 +1,14 @@
-"""``python -m benchmarks.real.next``: which article comes next, by ``recall_next`` and by baselines.
+"""``python -m benchmarks.real.next``: the next article, by ``recall_next`` and by baselines.
 
-Data and steps are those of ``benchmarks.real.wikispeedia``: at most 3,000 steps of test walks, HR@20 and MRR@20, the
-current article is no answer. Then the same of an experience without a random fifth of the articles: after one of those,
-before one of those, and between others. Baselines give the score of an article by the last three of the walk, weighted
-1, 1/2 and 1/3, and by the last one alone: both are shown.
+Data and steps are those of ``benchmarks.real.wikispeedia``: at most 3,000 steps of test walks, HR@20 and MRR@20; the
+current article is no answer. The second part uses experience without a random fifth of the articles, and measures steps
+after such an article, before one, and between others. Baselines score an article by the last three of the walk,
+weighted 1, 1/2 and 1/3, and by the last one alone; both are reported.
 
-Second order, VSKNN and STAN read the whole walk; they and EASE are tuned by MRR@20 on 300 steps of the last fifth of
-the experience (``benchmarks.baselines.sessions`` has the grids). SASRec is in ``benchmarks.real.sequence``.
+Second order, VSKNN and STAN read the whole walk. They and EASE are tuned by MRR@20 on 300 steps of the last fifth of
+the experience (``benchmarks.baselines.sessions`` has the grids). ``benchmarks.real.sequence`` measures SASRec.
 
-With ``--part tuning`` the experience is split once more, and the test walks are not looked at.
+With ``--part tuning`` the experience is split once more, and the test walks are not used.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def by_sessions(model: Session, steps: Steps) -> list[Rows]:
 
 
 def tuned(training: list[Walk], articles: int, seed: int) -> dict[str, Session]:
-    """The best of each grid on the last fifth of the experience, not fitted yet."""
+    """Returns the best of each grid on the last fifth of the experience, not fitted yet."""
     known, rest = split(training)
     steps = draw_steps(rest, seed)[:TUNED_ON]
     best = {}
@@ -103,7 +103,7 @@ def tuned(training: list[Walk], articles: int, seed: int) -> dict[str, Session]:
 
 
 def tuned_ease(training: list[Walk], vectors: npt.NDArray[np.float32], seed: int) -> EASE:
-    """EASE of the regularisation that does best there."""
+    """Returns EASE with the best regularisation on the last fifth of the experience."""
     known, rest = split(training)
     steps = draw_steps(rest, seed)[:TUNED_ON]
     found = {}
@@ -115,17 +115,17 @@ def tuned_ease(training: list[Walk], vectors: npt.NDArray[np.float32], seed: int
 
 
 def lists(walks: list[Walk]) -> list[tuple[int, ...]]:
-    """The articles of each walk of two or more."""
+    """Returns the articles of each walk of two or more."""
     return [walk.articles for walk in walks if len(walk.articles) > 1]
 
 
 def best_name(model: Session) -> str:
-    """Its settings."""
+    """Returns the settings of a model as text."""
     return ", ".join(f"{name} {value}" for name, value in vars(model).items() if not name.startswith("_"))
 
 
 def questions(test: list[Walk], hidden: set[int], seed: int) -> dict[str, Steps]:
-    """Steps after a hidden article, before one, and between others, at most 3,000 each."""
+    """Returns steps after a hidden article, before one, and between others, at most 3,000 each."""
     steps = [(walk, at) for walk in test for at in range(1, len(walk.articles))]
     steps = [steps[at] for at in np.random.default_rng(seed).permutation(len(steps))]
 

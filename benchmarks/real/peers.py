@@ -1,4 +1,4 @@
-"""Two peers from PyPI, each used as its README says, with the same embeddings: engram-search and copresence."""
+"""Two peers from PyPI, engram-search and copresence, each used as its README recommends, with the same embeddings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from benchmarks.real.dialogue import Conversation, rank
 from benchmarks.real.unlearned import Prepared
 
 Rows = npt.NDArray[np.int64]
-SEEDS = 3  # as many nearest moments as copresence's own ``probe`` starts from
+SEEDS = 3  # the number of nearest moments from which copresence's own ``probe`` starts
 
 
 class _Known:
-    """engram's embedder interface over questions that are embedded already."""
+    """engram's embedder interface over questions that are already embedded."""
 
     def __init__(self, vectors: dict[str, Any]) -> None:
         self._vectors = vectors
@@ -27,7 +27,7 @@ class _Known:
 
 
 def engram(prepared: Prepared, reranker: Any = None) -> Rows:
-    """(Q, N) rankings of engram-search: dense + BM25 + names, fused by rank; then its cross-encoder, if given."""
+    """Returns (Q, N) rankings of engram-search: dense + BM25 + names, fused by rank, then a given cross-encoder."""
     from engram.backends.base import Document
     from engram.retrieval.pipeline import RetrievalPipeline
 
@@ -45,7 +45,7 @@ def engram(prepared: Prepared, reranker: Any = None) -> Rows:
 
 
 def load_engram_reranker() -> tuple[Any, str | None]:
-    """engram's own cross-encoder, or why it could not be loaded."""
+    """Returns engram's own cross-encoder, or the reason why it did not load."""
     from engram.retrieval.reranker import CrossEncoderReranker
 
     reranker = CrossEncoderReranker()
@@ -57,9 +57,9 @@ def load_engram_reranker() -> tuple[Any, str | None]:
 
 
 def copresence(prepared: Prepared) -> Rows:
-    """(Q, N) rankings of copresence: the cascade from the nearest moments comes first, by cosine; then the others.
+    """Returns (Q, N) rankings of copresence: first the cascade from the nearest moments, by cosine; then the others.
 
-    Its cascade is a set without an order, so cosine gives one.
+    The cascade is a set without an order, so cosine orders it.
     """
     from copresence import Store, ref
 
@@ -81,7 +81,7 @@ def copresence(prepared: Prepared) -> Rows:
 
 
 def _times(conversation: Conversation) -> list[datetime]:
-    """When each turn was said: the date of its session, a minute a turn."""
+    """Returns the time of each turn: the date of its session, plus a minute per turn."""
     return [
         datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
         + timedelta(minutes=turn["time"])

@@ -1,4 +1,4 @@
-"""Baselines of session recommendation that are no association baselines: popularity, Markov, EASE, nearest counts."""
+"""Baselines from session recommendation that use no associations: popularity, Markov, EASE, nearest counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EASE_REGULARISATION = 200.0
 
 
 class Popularity:
-    """How often a memory was experienced, whatever the cue."""
+    """Scores a memory by its number of experiences, for every cue."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
         self._counts = np.bincount(experience.states, minlength=len(vectors)).astype(np.float32)
@@ -24,7 +24,7 @@ class Popularity:
 
 
 class Markov:
-    """How often a memory came right after the cue."""
+    """Scores a memory by how often it came directly after the cue."""
 
     def fit(self, experience: Experience, vectors: Float32, window: int) -> None:  # noqa: ARG002
         self._next = followed_by(experience, len(vectors))
@@ -34,7 +34,7 @@ class Markov:
 
 
 class NearestCounts:
-    """The meetings of the memories that look most like the cue, itself among them, added up."""
+    """Sums the meetings of the memories most similar to the cue, with the cue itself."""
 
     def __init__(self, nearest: int = 5) -> None:
         self._nearest = nearest
@@ -59,7 +59,7 @@ class EASE:
         ones = np.ones(len(experience), np.float32)
         shape = int(experience.trajectory.max()) + 1, len(vectors)
         visits = sparse.csr_array((ones, (experience.trajectory, experience.states)), shape)
-        visits.data[:] = 1  # a memory that came twice was there
+        visits.data[:] = 1  # a repeated memory counts once
         gram = (visits.T @ visits).toarray()
         gram[np.diag_indices_from(gram)] += self.regularisation
         inverse = np.linalg.inv(gram)

@@ -1,8 +1,9 @@
-"""``python -m benchmarks.real.sequence``: next-article prediction by a sequence model, beside a Markov chain.
+"""``python -m benchmarks.real.sequence``: next-article prediction by a sequence model, against a Markov chain.
 
-SASRec (Kang and McAuley, ICDM 2018) as RecTools has it: ``pip install "rectools[torch]>=0.19" "pandas<3"``, which no
-other part of this project needs. It reads the whole walk so far, where the others read its last three articles.
-Data and steps are those of ``benchmarks.real.wikispeedia``; ``--part tuning`` leaves the test walks alone.
+SASRec (Kang and McAuley, ICDM 2018) in the implementation of RecTools: ``pip install "rectools[torch]>=0.19"
+"pandas<3"``, which no other part of this project needs. It reads the whole walk so far; the other methods read the last
+three articles. Data and steps are those of ``benchmarks.real.wikispeedia``; ``--part tuning`` does not use the test
+walks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from benchmarks.real.wikispeedia import (
     split,
 )
 
-LONGEST = 20  # articles of a walk that the model sees
+LONGEST = 20  # articles of a walk that the model reads
 NEGATIVES, CALIBRATION = 256, 0.75  # of the loss: gSASRec (Petrov and Macdonald, RecSys 2023)
 
 
@@ -67,7 +68,7 @@ def main() -> None:
 
 
 def fit(walks: list[Walk], epochs: int, factors: int, seed: int) -> tuple[Any, Any]:
-    """SASRec trained on the walks, and its data set; the library's own settings otherwise."""
+    """Returns SASRec trained on the walks, and its data set; other settings are the defaults of RecTools."""
     try:
         from pytorch_lightning import Trainer, seed_everything
         from rectools.models import SASRecModel
@@ -87,7 +88,7 @@ def fit(walks: list[Walk], epochs: int, factors: int, seed: int) -> tuple[Any, A
 
 
 def interactions(walks: list[tuple[int, ...]]) -> Any:
-    """The walks as RecTools takes them: a row a step."""
+    """Returns the walks in the form for RecTools: one row per step."""
     import pandas as pd
     from rectools import Columns
     from rectools.dataset import Dataset
@@ -106,7 +107,7 @@ def interactions(walks: list[tuple[int, ...]]) -> Any:
 
 
 def ranked(model: Any, data: Any, steps: list[tuple[Walk, int]]) -> list[Rows]:
-    """The best articles after each walk so far, best first; the current one is not the next."""
+    """Returns the best articles after each walk so far, best first, without the current one."""
     from rectools import Columns
 
     known = set(data.item_id_map.external_ids.tolist())
@@ -117,7 +118,7 @@ def ranked(model: Any, data: Any, steps: list[tuple[Walk, int]]) -> list[Rows]:
         dataset=interactions([so_far[number] for number in asked]),
         k=DEPTH + 1,
         filter_viewed=False,
-        on_unsupported_targets="ignore",  # walks that it can say nothing of: their answer stays empty, a miss
+        on_unsupported_targets="ignore",  # walks without a prediction get no answer, which counts as a miss
     )
     best: list[Rows] = [np.empty(0, np.int64) for _ in steps]
     for user, items in found.groupby(Columns.User)[Columns.Item]:

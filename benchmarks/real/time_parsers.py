@@ -1,6 +1,7 @@
 """Other parsers on the expressions and traps of ``tests/data``: the dates that they find in a sentence.
 
-Each is asked as its documentation says, with the same now and, where it takes them, the language and "past first".
+Each is called as its documentation recommends, with the same now. It gets the language and "past first" if it accepts
+them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-Found = list[tuple[datetime, datetime | None]]  # start, and the end where a parser gives one
+Found = list[tuple[datetime, datetime | None]]  # start, and the end if a parser returns one
 Parser = Callable[[str, datetime, str], Found]
 
 
@@ -70,7 +71,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
 
 
 def compare(expressions: list[dict[str, Any]], traps: list[dict[str, Any]]) -> dict[str, Any]:
-    """For each parser: expressions read to a date inside the answer, or to its very interval, and traps taken."""
+    """Counts for each parser the expressions read inside the answer, those read exactly, and the traps read as times."""
     return {name: _judge(load, expressions, traps) for name, load in PARSERS.items()}
 
 

@@ -1,12 +1,12 @@
-"""``python -m benchmarks.real.times``: times in questions and in texts, and what they bring to recall.
+"""``python -m benchmarks.real.times``: times in questions and in texts, and their effect on recall.
 
-LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): take
+LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository): download
 ``data/locomo10.json`` from https://github.com/snap-research/locomo and pass its path, or set
-``PAM_DATA_DIR`` to the folder that holds it.
+``PAM_DATA_DIR`` to its folder.
 
-``tests/data`` holds the lists: expressions with their answers, questions without a time, and the times in 200 turns of
-the dialogues, marked by hand (ids and places only). A quarter of the first two was set aside until the end. Settings of
-the source of recall were chosen on the first two dialogues; the others are what to read.
+``tests/data`` has the lists: expressions with their answers, questions without a time, and the times in 200 turns of
+the dialogues, marked by hand (only ids and positions). A quarter of the first two lists was held out until the end. The
+settings of the source of recall were chosen on the first two dialogues; the results to read are those on the others.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from pam_retriever.timewords.scores import TextPeriods, time_scores
 Ranking = npt.NDArray[np.int64]
 LISTS = Path(__file__).parents[2] / "tests" / "data"
 DEPTH = 100  # hits of the library's own recall
-WEIGHT = 0.4  # of the source beside the library's scores, which end near 1; chosen on the first two dialogues
-ROUNDS, AT_ONCE = 3, 100  # of adding, and texts
+WEIGHT = 0.4  # weight of the source beside the library's scores, which end near 1; chosen on the first two dialogues
+ROUNDS, AT_ONCE = 3, 100  # rounds of adding; texts per call
 FRIDAY = datetime(2024, 3, 15, 10)
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    """The lines of a list."""
+    """Returns the lines of a list."""
     return [json.loads(line) for line in (LISTS / name).read_text("utf-8").splitlines()]
 
 
 def said(date: str) -> datetime:
-    """When a session of LoCoMo took place."""
+    """Returns the time of a session of LoCoMo."""
     return datetime.strptime(date, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
 
 
@@ -57,7 +57,7 @@ def _instant(text: str | None, without: datetime) -> datetime:
 
 
 def right(row: dict[str, Any]) -> bool:
-    """Whether the periods of an expression are the answer, exactly."""
+    """Returns whether the periods of an expression are exactly the answer."""
     now = datetime.fromisoformat(row["now"])
     if "zone" in row:
         now = now.replace(tzinfo=ZoneInfo(row["zone"]))
@@ -66,7 +66,7 @@ def right(row: dict[str, Any]) -> bool:
 
 
 def lists() -> dict[str, Any]:
-    """The share of expressions read right and of traps taken for times, by language and of the held-out part."""
+    """Returns the shares of correct expressions and of traps read as times, by language and for the held-out part."""
 
     def shares(name: str, judged: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         found = rows(name)
@@ -86,7 +86,7 @@ def lists() -> dict[str, Any]:
 
 
 def in_turns(conversations: list[Conversation]) -> dict[str, Any]:
-    """Precision and recall of the times in marked turns: right if start and end are, and the places overlap."""
+    """Returns precision and recall of the times in marked turns: correct with equal ends and overlapping positions."""
     turns = {
         (conversation.name, turn["id"]): (turn, at < TUNED_ON)
         for at, conversation in enumerate(conversations)
@@ -119,11 +119,11 @@ def _same(period: Period, mark: dict[str, Any]) -> bool:
 
 
 def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scores, Ranking, Ranking, Any]:
-    """What the library finds by default settings.
+    """Returns the library's results with default settings.
 
     Returns:
-        (Q, N) scores of all turns without times; (Q, 100) turns as it ranks them without times; the same with, when
-        each turn was added with the date of its session, and asked after the last session; and (Q,) whether it takes
+        (Q, N) scores of all turns without times; (Q, 100) ranked turns without times; the same with times, where each
+        turn has the date of its session, and queries come after the last session; and (Q,) whether the library takes
         the time of a question from an event ("after the race").
     """
     questions = [question for question, _, _ in conversation.questions]
@@ -155,7 +155,7 @@ def recalled(conversation: Conversation, embedder: Any, seed: int) -> tuple[Scor
 
 
 def of_times(conversation: Conversation, texts: bool) -> tuple[Scores, Any]:
-    """(Q, N) what the source says, and (Q,) whether a question has a time. Asked after the last session."""
+    """Returns (Q, N) scores of the source after the last session, and (Q,) whether a question has a time."""
     times = [said(turn["date"]) for turn in conversation.turns]
     named = TextPeriods.of([read_text(turn["text"], at) for turn, at in zip(conversation.turns, times, strict=True)])
     stamps = np.array([at.timestamp() for at in times])
@@ -165,9 +165,9 @@ def of_times(conversation: Conversation, texts: bool) -> tuple[Scores, Any]:
 
 
 def source(conversations: list[Conversation], embedder: Any, seed: int) -> dict[str, Any]:
-    """Recall with and without the source, for questions with a time, without, and all.
+    """Measures recall with and without the source, for questions with a time, without one, and for all.
 
-    "with" adds the source to the scores of all turns from outside; "library with" is what ``recall`` finds itself.
+    "with" adds the source to the scores of all turns outside of the library; "library with" uses ``recall`` itself.
     """
     judged: dict[str, list[Scores]] = {"without": [], "with": [], "times of memories alone": []}
     judged |= {"library without": [], "library with": []}
@@ -212,7 +212,7 @@ def _table(tables: dict[str, Scores], where: Any) -> dict[str, Any]:
 
 
 def costs(conversations: list[Conversation]) -> dict[str, float]:
-    """Microseconds of processor a question and a text, after a first one."""
+    """Returns the microseconds of processor time per question and per text, without the first one."""
     texts = [turn["text"] for conversation in conversations for turn in conversation.turns]
     questions = [question for conversation in conversations for question, _, _ in conversation.questions]
     result = {}
@@ -231,7 +231,7 @@ def costs(conversations: list[Conversation]) -> dict[str, float]:
 
 
 def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str, Any]:
-    """What times cost in an index of all turns: milliseconds of processor, beside an index without times, by turns."""
+    """Returns the processor milliseconds of an index of all turns with times, against an index without times."""
     turns = [turn for conversation in conversations for turn in conversation.turns]
     asked = [question for conversation in conversations for question, _, _ in conversation.questions]
     texts, times = [turn["text"] for turn in turns], [said(turn["date"]) for turn in turns]

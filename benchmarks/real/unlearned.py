@@ -1,7 +1,7 @@
-"""A baseline for sceptics: retrieval from a dialogue without learning.
+"""A strong baseline: retrieval from a dialogue without learning.
 
-Every method is a family of settings, each a function from a prepared conversation to scores (Q, N). Which setting
-counts is chosen on the tuning conversations alone.
+Every method is a family of settings. Each setting is a function from a prepared conversation to scores (Q, N). The
+setting is chosen only on the tuning conversations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Prepared:
     Args:
         conversation: the dialogue.
         turns: (N, d) embeddings at unit length.
-        windows: (N, d) embeddings of each turn with the one before and after.
+        windows: (N, d) embeddings of each turn with the one before and the one after.
         questions: (Q, d).
     """
 
@@ -39,11 +39,11 @@ class Prepared:
         self._lexical: dict[tuple[int, str], Scores] = {}
 
     def bm25(self, window: int = 0, stop: str = "en") -> Scores:
-        """BM25 scaled to [0, 1]; with a window, a turn counts twice and each neighbour once.
+        """Returns BM25 scaled to [0, 1]; with a window, a turn counts twice and each neighbour once.
 
         Args:
-            window: how many turns before and after.
-            stop: "en", bm25s's own list of stop words without stemming, as it comes; "questions", this library's
+            window: number of turns before and after.
+            stop: "en" is bm25s's own list of stop words, without stemming, its default; "questions" is this library's
                 list of question words, with Porter stems.
         """
         key = window, stop
@@ -61,7 +61,7 @@ class Prepared:
             scorer.index(bm25s.tokenize(documents, show_progress=False, **options), show_progress=False)
             scores = []
             for question, _, _ in self.conversation.questions:
-                # a question of stop words only has no words left
+                # a question with only stop words has no words left
                 terms = bm25s.tokenize([question], return_ids=False, show_progress=False, **options)[0]
                 known = [term for term in terms if term in scorer.vocab_dict]
                 scores.append(scorer.get_scores(known) if known else np.zeros(len(texts)))
@@ -71,7 +71,7 @@ class Prepared:
 
     @cached_property
     def named(self) -> Scores:
-        """(Q, N) 1 where the question names the speaker of the turn."""
+        """Returns (Q, N) with 1 where the question names the speaker of the turn."""
         return np.array(
             [
                 [float(turn["speaker"].lower() in question.lower()) for turn in self.conversation.turns]
@@ -80,13 +80,13 @@ class Prepared:
         )
 
     def smooth(self, scores: Scores, share: float, window: int) -> Scores:
-        """Scores plus a share of the mean of the neighbours' scores."""
+        """Adds a share of the mean of the neighbours' scores to the scores."""
         near = self.conversation.near(window)
         return scores + share * scores @ near / np.maximum(near.sum(axis=0), 1)
 
 
 def families() -> dict[str, Family]:
-    """The baselines by name, each with its settings."""
+    """Returns the baselines by name, each with its settings."""
     return {
         "BM25 (bm25s)": {"": lambda p: p.bm25()},
         "BM25, question words out, stemmed": {"": lambda p: p.bm25(0, "questions")},
@@ -145,12 +145,12 @@ def _with_name(score: Callable[[Prepared], Scores], bonus: float) -> Callable[[P
 
 
 def _fuse_ranks(*parts: Scores) -> Scores:
-    """Reciprocal rank fusion (Cormack 2009), k = 60."""
+    """Returns the settings of reciprocal rank fusion (Cormack 2009), k = 60."""
     return sum((1 / (61 + np.argsort(rank(part), axis=1)) for part in parts), np.zeros_like(parts[0]))
 
 
 def _sentence_window(window: int) -> Callable[[Prepared], Scores]:
-    """Each dense hit brings its neighbours along; they count against the number of turns."""
+    """Adds the neighbours of each dense hit; they count against the number of turns."""
 
     def score(p: Prepared) -> Scores:
         near = p.conversation.near(window)
@@ -165,13 +165,13 @@ def _sentence_window(window: int) -> Callable[[Prepared], Scores]:
 
 
 def _hits(p: Prepared, count: int) -> Scores:
-    """(Q, N) the cosine of the ``count`` nearest turns, 0 for the others, each row summing to 1."""
+    """Returns (Q, N) the cosine of the ``count`` nearest turns, 0 for the others; each row sums to 1."""
     kept = np.where(np.argsort(rank(p.cosine), axis=1) < count, np.maximum(p.cosine, 0), 0)
     return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1e-9)
 
 
 def _graph(count: int, share: float) -> Callable[[Prepared], Scores]:
-    """Cosine, plus the neighbours of the nearest turns, by 1 / distance within five turns."""
+    """Adds the neighbours of the nearest turns to cosine, by 1 / distance within five turns."""
 
     def score(p: Prepared) -> Scores:
         links = sum((p.conversation.near(w) for w in range(1, 6)), np.zeros((len(p.turns),) * 2)) / 5
@@ -182,7 +182,7 @@ def _graph(count: int, share: float) -> Callable[[Prepared], Scores]:
 
 
 def _pagerank(count: int, damping: float) -> Callable[[Prepared], Scores]:
-    """Personalised PageRank on the temporal graph, restarting at the dense hits (HippoRAG's mechanism)."""
+    """Returns personalised PageRank on the temporal graph, restarting at the dense hits (HippoRAG's mechanism)."""
 
     def score(p: Prepared) -> Scores:
         links = p.conversation.near(2)
@@ -191,6 +191,6 @@ def _pagerank(count: int, damping: float) -> Callable[[Prepared], Scores]:
         mass = start
         for _ in range(30):
             mass = (1 - damping) * start + damping * mass @ step
-        return mass + 1e-6 * p.cosine  # what is not reached follows by cosine
+        return mass + 1e-6 * p.cosine  # turns outside of the walk follow by cosine
 
     return score

@@ -1,9 +1,9 @@
-"""``python -m benchmarks.real.unnamed``: data without names, with the search for names and without it.
+"""``python -m benchmarks.real.unnamed``: data without names, with and without the search for names.
 
-Two indexes of the same memories, one with ``names=()``, are asked the same questions, before and after they got half of
-the questions, or 1,000 requests, as feedback: dialogues (LoCoMo, see ``benchmarks.real.locomo``) and tools (ToolLens,
-see ``benchmarks.real.use``). In the rows "named" the tools have their names as metadata, so that mentions do count.
-Nothing is fitted. Reported: recall at 5 and 10 with and without, and the largest difference of a score.
+Two indexes of the same memories, one with ``names=()``, get the same queries, before and after they received half of
+the questions, or 1,000 requests, as feedback. The data are dialogues (LoCoMo, see ``benchmarks.real.locomo``) and tools
+(ToolLens, see ``benchmarks.real.use``). In the rows "named" the tools have their names as metadata, so mentions count.
+Nothing is fitted. Reported are recall at 5 and 10 with and without, and the largest difference of a score.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.types import Float32
 
 KS = (5, 10)
-QUESTIONS, REQUESTS = 300, 1000  # of tools
-NAME = re.compile(r"tool_name:([^,]*)")  # in their texts
+QUESTIONS, REQUESTS = 300, 1000  # numbers for tools
+NAME = re.compile(r"tool_name:([^,]*)")  # in the texts of tools
 
 
 @dataclass(frozen=True)
 class Data:
-    """Memories, questions with the places of their answers, and requests with what served them."""
+    """Memories, questions with the positions of their answers, and requests with the memories that they used."""
 
     texts: list[str]
     vectors: Float32
@@ -41,7 +41,7 @@ class Data:
 
 
 def dialogues(path: Path, embed: Any) -> list[Data]:
-    """Each dialogue; every second question is a request."""
+    """Returns each dialogue; every second question is a request."""
     found = []
     for conversation in read_dialogues(path):
         place = {turn["id"]: at for at, turn in enumerate(conversation.turns)}
@@ -56,7 +56,7 @@ def dialogues(path: Path, embed: Any) -> list[Data]:
 
 
 def tools(folder: Path, embed: Any, named: bool) -> Data:
-    """The tools, some of the tests, and the last requests before them."""
+    """Returns the tools, some of the tests, and the last requests before them."""
     memories, tests, past = (lines(folder / f"{name}.jsonl") for name in ("memories", "test", "experience"))
     place = {row["id"]: at for at, row in enumerate(memories)}
     chosen = np.sort(np.random.default_rng(0).permutation(len(tests))[:QUESTIONS]).tolist()
@@ -75,7 +75,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def compare(every: list[Data]) -> dict[str, Any]:
-    """Recall with and without the search for names, before and after feedback."""
+    """Measures recall with and without the search for names, before and after feedback."""
     result: dict[str, Any] = {}
     hits: dict[tuple[str, str], list[list[float]]] = {}
     largest = {"before feedback": 0.0, "after feedback": 0.0}

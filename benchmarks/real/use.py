@@ -1,15 +1,15 @@
-"""``python -m benchmarks.real.use``: requests, and the things that served them.
+"""``python -m benchmarks.real.use``: requests, and the things that they used.
 
 Each task is a folder with ``memories.jsonl`` ({id, text}), ``experience.jsonl`` and ``test.jsonl`` ({time, cue, used}),
-rows by time. ToolLens (requests and tools; COLT, CIKM 2024) is at https://github.com/quchangle1/COLT; it has no time.
-Commit messages and files of a repository come from ``git log --name-only``. Pass the folder that holds the tasks, or
-set ``PAM_DATA_DIR`` to the folder that holds ``use``.
+rows by time. ToolLens (requests and tools; COLT, CIKM 2024) is at https://github.com/quchangle1/COLT; it has no times.
+Commit messages and files of a repository come from ``git log --name-only``. Pass the folder that contains the tasks, or
+set ``PAM_DATA_DIR`` to the folder that contains ``use``.
 
-Protocols: ``use`` asks the tests after the last 6,000 (ToolLens) or 3,000 experiences and after all of them; ``curve``
-after the last 100, 300, ...; ``never`` after a fifth of the things was struck from experience; ``changed`` gives one
-file of a test and asks for the others. The 400 tests are ``numpy.random.default_rng(0).permutation(len(test))[:400]``,
-sorted. ``--tune`` never opens the tests: it learns from the first 64 % and judges on the next 16 % or on the last 20 %
-of experience.
+Protocols: ``use`` runs the tests after the last 6,000 (ToolLens) or 3,000 experiences and after all of them; ``curve``
+after the last 100, 300, ...; ``never`` after a fifth of the things was removed from experience; ``changed`` gives one
+file of a test, and the others are the answer. The 400 tests are
+``numpy.random.default_rng(0).permutation(len(test))[:400]``, sorted. ``--tune`` never reads the tests: it learns from
+the first 64 % and judges on the next 16 % or on the last 20 % of experience.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ TASKS = ("toollens", "code-flask", "code-brian2", "code-requests")
 LAST = {"toollens": 6000}
 ELSE_LAST = 3000
 CURVE = (100, 300, 1000, 3000, 6000, 10**9)
-UNTIMED = ("toollens", "locomo")  # their order says nothing
+UNTIMED = ("toollens", "locomo")  # data sets without a meaningful order
 TESTS = 400
 KS = (5, 10)
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests in words, and the places of the things that each used."""
+    """Requests in words, and the positions of the things that each used."""
 
     texts: list[str]
     vectors: Scores
@@ -60,8 +60,8 @@ class Requests:
 class Task:
     """Things, past requests for them, and test requests.
 
-    ``cues`` are places of things where the question is a stored thing, else -1 each. ``candidates`` are the things
-    that may be ranked. ``trajectories`` are places of things that were experienced one after the other.
+    ``cues`` are positions of things if the query is a stored thing, else -1 each. ``candidates`` are the things that
+    may be ranked. ``trajectories`` are positions of things that were experienced one after the other.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Task:
 
     @property
     def names(self) -> list[str]:
-        """A file's path, a tool's name: the text up to its first line break or the description."""
+        """Returns file paths or tool names: the text up to the first line break or the description."""
         return [text.split("\n")[0].split(", api_description")[0] for text in self.texts]
 
 
 def read(folder: Path, embed: Callable[[list[str]], Scores], with_tests: bool) -> Task:
-    """One task; without tests these stay on the disk."""
+    """Reads one task; ``with_tests`` is False to leave the tests unread."""
     memories = _lines(folder / "memories.jsonl")
     place = {row["id"]: at for at, row in enumerate(memories)}
     texts = [row["text"] for row in memories]
@@ -105,13 +105,13 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def last(task: Task, n: int) -> Task:
-    """The task with the last ``n`` experiences alone."""
+    """Returns the task with only the last ``n`` experiences."""
     total = len(task.experience)
     return replace(task, experience=task.experience.take(np.arange(max(0, total - n), total)))
 
 
 def never_used(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
-    """A fifth of the things struck from experience, and which; the tests that used one of them, asking for those."""
+    """Removes a fifth of the things from experience; returns which, and the tests whose answers are among them."""
     struck = np.zeros(len(task.texts), bool)
     struck[np.random.default_rng(0).permutation(len(struck))[: len(struck) // 5]] = True
     left = [[at for at in used if not struck[at]] for used in task.experience.used]
@@ -124,7 +124,7 @@ def never_used(task: Task) -> tuple[Task, npt.NDArray[np.bool_]]:
 
 
 def changed(task: Task) -> Iterator[tuple[str, Task]]:
-    """One file of each test that has several, drawn with seed 0; the others are asked for."""
+    """Gives one file of each test that has several, drawn with seed 0; the others are the answer."""
     random = np.random.default_rng(0)
     experienced = {one for used in task.experience.used for one in used}
     several = [at for at, used in enumerate(task.tests.used) if len(set(used)) > 1]
@@ -154,13 +154,13 @@ def tuning(task: Task, stage: str) -> Task:
 
 
 def some(task: Task, most: int) -> Task:
-    """The task with ``most`` of its tests, drawn with seed 0."""
+    """Returns the task with ``most`` of its tests, drawn with seed 0."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(task.tests))[:most])
     return replace(task, tests=task.tests.take(chosen), cues=task.cues[chosen])
 
 
 def judge(task: Task, scores: Scores) -> dict[str, Any]:
-    """R@5 and R@10 with intervals."""
+    """Returns R@5 and R@10 with intervals."""
     allowed = np.where(task.candidates, scores, -np.inf)
     asked = np.flatnonzero(task.cues >= 0)
     allowed[asked, task.cues[asked]] = -np.inf
@@ -170,7 +170,7 @@ def judge(task: Task, scores: Scores) -> dict[str, Any]:
 
 
 def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
-    """Every baseline and the library on one task: all its tests, and the 400 that tables name."""
+    """Runs every baseline and the library on one task: all its tests, and the 400 tests of the tables."""
     chosen = np.sort(np.random.default_rng(0).permutation(len(task.tests))[:TESTS])
     few = some(task, TESTS)
     reported: dict[str, Any] = {}
@@ -190,7 +190,7 @@ def run(task: Task, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def protocols(task: Task, chosen: list[str]) -> Iterator[tuple[str, Task]]:
-    """Name and task of every run."""
+    """Yields name and task of every run."""
     few = LAST.get(task.name, ELSE_LAST)
     if "use" in chosen:
         yield f"last {few}", last(task, few)

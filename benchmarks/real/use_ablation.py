@@ -1,8 +1,8 @@
-"""``python -m benchmarks.real.use_ablation``: what each source of the retrieval mixture brings, on parts of experience.
+"""``python -m benchmarks.real.use_ablation``: the effect of each source of the retrieval mixture, on experience.
 
-Learns from the first 80 % of experience and judges on the rest (``--tune judge`` of ``benchmarks.real.use``, where the
-data are said to come from); the tests are never opened. A source is left out of the fit and of the ranking. Priors are
-those that were fitted without the task's own data.
+Learns from the first 80 % of experience and judges on the rest (``--tune judge`` of ``benchmarks.real.use``, which also
+names the origin of the data). The tests are never read. A source is left out of both the fit and the ranking. The
+priors were fitted without the task's own data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH = 64
 
 
 def ablate(task: Task) -> dict[str, dict[str, Any]]:
-    """R@5 and R@10 of all sources, and of all but each, for questions in words."""
+    """Returns R@5 and R@10 of all sources, and of all but each, for queries by text."""
     bank = bank_of(task)
     past, make = history(task, bank), evidence_maker(bank)
     evidence = make(past.log())
@@ -46,7 +46,7 @@ def ablate(task: Task) -> dict[str, dict[str, Any]]:
     left_out["all but never used"] = np.array([not name.startswith(NEVER_USED) for name in features])
     weights = {}
     for name, kept in left_out.items():
-        ridge = np.where(kept, RIDGE * scale, 1e9)  # holds the weights of what is left out at 0
+        ridge = np.where(kept, RIDGE * scale, 1e9)  # keeps the weights of the removed source at 0
         weights[name] = logit.fit(choices, np.where(kept, prior, 0.0), ridge)
     found = {name: np.full((len(task.tests), len(task.texts)), -np.inf, np.float32) for name in weights}
     cues = question_cues(task, bank)

@@ -27,7 +27,7 @@ HELD_OUT = 0.2
 
 
 def scores(task: Task) -> dict[str, Scores]:
-    """(Q, N) by the name of the method."""
+    """Returns (Q, N) scores by the name of the method."""
     found = _plain(task, task.experience, task.tests)
     life, weight = _best_recency(task)
     found[f"kNN + .3 cosine + {weight} recency {life}"] = found[SUM] + weight * scaled(found[f"recency {life}"])
@@ -73,7 +73,7 @@ def matrix(past: Requests, things: int) -> sparse.csr_array:
 
 
 def scaled(values: Scores) -> Scores:
-    """Each row divided by its largest."""
+    """Divides each row by its largest value."""
     return values / np.maximum(values.max(axis=1, keepdims=True), 1e-9)
 
 
@@ -87,7 +87,7 @@ def nearest(likeness: Scores, used: sparse.csr_array, weigh: object) -> Scores:
 
 
 def kernel_ridge(task: Task, past: Requests, asked: Requests, ridge: float) -> Scores:
-    """From requests to things, by a kernel that is half dense and half TF-IDF."""
+    """Predicts things from requests, by a kernel that is half dense and half TF-IDF."""
     among, across = _kernel(past, past), _kernel(asked, past)
     among[np.diag_indices_from(among)] += np.float32(ridge)
     factor = linalg.cho_factor(among, lower=True, overwrite_a=True, check_finite=False)
@@ -153,7 +153,7 @@ def _best_ridge(task: Task) -> float:
 
 
 def _together(task: Task) -> dict[str, Scores]:
-    """For a stored cue: how often things were used with it, plain and as cosine, and of the five most like it."""
+    """Counts how often things were used with a stored cue, plain, as cosine, and for the five most similar things."""
     used = matrix(task.experience, len(task.texts))
     counts = (used.T @ used).toarray()
     total = np.diag(counts).copy()

@@ -1,4 +1,4 @@
-"""The library's rows in ``benchmarks.real.use``: the mixture of evidence, over an index in memory."""
+"""The library's rows in ``benchmarks.real.use``: the retrieval mixture over an index in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JUDGED = 20  # hits of a question whose confidence is judged
 
 
 def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any] | None = None) -> dict[str, Scores]:
-    """(Q, N) of the mixture as fitted, and by the priors alone; reports what ``fit`` validated, and its calibration."""
+    """Returns (Q, N) of the fitted mixture, and of the priors alone; reports validation and calibration of ``fit``."""
     bank = bank_of(task)
     past, make = history(task, bank), evidence_maker(bank)
     priors = shipped_or_without(task.name, options["priors"])
@@ -48,7 +48,7 @@ def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any]
 
 
 def shipped_or_without(name: str, which: str) -> Priors:
-    """The priors that come with the library, or those that never saw the task."""
+    """Returns the priors of the library, or those that were fitted without the task."""
     if which == "shipped":
         return Priors.read()
     stored = json.loads(WITHOUT.read_text("utf-8"))
@@ -57,7 +57,7 @@ def shipped_or_without(name: str, which: str) -> Priors:
 
 
 def question_cues(task: Task, bank: Bank) -> Cues:
-    """The tests as questions."""
+    """Returns the tests as queries."""
     return Cues(task.tests.vectors, [bank.lexicon.terms(text) for text in task.tests.texts], task.cues)
 
 
@@ -65,7 +65,7 @@ def index_of(task: Task) -> PredictiveAssociativeIndex:
     """Returns an index of the task's things, with experience if there is any."""
     index = PredictiveAssociativeIndex(dim=task.vectors.shape[1], backend="exact")
     ids = [str(at) for at in range(len(task.texts))]
-    # a turn of a dialogue has no name: the text is not called by itself
+    # a turn of a dialogue has no name, and a text does not name itself
     named = [{} if name == text else {"name": name} for name, text in zip(task.names, task.texts, strict=True)]
     index.add(task.vectors, ids, task.texts, named)
     for steps in task.trajectories:
@@ -80,21 +80,21 @@ def bank_of(task: Task) -> Bank:
 
 
 def history(task: Task, bank: Bank) -> History:
-    """The task's experience."""
+    """Returns the task's experience."""
     past: Requests = task.experience
     words = [bank.lexicon.terms(text) for text in past.texts]
     return History(past.vectors, words, Uses.of(past.used), bank, task.timed)
 
 
 def evidence_maker(bank: Bank) -> EvidenceOf:
-    """All sources over the task's things."""
+    """Returns a function that creates all sources over the task's things."""
     return lambda log: evidence_of(bank, log)
 
 
 def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) -> dict[str, float]:
-    """How far the confidence of the best hits is from how often they were used, and its log loss.
+    """Compares the confidence of the best hits with how often they were used; also returns its log loss.
 
-    The base rate at each rank is that of the tests themselves: nobody can know it better.
+    The base rate at each rank is that of the tests themselves, so no method can know it better.
     """
     sure, used, ranks = [], [], []
     for start in range(0, len(cues), BATCH):
@@ -103,7 +103,7 @@ def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) ->
         own = (pools.row == some.rows[pools.cue]) | ~task.candidates[pools.row]
         kept = Pools.of(
             [pools.row[(pools.cue == at) & ~own] for at in range(len(some))], len(task.texts)
-        )  # no question is its own answer, and what came later was no candidate
+        )  # a query is no answer to itself, and later things were no candidates
         kind = kinds(some, evidence.used)
         scores = mixture.score(evidence.score(some, kept), kept, kind)
         rank = rank_in_pool(scores, kept)

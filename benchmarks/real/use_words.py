@@ -1,4 +1,4 @@
-"""The words that benchmarks of use count: parts of identifiers, stemmed, without stop words."""
+"""The words for benchmarks of use: parts of identifiers, stemmed, without stop words."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Splitter:
     """Splits text into words, and identifiers into their parts: ``get_rootPath`` is get, root, path.
 
     Args:
-        stop_words: words that are left out, unless there is nothing else.
-        stem: maps a lower-case word to its stem; None leaves words as they are.
+        stop_words: words to leave out, unless the text has no other words.
+        stem: maps a lower-case word to its stem; None leaves words unchanged.
     """
 
     def __init__(self, stop_words: Iterable[str] = (), stem: Stem | None = None) -> None:
@@ -27,7 +27,7 @@ class Splitter:
         self._stems: dict[str, str] = {}
 
     def __call__(self, text: str) -> list[str]:
-        """The stems of the words of ``text``, in order, repeated as they are."""
+        """Returns the stems of the words of ``text``, in order, with repetitions."""
         words = [part.lower() for part in PART.findall(text)]
         content = [word for word in words if word not in self._stop_words] or words
         return [self._stem_of(word) for word in content]
@@ -43,7 +43,7 @@ class Splitter:
 
 @cache
 def splitter() -> Splitter:
-    """One for the process, so that each word is stemmed once."""
+    """Returns one splitter per process, so that each word is stemmed once."""
     tokenize = Tokenizer()
 
     def stem(word: str) -> str:

@@ -1,23 +1,24 @@
-"""``python -m benchmarks.real.wikispeedia``: navigation paths through Wikipedia, as people clicked them.
+"""``python -m benchmarks.real.wikispeedia``: navigation paths of people through Wikipedia.
 
-West, Pineau and Precup, IJCAI 2009; West and Leskovec, WWW 2012. Take ``wikispeedia_paths-and-graph.tar.gz``
+West, Pineau and Precup, IJCAI 2009; West and Leskovec, WWW 2012. Download ``wikispeedia_paths-and-graph.tar.gz``
 from https://snap.stanford.edu/data/wikispeedia.html, unpack it, and pass the folder, or set
-``PAM_DATA_DIR`` to the folder that holds it as ``wikispeedia``.
+``PAM_DATA_DIR`` to the folder that contains it as ``wikispeedia``.
 
-Only ``articles.tsv`` and ``paths_unfinished.tsv`` are read: 24,875 walks. A click on "back" returns to the
-article before, which is then seen again. An article is embedded by its title.
+Only ``articles.tsv`` and ``paths_unfinished.tsv`` are read: 24,875 walks. A click on "back" returns to the article
+before, which then counts as seen again. An article is embedded by its title.
 
 Protocol: the first 80 % of the walks by time are experience, the rest is the test. A query is a step of a test
-walk; relevant are the articles within the window there. Three columns:
+walk; relevant are the articles within the window around it. Three columns:
 
     known          every article, trained on all of the experience
-    unseen cue     a random fifth of the articles is taken out of the experience; queries are those
-    unseen target  the same experience; queries are the other articles, relevant only what was taken out
+    unseen cue     a random fifth of the articles is removed from the experience; queries are these articles
+    unseen target  the same experience; queries are the other articles, relevant are only the removed ones
 
-"known, same index" asks the index of the last two columns about what it was left. Next-article prediction has the
-first experience: the score of an article is that given by the last three of a walk, weighted 1, 1/2 and 1/3.
+"known, same index" uses the index of the last two columns, for the articles that were not removed. Next-article
+prediction uses the first experience: the score of an article is that from the last three of a walk, weighted 1, 1/2
+and 1/3.
 
-With ``--part tuning`` the experience is split once more, and the test walks are not looked at.
+With ``--part tuning`` the experience is split once more, and the test walks are not used.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Walk:
-    """One navigation path: when it began (Unix seconds), and its articles, as places in the list of titles."""
+    """One navigation path: its start (Unix seconds), and its articles, as positions in the list of titles."""
 
     time: int
     articles: tuple[int, ...]
@@ -75,7 +76,7 @@ class Column:
 
     @property
     def cues(self) -> Rows:
-        """(Q,) the articles that are asked about."""
+        """Returns (Q,) the articles that are queries."""
         return np.array([query.cue for query in self.queries], np.int64)
 
 
@@ -84,7 +85,7 @@ def find_folder(given: Path | None) -> Path:
 
 
 def read(folder: Path) -> tuple[list[str], list[Walk]]:
-    """The titles of all articles, and the walks in order of time.
+    """Returns the titles of all articles, and the walks in order of time.
 
     Raises:
         SystemExit: a file is missing, or names an article that is not in the list.
@@ -105,7 +106,7 @@ def read(folder: Path) -> tuple[list[str], list[Walk]]:
 
 
 def split(walks: list[Walk], share: float = TRAINING_SHARE) -> tuple[list[Walk], list[Walk]]:
-    """Experience and test, by time."""
+    """Returns experience and test, split by time."""
     at = int(share * len(walks))
     return walks[:at], walks[at:]
 
@@ -116,7 +117,7 @@ def hide(walks: list[Walk], hidden: set[int]) -> list[Walk]:
 
 
 def make_columns(articles: int, training: list[Walk], test: list[Walk], seed: int = 0) -> list[Column]:
-    """The three columns of the protocol, and "known" for the index of the last two."""
+    """Returns the three columns of the protocol, and "known" for the index of the last two."""
     random = np.random.default_rng(seed)
     hidden = set(random.permutation(articles)[: int(HIDDEN_SHARE * articles)].tolist())
     every, known = set(range(articles)), set(range(articles)) - hidden
@@ -130,7 +131,7 @@ def make_columns(articles: int, training: list[Walk], test: list[Walk], seed: in
 
 
 def draw_queries(walks: list[Walk], cues: set[int], targets: set[int], random: np.random.Generator) -> list[Query]:
-    """At most 3,000 steps whose article is in ``cues``, and that have something of ``targets`` around them."""
+    """Returns at most 3,000 steps whose article is in ``cues``, with at least one of ``targets`` around them."""
     found = []
     for walk in walks:
         for at, cue in enumerate(walk.articles):
@@ -141,7 +142,7 @@ def draw_queries(walks: list[Walk], cues: set[int], targets: set[int], random: n
 
 
 def recall_at(ranked: Rows, queries: list[Query], depth: int = DEPTH) -> npt.NDArray[np.float64]:
-    """(Q,) the share of what is relevant to each query among the first ``depth`` of ``ranked`` (Q, at least depth)."""
+    """Returns (Q,) shares of the relevant articles among the first ``depth`` of ``ranked`` (Q, at least depth)."""
     return np.array(
         [
             len(query.relevant.intersection(row)) / len(query.relevant)
@@ -151,14 +152,14 @@ def recall_at(ranked: Rows, queries: list[Query], depth: int = DEPTH) -> npt.NDA
 
 
 def rank(scores: npt.NDArray[np.float32], cues: Rows, depth: int = DEPTH, seed: int = 0) -> Rows:
-    """(Q, depth) the best columns of ``scores`` (Q, N), best first; the cue is left out, ties fall at random."""
+    """Returns (Q, depth) best columns of ``scores`` (Q, N), best first, without the cue; ties in random order."""
     ties = np.random.default_rng(seed).random(scores.shape)
     order = np.lexsort((ties, -scores), axis=1)
     return order[order != cues[:, None]].reshape(len(cues), -1)[:, :depth]
 
 
 def measure(column: Column, score: Callable[[Rows], npt.NDArray[np.float32]], batch: int = 500) -> float:
-    """R@20 of a method that gives (Q, N) scores for (Q,) cues."""
+    """Returns R@20 of a method that gives (Q, N) scores for (Q,) cues."""
     cues = column.cues
     ranked = [rank(score(cues[at : at + batch]), cues[at : at + batch]) for at in range(0, len(cues), batch)]
     return float(recall_at(np.concatenate(ranked), column.queries).mean())
@@ -171,7 +172,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _seen(clicked: list[str]) -> list[str]:
-    """The articles on the screen, in order: "<" shows again the one from which the current one was reached."""
+    """Returns the articles on the screen, in order: "<" shows again the article before the current one."""
     trail: list[str] = []
     seen = []
     for name in clicked:
@@ -184,7 +185,7 @@ def _seen(clicked: list[str]) -> list[str]:
 
 
 def experience_of(walks: list[Walk]) -> Experience:
-    """The walks as the library and the baselines take them."""
+    """Returns the walks in the form for the library and the baselines."""
     lengths = [len(walk.articles) for walk in walks]
     states = np.array([article for walk in walks for article in walk.articles], np.int64)
     position = np.concatenate([np.arange(length) for length in lengths])
@@ -192,7 +193,7 @@ def experience_of(walks: list[Walk]) -> Experience:
 
 
 def baselines() -> dict[str, Any]:
-    """New ones, by name; each with ``fit`` and ``scores`` of ``benchmarks.baselines.base``."""
+    """Returns new baselines by name; each has ``fit`` and ``scores`` of ``benchmarks.baselines.base``."""
     return {
         "cosine": Similarity(),
         "popularity": Popularity(),
@@ -207,7 +208,7 @@ def baselines() -> dict[str, Any]:
 
 
 class Recall:
-    """The library's recall as a scorer: what is not among the first 200 hits scores nothing.
+    """The library's recall as a scorer: memories outside of the first 200 hits score 0.
 
     Args:
         index: fitted on the walks.
@@ -225,7 +226,7 @@ class Recall:
 
 
 def fit_index(titles: list[str], vectors: npt.NDArray[np.float32], walks: list[Walk], seed: int) -> tuple[Any, float]:
-    """An index of all articles that has experienced ``walks``, with the default settings but for the window."""
+    """Returns an index of all articles, fitted on ``walks``, with default settings except the window."""
     started = time.perf_counter()
     index = PredictiveAssociativeIndex(dim=vectors.shape[1])
     index.add(vectors, [str(at) for at in range(len(titles))], titles)
@@ -234,7 +235,7 @@ def fit_index(titles: list[str], vectors: npt.NDArray[np.float32], walks: list[W
 
 
 def draw_steps(test: list[Walk], seed: int) -> list[tuple[Walk, int]]:
-    """Walks, and places in them, drawn at random: what is clicked there is asked for."""
+    """Draws random walks, and steps in them whose next click is to be predicted."""
     steps = [(walk, at) for walk in test for at in range(1, len(walk.articles))]
     return [steps[at] for at in np.random.default_rng(seed).permutation(len(steps))[:QUERIES]]
 
@@ -246,17 +247,17 @@ def next_article(test: list[Walk], score: Callable[[Rows], npt.NDArray[np.float3
     place = {cue: row for row, cue in enumerate(cues)}
     answers = np.concatenate([score(np.array(cues[at : at + 500])) for at in range(0, len(cues), 500)])
     length = np.abs(answers).sum(axis=1, keepdims=True)
-    answers = answers / np.where(length > 0, length, 1)  # one cue counts as much as another
+    answers = answers / np.where(length > 0, length, 1)  # every cue has the same weight
     ranked = []
     for walk, at in drawn:
         last = walk.articles[max(0, at - 3) : at][::-1]
         total = sum(answers[place[cue]] / distance for distance, cue in enumerate(last, start=1))
-        ranked.append(rank(total[None], np.array([last[0]]))[0])  # the current article is not the next
+        ranked.append(rank(total[None], np.array([last[0]]))[0])  # the current article is no answer
     return judge_next(drawn, ranked)
 
 
 def judge_next(steps: list[tuple[Walk, int]], ranked: list[Rows]) -> dict[str, float]:
-    """Hit rate and MRR among the first 20 for the article that was clicked next."""
+    """Returns hit rate and MRR among the first 20 for the article that was clicked next."""
     found = [np.flatnonzero(rows == walk.articles[at]) for (walk, at), rows in zip(steps, ranked, strict=True)]
     reciprocal = [1 / (places[0] + 1) if len(places) else 0 for places in found]
     return {"HR@20": float(np.mean([len(places) for places in found])), "MRR@20": float(np.mean(reciprocal))}
@@ -312,7 +313,7 @@ def main() -> None:
 
 
 def _turned(table: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Rows as columns."""
+    """Swaps rows and columns."""
     names = next(iter(table.values()))
     return {name: {row: values[name] for row, values in table.items()} for name in names}
 

@@ -13,17 +13,17 @@ BINS = 10
 
 
 def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, Any]:
-    """How often a hit was experienced with its cue, by how confident the index was of it.
+    """Compares the confidence of hits with how often they were experienced with their cue.
 
     Args:
         asked: (Q,) the cues.
-        answers: of each.
-        relevant: of every state, what it was experienced with.
+        answers: hits of each cue.
+        relevant: for every state, the states that were experienced with it.
 
     Returns:
-        For each of ten bins of confidence how many hits, their mean confidence and the share that was
-        experienced with the cue; and the expected calibration error (Naeini et al. 2015), the
-        mean distance of the two.
+        For each of ten bins of confidence: the number of hits, their mean confidence, and the share that was
+        experienced with the cue. And the expected calibration error (Naeini et al. 2015), the mean distance of the
+        last two.
     """
     pairs = [(hit, q) for q, hits in zip(asked.tolist(), answers, strict=True) for hit in hits]
     confidence = np.array([hit.confidence for hit, _ in pairs])
@@ -42,7 +42,7 @@ def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -
 
 
 def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
-    """The diagram: one line a regime, of the bins that hold at least 20 hits."""
+    """Draws the diagram: one line per regime, from the bins with at least 20 hits."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(5, 5))

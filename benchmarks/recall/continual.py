@@ -16,7 +16,7 @@ from pam_retriever.types import Int64
 
 
 def learned(index: PredictiveAssociativeIndex, asked: Int64, queries: Queries) -> float:
-    """CBR@20 of the learned channels alone."""
+    """Returns CBR@20 of the learned channels alone."""
     answers = index.recall([str(q) for q in asked], k=20, channels=MODES["association"])
     found = [[int(hit.id) for hit in hits] for hits in answers]
     pairs = zip(asked.tolist(), found, strict=True)
@@ -24,7 +24,7 @@ def learned(index: PredictiveAssociativeIndex, asked: Int64, queries: Queries) -
 
 
 def default(index: PredictiveAssociativeIndex, world: paper.World, queries: Queries) -> dict[str, float]:
-    """Default recall."""
+    """Returns default recall."""
     return judge(world, queries.precision, recall(index, world, queries.precision), queries.associates)
 
 

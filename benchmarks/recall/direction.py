@@ -1,15 +1,15 @@
-"""``python -m benchmarks.recall.direction``: is what came after told apart from what came before?
+"""``python -m benchmarks.recall.direction``: can recall tell what came after from what came before?
 
-Two worlds of one-way rules. In "routines" situations follow each other in a fixed order; an episode plays one routine,
-every state a noisy view of its situation. In "rule" the rule is in the vectors: a state is followed by itself, turned
-by one rotation, and no two chains look alike. Cues are stored memories, noisy views of them, and states that were never
-experienced: new views of the situations, or steps of chains of which nothing was experienced.
+Two worlds have one-way rules. In "routines" situations follow each other in a fixed order; an episode plays one
+routine, and every state is a noisy view of its situation. In "rule" the rule is in the vectors: one rotation maps a
+state to the next, and no two chains are similar. Cues are stored memories, noisy views of them, and states that were
+never experienced: new views of the situations, or steps of chains without any experience.
 
-For each cue, AUC of what came within the window after it against what came as far before, among all memories; asked for
-"after" and for "before". Ways to learn the direction: none (undirected recall), the links of look-alikes (the library),
-and two heads that say of any pair which came first, times undirected recall: an antisymmetric bilinear form in closed
-form, and a predictor trained on what came after alone. Seed 0 chose, on smaller
-routines; seeds 2 and 3 are reported.
+The measure for each cue is the AUC of the states within the window after it against those as far before it, among all
+memories; for "after" and for "before". Ways to learn the direction: none (undirected recall), the links of similar
+memories (the library), and two heads that predict for any pair which came first, multiplied by undirected recall: an
+antisymmetric bilinear form in closed form, and a predictor trained only on what came after. Settings were chosen on
+seed 0, on smaller routines; seeds 2 and 3 are reported.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ Head = Callable[[Float32, Float32], Float32]
 
 @dataclass(frozen=True)
 class World:
-    """States, (E, L, d), of which the first ``experienced`` episodes were experienced.
+    """States, (E, L, d); the first ``experienced`` episodes are experience.
 
     Attributes:
         states: of all episodes.
-        kind: (E, L) what a state is a view of; states of one kind are interchangeable.
-        experienced: how many episodes.
-        stored: whether the steps of the other episodes are memories, too; else they are only asked.
+        kind: (E, L) the situation of each state; states of one kind are interchangeable.
+        experienced: number of episodes.
+        stored: whether the steps of the other episodes are memories, too; else they are only cues.
     """
 
     states: Float32
@@ -59,7 +59,7 @@ class World:
 
 
 def build(name: str, seed: int) -> World:
-    """One of the two worlds."""
+    """Builds one of the two worlds."""
     if name == "routines":
         made = routines.build(seed, ROUTINES)
         states, played = made.episodes(PLAYS + NEW_PLAYS, seed)
@@ -81,7 +81,7 @@ def ids(rows: Int64) -> list[str]:
 
 
 def filled(world: World, seed: int) -> PredictiveAssociativeIndex:
-    """A fitted index, of default settings."""
+    """Returns a fitted index with default settings."""
     count, steps = world.kind.shape
     index = PredictiveAssociativeIndex(DIM)
     stored = count if world.stored else world.experienced
@@ -93,7 +93,7 @@ def filled(world: World, seed: int) -> PredictiveAssociativeIndex:
 
 @dataclass(frozen=True)
 class Cues:
-    """Questions, (Q,) each: the vector, or the id, and the places in episodes that they are views of."""
+    """Queries, (Q,) each: the vector or the id, and the positions in episodes of which they are views."""
 
     asked: list[str] | Float32
     vectors: Float32
@@ -102,7 +102,7 @@ class Cues:
 
 
 def cues(world: World, seed: int) -> dict[str, Cues]:
-    """Every kind of cue."""
+    """Returns every kind of cue."""
     random = np.random.default_rng(1000 + seed)
     steps = world.kind.shape[1]
     at = random.choice(world.experienced * steps, CUES, replace=False)
@@ -121,7 +121,7 @@ def cues(world: World, seed: int) -> dict[str, Cues]:
 
 
 def truth(world: World, asked: Cues, name: str, at: int) -> tuple[Int64, Int64]:
-    """The memories within the window after a cue, and those as far before it."""
+    """Returns the memories within the window after a cue, and those as far before it."""
     steps, count = (
         world.kind.shape[1],
         world.states[..., 0].size if world.stored else world.experienced * len(world.kind[0]),
@@ -130,7 +130,7 @@ def truth(world: World, asked: Cues, name: str, at: int) -> tuple[Int64, Int64]:
     sides = []
     for sign in SIGN.values():
         places = np.array([p for p in (step + sign * n for n in range(1, WINDOW + 1)) if 0 <= p < steps], np.int64)
-        if name == "never experienced" and not world.stored:  # any view of these situations
+        if name == "never experienced" and not world.stored:  # any view of these situations counts
             sides.append(np.flatnonzero(np.isin(world.kind.reshape(-1)[:count], world.kind[episode, places])))
         else:
             sides.append(episode * steps + places)
@@ -150,13 +150,13 @@ def pairs(world: World) -> tuple[Float32, Float32, Float32]:
 
 
 def sharpness(logits: Float32) -> float:
-    """The factor of logits of true pairs that makes their mean log-likelihood as after-pairs largest."""
+    """Returns the factor of the logits of true pairs that maximises their mean log-likelihood as after-pairs."""
     grid = np.logspace(-2, 3, 60)
     return float(grid[np.argmin([np.mean(np.logaddexp(0, -factor * logits)) for factor in grid])])
 
 
 def bilinear(world: World, _seed: int) -> Head:
-    """q A p with A = S^-1 (C - C^T) S^-1, C the covariance of a state and what follows: a ridge regression."""
+    """Returns q A p with A = S^-1 (C - C^T) S^-1, C the covariance of a state and its successor: a ridge regression."""
     first, then, weights = pairs(world)
     fitted = np.arange(len(first)) % 10 > 0
     covariance = (first[fitted] * weights[fitted, None]).T @ then[fitted] / weights[fitted].sum()
@@ -167,7 +167,7 @@ def bilinear(world: World, _seed: int) -> Head:
 
 
 def after_head(world: World, seed: int) -> Head:
-    """f trained only on later memories; for a pair the one predicts the other, or the reverse."""
+    """Trains f only on later memories; the score of a pair is how well one predicts the other, less the reverse."""
     first, then, weights = (torch.tensor(column) for column in pairs(world))
     generator = torch.Generator().manual_seed(seed)
     model = Predictor(PredictorConfig(DIM, hidden=HIDDEN), generator)
@@ -208,7 +208,7 @@ def scores(hits: list[Hits], count: int) -> Float32:
 
 
 def measure(world: World, seed: int) -> dict[str, dict[str, float]]:
-    """The AUC of every way, for every kind of cue."""
+    """Returns the AUC of every way, for every kind of cue."""
     index = filled(world, seed)
     count = len(index)
     memories = world.states.reshape(-1, DIM)[:count]
@@ -240,7 +240,7 @@ def measure(world: World, seed: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Runs and writes."""
+    """Runs all worlds and seeds, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--worlds", nargs="+", default=["routines", "rule"], choices=["routines", "rule"])

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.recall.regimes``: the paper's world, asked in every way that a cue can be known.
+"""``python -m benchmarks.recall.regimes``: the paper's world, with every kind of knowledge about the cue.
 
-One index of all states for stored cues and noisy views of them. One in which a fifth of the states is held out: never a
-cue in training, only what others predict, and their steps are not in the index. And one in which 500 states were never
-experienced at all, as memories that were added afterwards. Default settings.
+One index of all states answers stored cues and noisy views of them. In a second one a fifth of the states is held out:
+never a cue in training, only a target, and their steps are not in the index. In a third one 500 states were never
+experienced, as memories that were added afterwards. Settings are the defaults.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ LEARNED = {
     "learned channels together": MODES["association"],
 }
 REGIMES = {"default recall": 0.0, "default, noise 0.3": 0.3, "default, noise 0.6": 0.6}
-ABLATED = (0.0, 0.6)  # the noise at which parts are taken away
-HINTS = {"links of look-alikes": 1, "links of what is predicted": 2, "looks": 3}  # their places in the mixture
+ABLATED = (0.0, 0.6)  # the levels of noise for the ablations
+HINTS = {"links of look-alikes": 1, "links of what is predicted": 2, "looks": 3}  # their positions in the mixture
 FIGURE = Path(__file__).parents[1] / "notes" / "images" / "reliability.png"
 ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room", "ECE")
 
@@ -55,7 +55,7 @@ NONE = np.empty(0, np.int64)
 def build(
     world: paper.World, config: FitConfig, seed: int, held_out: Int64 = NONE, unseen: Int64 = NONE
 ) -> tuple[PredictiveAssociativeIndex, FitReport]:
-    """An index of all states; the held-out are never a cue, of the unseen nothing is learnt, and neither has links."""
+    """Returns an index of all states. Held-out states are never a cue, unseen ones are not learnt; both lack links."""
     index = PredictiveAssociativeIndex(dim=paper.DIM)
     names = np.arange(len(world.states)).astype(str)
     index.add(world.states, names.tolist())
@@ -82,7 +82,7 @@ def build(
 
 
 def recall(index: PredictiveAssociativeIndex, world: paper.World, asked: Int64, noise: float = 0.0) -> list[list[Hit]]:
-    """Default recall of states by id, or of noisy views of them; a state is no answer to itself."""
+    """Returns default recall of states by id, or of noisy views of them, without the state itself."""
     if noise:
         views = world.states[asked] + noise * np.random.default_rng(0).standard_normal((len(asked), paper.DIM))
         answers = index.recall(views.astype(np.float32), k=21)
@@ -92,7 +92,7 @@ def recall(index: PredictiveAssociativeIndex, world: paper.World, asked: Int64, 
 
 
 def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -> dict[str, float]:
-    """How good the answers are."""
+    """Returns the quality of the answers."""
     found: dict[str, list[float]] = {"AP@1": [], "AP@20": [], "CBR@20": []}
     for q, hits in zip(asked.tolist(), answers, strict=True):
         ranked = np.array([int(hit.id) for hit in hits])
@@ -106,7 +106,7 @@ def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: 
 
 @contextmanager
 def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
-    """The index, while one part of default recall is taken from it."""
+    """Removes one part of default recall from the index, for a while."""
     bank = index._store
     view, calibration = bank.view(), bank.calibration
     assert calibration is not None
@@ -128,7 +128,7 @@ def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
 def measure(
     world_seed: int, config: FitConfig, seed: int, trajectories: int
 ) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
-    """The columns of a world, and the reliability of confidence in each regime."""
+    """Returns the columns of a world, and the reliability of confidence in each regime."""
     world = paper.build(world_seed, trajectories)
     queries = choose_queries(world)
     everyone = np.random.RandomState(0).permutation(len(world.states))
