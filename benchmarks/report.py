@@ -1,4 +1,4 @@
-"""Raw results: JSON with the command, the seeds and the hardware that made them."""
+"""Raw results: JSON with the command, the seeds and the hardware of the run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def hardware() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the code that runs; None outside of a repository."""
+    """Returns the commit of the running code; None outside of a repository."""
     root = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:
@@ -81,7 +81,7 @@ def write(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
 
 
 def table(rows: list[str], columns: dict[str, dict[str, float]], digits: int = 4) -> str:
-    """A plain-text table, one line a row name, one column a dict; a missing value is left empty."""
+    """Returns a plain-text table: one line per row name, one column per dict; a missing value is left empty."""
     width = max(len(row) for row in rows)
     widths = {name: max(len(name), 8) for name in columns}
     lines = [" ".join([" " * width, *(name.rjust(widths[name]) for name in columns)])]
@@ -99,7 +99,7 @@ def _module_and_arguments() -> list[str]:
 
 
 def _without_this_machine(argument: str) -> str:
-    """An argument; of an absolute path its place beside the project, or its name."""
+    """Returns an argument without this machine's folders: an absolute path becomes a relative one, or its name."""
     path, project = Path(argument), Path(__file__).resolve().parents[1]
     if not path.is_absolute():
         return argument
@@ -107,5 +107,5 @@ def _without_this_machine(argument: str) -> str:
 
 
 def no_arguments(description: str | None) -> None:
-    """Answers ``--help``, and refuses anything else, for a program that takes no arguments."""
+    """Answers ``--help``, and rejects anything else, for a program without arguments."""
     argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()

@@ -1,9 +1,9 @@
-"""Which version of the code made each raw result that the documents link to.
+"""The code version of each raw result that the documents link to.
 
     python -m benchmarks.versions
 
 writes docs/results/raw.md. A new result names its commit (`benchmarks.report`). For an older one the page names the
-commit that brought it, found by the time at which its run finished.
+commit that added it, found by the time at which its run finished.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.report import RESULTS, no_arguments
 
 ROOT = RESULTS.parents[1]
 PAGE = ROOT / "docs" / "results" / "raw.md"
-SECOND_EDITION = "c0f1ab3"  # its first commit: everything was moved, and much rewritten
+SECOND_EDITION = "c0f1ab3"  # the first commit of the second edition, which moved every file and rewrote many
 RAW = re.compile(r"\((?:\.\./)*(benchmarks/results/[^)#]+\.json)")
 HEAD = """# Which code made these figures?
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def linked() -> list[str]:
-    """Raw files that README.md and docs/ link to, as paths from the root."""
+    """Returns the raw files that README.md and docs/ link to, as paths from the root."""
     pages = [ROOT / "README.md", *(page for page in (ROOT / "docs").rglob("*.md") if page != PAGE)]
     return sorted({path for page in pages for path in RAW.findall(page.read_text())})
 
@@ -59,7 +59,7 @@ def row(path: Path) -> str:
 
 
 def _brought(path: Path, finished: str) -> str:
-    """The first commit in which a file has the time of its run; of a file without one, the last that changed it."""
+    """Returns the first commit in which a file has its run's time; without a time, the last that changed it."""
     when = ("-S", finished, "--reverse") if finished else ("-1",)
     commit = _git("log", "--format=%h", *when, "--", str(path)).split()[0]
     mark = "‡" if _is_before(commit, SECOND_EDITION) else "†"
@@ -67,7 +67,7 @@ def _brought(path: Path, finished: str) -> str:
 
 
 def _is_here(commit: str) -> bool:
-    """Whether the history holds it: a branch that was rebased has left its commits behind."""
+    """Returns whether the history contains a commit: a rebased branch leaves its old commits behind."""
     return _holds("merge-base", "--is-ancestor", commit, "HEAD")
 
 

@@ -181,7 +181,7 @@ class Ours:
             learning.store(self.index, lessons[at : at + learning.BATCH], {})
 
     def memory(self) -> CodeMemory:
-        """Returns a query interface to the index in its current state."""
+        """Returns a query interface to the current state of the index."""
         return CodeMemory(self.index, self._embedder)
 
     def row(self, ranked: list[str]) -> Scores:

@@ -1,11 +1,12 @@
 """``python -m benchmarks.real.locomo_feedback``: half of a dialogue's questions are feedback, the other half queries.
 
 LoCoMo as in ``benchmarks.real.locomo``. Each dialogue is its own index, and its sessions are trajectories. A random
-half of its questions is given as feedback with the turns that answer them; the other half are queries. Then the halves swap.
-Rows: default recall by text without feedback; with feedback and the priors; and with feedback after ``fit`` weighed the
-sources. Each row exists for an index without times, and for an index whose turns have the times of their sessions; its
-queries are after the last session. The priors were fitted without LoCoMo. The weights of recall without feedback were
-chosen on the first two dialogues, so the results to read are those on the others. Gains are paired by question.
+half of its questions is given as feedback with the turns that answer them; the other half are queries. Then the halves
+swap. Rows: default recall by text without feedback; with feedback and the priors; and with feedback after ``fit``
+weighed the sources. Each row exists for an index without times, and for an index whose turns have the times of their
+sessions; its queries are after the last session. The priors were fitted without LoCoMo. The weights of recall without
+feedback were chosen on the first two dialogues, so the results to read are those on the others. Gains are paired by
+question.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
 
 
 def compare(expressions: list[dict[str, Any]], traps: list[dict[str, Any]]) -> dict[str, Any]:
-    """Counts for each parser the expressions read inside the answer, those read exactly, and the traps read as times."""
+    """Counts for each parser the expressions read inside the answer or exactly, and the traps read as times."""
     return {name: _judge(load, expressions, traps) for name, load in PARSERS.items()}
 
 

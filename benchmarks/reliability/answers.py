@@ -1,9 +1,9 @@
-"""Answers of a few fitted indexes, to the last digit: made before a change of the code, compared after it.
+"""Answers of a few fitted indexes with all digits: stored before a change of the code, compared after it.
 
     python -m benchmarks.reliability.answers make answers.json
     python -m benchmarks.reliability.answers compare answers.json [--tolerance 1e-6]
 
-Both have to run on one machine: another one adds up in another order. Weights are compared by their checksum.
+Run both on the same machine: another one may sum in another order. Weights are compared by their checksum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOMS, LENGTH, DIM = 24, 12, 24
 
 
 def world(seed: int, memories: int = ROOMS * LENGTH) -> tuple[np.ndarray, list[str], list[str], list[dict[str, Any]]]:
-    """Random vectors, ids, texts and metadata."""
+    """Returns random vectors, ids, texts and metadata."""
     random = np.random.default_rng(seed)
     vectors = random.standard_normal((memories, DIM)).astype(np.float32)
     ids = [f"m{n:04}" for n in range(memories)]
@@ -39,7 +39,7 @@ def world(seed: int, memories: int = ROOMS * LENGTH) -> tuple[np.ndarray, list[s
 
 
 def outings(ids: list[str], seed: int) -> list[Trajectory]:
-    """A session a room, and some that go through several; with times and salience."""
+    """Returns a session per room, and some that cross several rooms; with times and salience."""
     random = np.random.default_rng(seed)
     found = [
         Trajectory(ids=ids[at : at + LENGTH], id=f"s{at}", timestamps=[float(at + n) for n in range(LENGTH)])
@@ -52,7 +52,7 @@ def outings(ids: list[str], seed: int) -> list[Trajectory]:
 
 
 def filled(backend: str = "faiss", folder: Path | None = None) -> PredictiveAssociativeIndex:
-    """An index with memories, not fitted."""
+    """Returns an index with memories, not fitted."""
     index = (
         PredictiveAssociativeIndex(DIM, backend)
         if folder is None
@@ -67,7 +67,7 @@ TINY = FitConfig(hidden=32, passes=30)
 
 
 def indexes(scratch: Path) -> Iterator[tuple[str, PredictiveAssociativeIndex]]:
-    """Name and index of each case."""
+    """Yields name and index of each case."""
     ids = world(1)[1]
     yield "unfitted", filled()
     observed = filled()
@@ -98,7 +98,7 @@ def indexes(scratch: Path) -> Iterator[tuple[str, PredictiveAssociativeIndex]]:
 
 
 def questions(index: PredictiveAssociativeIndex) -> dict[str, Callable[[], Any]]:
-    """Everything that can be asked of an index, by name."""
+    """Returns every kind of query to an index, by name."""
     vectors, ids, texts, _ = world(1)
     some = [id for id in (ids[n] for n in (5, 30, 77, 200, 285)) if id in index]
     noisy = vectors[[5, 30, 77, 200]] + 0.5 * np.random.default_rng(9).standard_normal((4, DIM)).astype(np.float32)
@@ -129,7 +129,7 @@ def questions(index: PredictiveAssociativeIndex) -> dict[str, Callable[[], Any]]
 
 
 def plain(answer: Any) -> Any:
-    """An answer as JSON can hold it."""
+    """Converts an answer to JSON types."""
     if isinstance(answer, (list, tuple)):
         return [plain(one) for one in answer]
     if isinstance(answer, dict):
@@ -144,7 +144,7 @@ def plain(answer: Any) -> Any:
 
 
 def answer_of(ask: Callable[[], Any]) -> Any:
-    """An answer, or the name of the error that says why there is none."""
+    """Returns the answer, or the name of the error."""
     try:
         return plain(ask())
     except PAMError as error:
@@ -152,7 +152,7 @@ def answer_of(ask: Callable[[], Any]) -> Any:
 
 
 def answers() -> dict[str, Any]:
-    """Every answer of every index, and the checksums of their weights."""
+    """Returns every answer of every index, and the checksums of their weights."""
     torch.set_num_threads(1)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -167,7 +167,7 @@ def answers() -> dict[str, Any]:
 
 
 def differences(one: Any, other: Any, tolerance: float) -> float:
-    """The largest difference of numbers; infinity where anything else differs."""
+    """Returns the largest difference of numbers; infinity if anything else differs."""
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         return max((differences(*pair, tolerance) for pair in zip(one, other, strict=True)), default=0.0)
     if isinstance(one, float | int) and isinstance(other, float | int):
@@ -176,7 +176,7 @@ def differences(one: Any, other: Any, tolerance: float) -> float:
 
 
 def main() -> None:
-    """Makes or compares."""
+    """Stores the answers, or compares them with stored ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["make", "compare"])
     parser.add_argument("file", type=Path)

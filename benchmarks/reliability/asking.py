@@ -1,11 +1,11 @@
-"""Eight threads ask at the same time, in every way: each answer against that of one thread alone.
+"""Eight threads send queries of every kind at the same time: each answer is compared with that of a single thread.
 
     python -m benchmarks.reliability.asking --calls 1000000
 
-Questions in words, by vector and by id, with filters, hops, modes, evidence and a direction, in batches, of the index
-and of a tenant, through LangChain's async retriever too; on an index in memory, in a folder, in PostgreSQL and in
-Milvus. Nothing is written meanwhile, so that every answer has to be equal, scores included. Engines get a
-hundredth of the calls each: theirs takes a hundred times as long.
+Queries are by text, by vector and by id, with filters, hops, modes, evidence and a direction, in batches, to the index
+and to a tenant, also through LangChain's async retriever; on an index in memory, in a folder, in PostgreSQL and in
+Milvus. Nothing is written meanwhile, so every answer must be equal, with its scores. Each engine gets a hundredth of
+the calls, because its calls take a hundred times as long.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Question = Callable[[], Any]
 
 
 def fill(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
-    """Memories with words and metadata, sessions of twelve, and feedback where the backend has it."""
+    """Adds memories with words and metadata, sessions of twelve, and feedback if the backend supports it."""
     texts = [f"{WORDS[n % 8]} {WORDS[n // 8 % 8]} {n}" for n in range(MEMORIES)]
     ids = [f"m{n}" for n in range(MEMORIES)]
     index.add([vector_of(text) for text in texts], ids, texts, [{"who": WORDS[n % 5], "n": n} for n in range(MEMORIES)])
@@ -45,7 +45,7 @@ def fill(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
 
 
 def questions(index: PredictiveAssociativeIndex) -> list[Question]:
-    """One of every kind, with several words each."""
+    """Returns queries of every kind, with several texts each."""
     found: list[Question] = []
 
     def ask(call: Callable[..., Any], *given: Any, **options: Any) -> None:
@@ -65,7 +65,7 @@ def questions(index: PredictiveAssociativeIndex) -> list[Question]:
 
 
 def through_langchain(store: PAMVectorStore) -> list[Question]:
-    """Its retriever, asked by an event loop of the thread."""
+    """Returns a query through LangChain's retriever, in an event loop of the thread."""
     retriever = store.as_retriever(search_kwargs={"k": 5})
 
     def ask(text: str) -> list[Any]:
@@ -83,7 +83,7 @@ def seen(hits: Any) -> Any:
 
 
 def in_threads(asked: list[Question], calls: int, seed: int) -> tuple[int, list[str]]:
-    """Returns how many answers differ from those of one thread, and the errors."""
+    """Returns how many answers differ from those of a single thread, and the errors."""
     alone = [question() for question in asked]
     begin, errors = threading.Barrier(THREADS), []
 
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--engines", action="store_true", help="PostgreSQL (pgserver) and Milvus Lite too")
     parsed = parser.parse_args()
-    sys.setswitchinterval(1e-5)  # threads take turns in the middle of everything
+    sys.setswitchinterval(1e-5)  # threads switch very often
     results: dict[str, Any] = {}
     total: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as made:
@@ -123,7 +123,7 @@ def main() -> None:
 
 
 def places(folder: Path, calls: int, engines: bool) -> Any:
-    """(name, questions, calls) of each kind of index."""
+    """Yields (name, queries, number of calls) of each kind of index."""
     index = fill(PredictiveAssociativeIndex(DIM, "exact"))
     index.feedback([vector_of(word) for word in WORDS], [["m1", "m9"]] * 8, text=list(WORDS))
     yield "memory, exact, feedback", questions(index), calls * 4 // 10

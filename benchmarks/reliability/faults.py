@@ -1,11 +1,11 @@
-"""A mixed load on a disk that fills up, with writes that fail, and with a folder that goes away.
+"""A mixed load on a disk that fills up, with failing writes, and with a folder that disappears.
 
     python -m benchmarks.reliability.faults --rounds 200
 
-Each round an operation runs into a disk without room (a small tmpfs, where mounting one is allowed) or into a
-limit on the size of files (every write beyond it fails, at a place that moves). The call must fail with
-``StorageError``, or succeed; either way the index must answer at once with what it had, and what the disk
-holds after reopening must be the same. Then room is made and the load goes on.
+In each round an operation meets a full disk (a small tmpfs, if the process may mount one) or a limit on the size of
+files (every write beyond it fails, at a position that varies). The call must raise ``StorageError``, or succeed. In
+both cases the index must answer at once with its earlier contents, and the disk must have the same contents after
+reopening. Then space is freed, and the load continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pam_retriever.store.repair import check
 
 TMPFS = 3_000_000  # bytes
 REOPENED_EVERY = 10
-BACKENDS = {"": "faiss", ", compressed": "faiss:flat,sq8"}  # the second has a file of full keys beside the database
+BACKENDS = {"": "faiss", ", compressed": "faiss:flat,sq8"}  # the second has a file of full keys next to the database
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
                     for left in mounted.iterdir():
                         shutil.rmtree(left)
             finally:
-                gc.collect()  # what the errors still hold
+                gc.collect()  # releases objects that the errors refer to
                 ctypes.CDLL(None).umount(str(mounted).encode())
         else:
             results["full disk"] = {"not run: no right to mount a tmpfs": 1}
@@ -76,8 +76,8 @@ def main() -> None:
 
 
 def run(folder: Path, rounds: int, seed: int, fault: object, backend: str) -> tuple[dict[str, int], list[str]]:
-    """Runs every operation with a fault, and every one that failed without it."""
-    with patch.object(choice, "IVF_FROM", 1):  # compress the few memories of this load, too
+    """Runs every operation with a fault; repeats every one that failed without it."""
+    with patch.object(choice, "IVF_FROM", 1):  # compresses also the few memories of this load
         return _run(folder, rounds, seed, fault, backend)
 
 
@@ -98,11 +98,11 @@ def _run(folder: Path, rounds: int, seed: int, fault: object, backend: str) -> t
         except StorageError as error:
             counts[f"{operation.kind} refused"] += 1
             counts[f"said: {_reason(str(error))}"] += 1
-            stored = "stored already" in str(error)  # the full keys did not fit after all, the database has it
+            stored = "stored already" in str(error)  # the database has it, only the full keys did not fit
             wrong = (model.after(operation) if stored else model).differs(index)
             if wrong:
                 failures.append(f"round {number}, {operation}: after the failure {wrong}")
-            operation.run(index, folder.with_name("saved"))  # there is room again
+            operation.run(index, folder.with_name("saved"))  # there is space again
             counts["repeated with room, and succeeded"] += 1
             model = model.after(operation)
         wrong = model.differs(index)
@@ -124,7 +124,7 @@ def _run(folder: Path, rounds: int, seed: int, fault: object, backend: str) -> t
 
 @contextmanager
 def limited_files(_: Path, random: np.random.Generator) -> Iterator[None]:
-    """No file may grow beyond a size: a write fails in the middle, as on a disk with a bad patch."""
+    """Limits the size of files: a write fails in the middle, as on a disk with a bad sector."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(random.integers(100, 60_000)), hard))
     try:
@@ -135,7 +135,7 @@ def limited_files(_: Path, random: np.random.Generator) -> Iterator[None]:
 
 @contextmanager
 def full_disk(folder: Path, random: np.random.Generator) -> Iterator[None]:
-    """A file that leaves a few kilobytes on the disk."""
+    """Fills the disk with a file, except a few kilobytes."""
     ballast = folder / "ballast"
     left = shutil.disk_usage(folder).free - int(random.integers(0, 60_000))
     descriptor = os.open(ballast, os.O_CREAT | os.O_WRONLY)
@@ -149,7 +149,7 @@ def full_disk(folder: Path, random: np.random.Generator) -> Iterator[None]:
 
 
 def mount(folder: Path) -> bool:
-    """A small disk; False without the right to mount one."""
+    """Mounts a small disk; returns False without the permission to mount."""
     return ctypes.CDLL(None).mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, f"size={TMPFS}".encode()) == 0
 
 

@@ -1,11 +1,11 @@
-"""Damage to the files of an index: each is detected, or makes no difference.
+"""Damage to the files of an index: each is detected, or has no effect.
 
     python -m benchmarks.reliability.flips                  # every byte of a small saved index
     python -m benchmarks.reliability.flips --limit 2000     # so many bytes of each file, at random
 
-Every byte of every file of a saved index is changed, one at a time, to another value; files are cut short and
-grown. ``load`` must refuse the folder with an error of the library, or give the answers of before. The
-same is done to an index whose writer was killed, which has a journal and no checksum of the whole file.
+Every byte of every file of a saved index is changed, one at a time, to another value; files are also truncated and
+extended. ``load`` must reject the folder with an error of the library, or give the same answers as before. The same is
+done to an index whose writer was killed: it has a journal, and no checksum of the whole file.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _silent(counts: dict[str, Any]) -> list[int]:
 
 
 def make_saved(folder: Path) -> None:
-    """A fitted index of a few memories."""
+    """Saves a fitted index of a few memories."""
     index = PredictiveAssociativeIndex(dim=DIM)
     fill(index)
     index.save(folder)
@@ -75,7 +75,7 @@ def fill(index: PredictiveAssociativeIndex) -> None:
 
 
 def make_killed(folder: Path, settled: bool) -> None:
-    """The same index as a writer leaves it that is killed: no checksum, and all of it in the journal or none."""
+    """Leaves the same index as a killed writer does: without checksum, and with all of it in the journal or none."""
     child = os.fork()
     if not child:
         index = PredictiveAssociativeIndex.open(folder, dim=DIM)
@@ -89,10 +89,10 @@ def make_killed(folder: Path, settled: bool) -> None:
 
 
 def fingerprint(folder: Path) -> Any:
-    """All that an index answers."""
+    """Returns all answers of an index."""
     index = PredictiveAssociativeIndex.load(folder)
     try:
-        if not index.is_fitted or not len(index):  # acknowledged, and gone
+        if not index.is_fitted or not len(index):  # acknowledged, and lost
             return None
         records = sorted((r.id, r.vector.tobytes(), r.text, str(r.metadata)) for r in index.find())
         hits = [
@@ -144,7 +144,7 @@ def damage_length(folder: Path, times: int, random: np.random.Generator) -> dict
 
 
 def damage_at_random(folder: Path, times: int, random: np.random.Generator) -> dict[str, Any]:
-    """Each time in a fresh copy: reading a journal may rewrite its index."""
+    """Damages a fresh copy each time: reading a journal may rewrite its index."""
     expected, counts = fingerprint(folder), Counter[str]()
     files = {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
     sizes = np.array([len(contents) for contents in files.values()])
@@ -163,7 +163,7 @@ def damage_at_random(folder: Path, times: int, random: np.random.Generator) -> d
 
 
 def check_at_random(folder: Path, times: int, random: np.random.Generator) -> dict[str, Any]:
-    """Returns whether ``check`` reports the damage for which ``load`` refuses a folder."""
+    """Returns whether ``check`` reports the damage for which ``load`` rejects a folder."""
     expected, counts = fingerprint(folder), Counter[str]()
     paths = sorted(folder.iterdir())
     for _ in tqdm(range(times), disable=None):

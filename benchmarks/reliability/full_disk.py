@@ -1,10 +1,10 @@
-"""Every call on a disk with 0 to 156 kB of space: the error must state what is stored.
+"""Every call on a disk with 0 to 156 kB of space: the error must state the stored part of the call.
 
     python -m benchmarks.reliability.full_disk
 
-40 levels of room, 4 kB apart, on a small tmpfs (which takes the right to mount one). The call must do all that it
-does, or raise ``StorageError``: then the index that is open, and the folder opened anew, hold what there was, or what
-the error says is stored already. A copy that ``save`` was to replace must be the old one or the new one.
+There are 40 levels of space, 4 kB apart, on a small tmpfs (which needs the permission to mount). The call must complete
+or raise ``StorageError``. After an error, the open index and the reopened folder must have their earlier contents, or
+the contents that the error reports as stored. A copy that ``save`` was replacing must be the old one or the new one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ CALLS: dict[str, Call] = {
 
 
 def make(folder: Path) -> None:
-    """An index with trajectories, feedback, and two tenants, one of which is full."""
+    """Creates an index with trajectories, feedback, and two tenants, one of which has a full capacity."""
     vectors = np.random.default_rng(1).standard_normal((MEMORIES, DIM)).astype(np.float32)
     with PredictiveAssociativeIndex.open(folder, DIM) as index:
         for one in (index, index.tenant("ann")):
@@ -102,7 +102,7 @@ class Disk:
     """The small disk, with the start and the expected result of every call.
 
     Args:
-        folder: where it is mounted.
+        folder: the mount point.
         spare: a folder on another disk.
     """
 
@@ -115,7 +115,7 @@ class Disk:
             self._before = state(index)
 
     def run(self, name: str, call: Call, level: int) -> None:
-        """One call with so many bytes left."""
+        """Runs one call with so many bytes left."""
         where = f"{name}, {level} bytes left"
         shutil.copytree(self._spare / "made", self._index)
         try:
@@ -142,7 +142,7 @@ class Disk:
     def _try(
         self, where: str, call: Callable[[], object], level: int, after: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The states that the outcome of a call allows: the first of ``after``; any if it says that it is stored."""
+        """Returns the states that the outcome allows: the first of ``after``; any if the error says it is stored."""
         self.counts["calls"] += 1
         try:
             with full_disk(self._folder, _Exactly(level)):  # type: ignore[arg-type]
@@ -158,7 +158,7 @@ class Disk:
         return after[:1]
 
     def _after(self, name: str, call: Call) -> dict[str, Any]:
-        """Returns the result of a call with enough space."""
+        """Returns the state after a call with enough space."""
         known = self._spare / f"{name}.after"
         if not known.exists():
             shutil.copytree(self._spare / "made", known)
@@ -173,7 +173,7 @@ class Disk:
             self.failures.append(f"{where}: other {', '.join(min(wrong, key=len))}")
 
     def save(self, level: int, overwrite: bool) -> None:
-        """``save`` beside the index, into a folder that is new or holds an older copy."""
+        """Runs ``save`` next to the index, into a folder that is new or contains an older copy."""
         where = f"save{', overwriting' if overwrite else ''}, {level} bytes left"
         shutil.copytree(self._spare / "made", self._index)
         target = self._folder / "copy"
@@ -194,7 +194,7 @@ class Disk:
         shutil.rmtree(self._index)
 
     def repair(self, level: int) -> None:
-        """``repair`` of a flipped letter."""
+        """Runs ``repair`` on a flipped letter."""
         where = f"repair, {level} bytes left"
         shutil.copytree(self._spare / "made", self._index)
         (database,) = self._index.glob("memories-*.sqlite")
@@ -212,7 +212,7 @@ class Disk:
 
 
 class _Exactly:
-    """In place of a generator: that many bytes."""
+    """Replaces a random generator: always returns that number of bytes."""
 
     def __init__(self, level: int) -> None:
         self._level = level
@@ -251,7 +251,7 @@ def main() -> None:
         try:
             counts, failures = run(folder, spare, range(0, parsed.levels * PAGE, PAGE))
         finally:
-            gc.collect()  # what the errors still hold
+            gc.collect()  # releases objects that the errors refer to
             ctypes.CDLL(None).umount(str(folder).encode())
     path = report.write("reliability/full_disk", {"levels": parsed.levels, "counts": counts, "failures": failures})
     print(counts, failures, path, sep="\n")

@@ -20,7 +20,7 @@ from benchmarks import report
 from pam_retriever.filters import COMBINERS, OPERATORS
 from pam_retriever.store.manifest import new_manifest
 
-TIMEOUT, MEMORY = 10, 2048  # seconds an input may take, MB that the process may hold
+TIMEOUT, MEMORY = 10, 2048  # seconds per input, MB of the process
 EVENT = {"vector": [1, 2.5], "session": "a", "time": 1, "id": "x", "text": "word"}
 SAVED = {**new_manifest(3, "exact"), "database_sha256": "0" * 64}
 SEEDS = {

@@ -2,7 +2,7 @@
 
     python -m benchmarks.reliability.fuzz_targets filter CORPUS -max_total_time=60
 
-Every input must be accepted or refused with an error of the library; anything else is a crash.
+Every input must be accepted, or rejected with an error of the library; anything else is a crash.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ METADATA = [
 
 
 def make_filter_target() -> Any:
-    """Any filter selects rows, and its negation selects the others."""
+    """Tests that a filter selects rows, and its negation the other rows."""
     index = PredictiveAssociativeIndex(dim=1)
     index.add([[1.0]] * len(METADATA), metadatas=METADATA)
     everything = {record.id for record in index.find()}
 
     def target(data: bytes) -> None:
-        try:  # as JSON, or as what Python can hand in beyond JSON
+        try:  # from JSON, or from Python objects beyond JSON
             as_json = data[:1] == b"\x00"
             where = json.loads(data[1:].decode()) if as_json else _value(atheris.FuzzedDataProvider(data), 0)
         except (ValueError, RecursionError):
@@ -66,7 +66,7 @@ def make_filter_target() -> Any:
 
 
 def _value(provider: Any, depth: int) -> Any:
-    """A value as a filter may hold it, or may not."""
+    """Returns a value for a filter, valid or not."""
     kind = provider.ConsumeIntInRange(0, 9)
     if kind >= 6 and depth < 20:
         return {_key(provider): _value(provider, depth + 1) for _ in range(provider.ConsumeIntInRange(0, 3))}
@@ -88,7 +88,7 @@ def _key(provider: Any) -> str:
 
 
 def manifest_target(data: bytes) -> None:
-    """A manifest is refused, or names a database in the folder and a dimension within the limits."""
+    """Tests that a manifest is rejected, or names a database in the folder and a dimension within the limits."""
     folder = Path("/an/index")
     try:
         found = manifests.parse_manifest(data, folder / "manifest.json")
@@ -101,7 +101,7 @@ def manifest_target(data: bytes) -> None:
 
 
 def make_jsonl_target() -> Any:
-    """A file of events is refused, or can be stored and found."""
+    """Tests that a file of events is rejected, or can be stored and found."""
     path = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)) / "events.jsonl"
 
     def target(data: bytes) -> None:
@@ -111,7 +111,7 @@ def make_jsonl_target() -> Any:
             for batch in events.read_events(path, events.Fields()):
                 vectors = batch.checked_vectors()
                 if vectors is None:
-                    return  # texts alone: there is no embedder here
+                    return  # only texts: there is no embedder here
                 index = index or PredictiveAssociativeIndex(dim=vectors.shape[1], backend="exact")
                 index.add(vectors, batch.ids, batch.texts, batch.metadatas)
             if index is not None:

@@ -1,11 +1,11 @@
-"""kill -9 at random moments of a mixed load; every reopened index against the model.
+"""kill -9 at random moments of a mixed load; every reopened index is compared with the model.
 
     python -m benchmarks.reliability.kills --kills 500
 
-The writer logs each operation before it begins and after it returned. After the kill, the index must hold
-every operation that returned, the one in flight wholly or not at all, and nothing else; ``check`` must
-find nothing wrong with it. Every other time a reader goes first and has to recover the journal. The writer is
-forked from a process that has imported the library, so that a life takes a fraction of a second.
+The writer logs each operation before it begins and after it returned. After the kill, the index must contain every
+operation that returned, the operation in flight completely or not at all, and nothing else; ``check`` must find no
+fault. Every other time a reader opens the index first, and must recover the journal. The writer is forked from a
+process that has imported the library, so that each run takes a fraction of a second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.reliability.load import CONFIG, DIM, Model, draw
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.store.repair import check
 
-LIVES = 25  # of one folder; then a new one
+LIVES = 25  # kills per folder
 LONGEST = 0.8  # seconds until the kill
 
 
@@ -39,11 +39,11 @@ def main() -> None:
 
 
 def campaign(told: str | None, run: Callable[[int, int, Path], tuple[dict[str, int], list[str]]], name: str) -> None:
-    """A command line for kills: writes the results, and exits with 1 on a failure.
+    """Runs kills from the command line: writes the results, and exits with 1 on a failure.
 
     Args:
-        told: what ``--help`` says.
-        run: from the number of kills, the seed and an empty folder to counts and failures.
+        told: the text of ``--help``.
+        run: takes the number of kills, the seed and an empty folder; returns counts and failures.
         name: of the result.
     """
     parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -110,7 +110,7 @@ def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]
 
 
 def _live_and_die(path: Path, log: Path, spare: Path, seed: int, number: int, model: Model, seconds: float) -> None:
-    """A writer in a process of its own, killed after so long."""
+    """Runs a writer in its own process, and kills it after so many seconds."""
     child = os.fork()
     if not child:
         status = 1
@@ -133,7 +133,7 @@ def _live_and_die(path: Path, log: Path, spare: Path, seed: int, number: int, mo
 
 
 def _read(log: Path) -> tuple[int, int]:
-    """How many operations began, and how many returned."""
+    """Returns how many operations began, and how many returned."""
     lines = log.read_text().splitlines()
     errors = [line for line in lines if line.startswith("error")]
     if errors:
@@ -157,7 +157,7 @@ def _compare(path: Path, candidates: list[Model], read_first: bool) -> tuple[Mod
 
 
 def _check_spare(spare: Path) -> list[str]:
-    """A folder that was being overwritten holds one whole index, the old one or the new one."""
+    """Checks that a folder that was being overwritten contains one whole index, the old one or the new one."""
     return check(spare)
 
 

@@ -1,10 +1,11 @@
-"""kill -9 at random moments of a PAMStore that writes; every reopened store against the model.
+"""kill -9 at random moments of a PAMStore that writes; every reopened store is compared with the model.
 
     python -m benchmarks.reliability.langgraph_kills [--kills 100] [--seed 0]
 
-A forked writer puts and deletes items of several tenants in batches, and says when each begins and when it returned.
-After the kill, the store must hold every batch that returned, the one in flight wholly or not at all, and nothing else;
-and each index what its items say: a memory for each vector, found by it, and each item a step of its namespace.
+A forked writer puts and deletes items of several tenants in batches, and reports when each begins and returns. After
+the kill, the store must contain every batch that returned, the batch in flight completely or not at all, and nothing
+else. Each index must agree with its items: each vector has a memory, a search by the vector finds the item, and each
+item is a step of its namespace.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.report import write
 from langgraph_pam import PAMStore
 
 INDEX: Any = {"dims": DIM, "embed": embed, "fields": FIELDS, "mode": "similarity"}
-LIVES = 20  # of one folder
+LIVES = 20  # kills per folder
 LONGEST = 0.6  # seconds until the kill
 Model = dict[tuple[tuple[str, ...], str], dict[str, Any]]
 
@@ -36,14 +37,14 @@ def batch(seed: int, number: int) -> list[PutOp]:
     """Returns the items of one call: 1 to 12."""
     made = Generator(1_000_003 * seed + number)
     puts = [made.put()._replace(ttl=None, index=None) for _ in range(made.choice([1, 1, 2, 5, 12]))]
-    if made.chance(0.2):  # many in one namespace are stored together
+    if made.chance(0.2):  # many items of one namespace are stored together
         where = made.namespace()
         puts = [made.put()._replace(namespace=where, key=str(at), ttl=None, index=None) for at in range(12)]
     return [put._replace(value=None) if made.chance(0.25) else put for put in puts]
 
 
 def apply(model: Model, puts: list[PutOp]) -> Model:
-    """The items after a batch, each by its place."""
+    """Returns the items after a batch, by namespace and key."""
     after = dict(model)
     for put in {(put.namespace, put.key): put for put in puts}.values():
         after.pop((put.namespace, put.key), None)
@@ -53,7 +54,7 @@ def apply(model: Model, puts: list[PutOp]) -> Model:
 
 
 def serve(folder: Path, seed: int, first: int, pipe: int) -> None:
-    """The writer; it ends only by being killed."""
+    """Runs the writer until it is killed."""
     store = PAMStore(folder, index=INDEX)
     os.write(pipe, b"o\n")
     number = first
@@ -65,7 +66,7 @@ def serve(folder: Path, seed: int, first: int, pipe: int) -> None:
 
 
 def live(folder: Path, seed: int, first: int, seconds: float) -> tuple[int, bool, bool]:
-    """One life of a writer; returns the batches that returned, whether one was in flight, and whether it had opened."""
+    """Runs a writer until its kill; returns the number of finished batches, if one was in flight, and if it opened."""
     read, pipe = os.pipe()
     child = os.fork()
     if not child:
@@ -101,12 +102,12 @@ def differences(folder: Path, models: list[Model]) -> list[str]:
 
 
 def texts(value: dict[str, Any]) -> list[str]:
-    """The texts of a value that have a vector."""
+    """Returns the texts of a value that have a vector."""
     return [*([value["text"]] if "text" in value else []), *value.get("tags", [])]
 
 
 def misplaced(store: PAMStore, item: Any) -> str | None:
-    """Why an item is not found by its texts."""
+    """Returns the reason if a search for its texts does not find an item."""
     for text in texts(item.value):
         scores = {(one.namespace, one.key): one.score for one in store.search(item.namespace, query=text, limit=10**4)}
         score = scores.get((item.namespace, item.key))
@@ -132,7 +133,7 @@ def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]
         failures += [f"kill {kill}: {one}" for one in wrong]
         with PAMStore(home, index=INDEX) as store:
             held = {(item.namespace, item.key): item.value for item in store.search((), limit=10**6)}
-        if in_flight and held == models[-1]:  # it was stored, or says what was there
+        if in_flight and held == models[-1]:  # it was stored, or changed nothing
             model, number = models[-1], number + 1
             counts["kills: the batch in flight is there"] += 1
         counts["kills"] += 1

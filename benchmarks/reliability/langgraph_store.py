@@ -1,10 +1,10 @@
-"""PAMStore beside LangGraph's InMemoryStore: generated operations, every answer compared.
+"""PAMStore against LangGraph's InMemoryStore: generated operations, every answer compared.
 
 python -m benchmarks.reliability.langgraph_store [--operations 100000] [--seed 0]
 
 Puts, gets, deletes, searches and listings, one by one and in batches, with vectors of several fields, filters, times to
-live, sweeps, and (for the store in a folder) closing and opening again. What ``InMemoryStore`` lacks or does wrong is
-put right in ``Reference``, and listed there; everything else has to be the same.
+live, sweeps, and (for the store in a folder) closing and opening again. ``Reference`` corrects the faults of
+``InMemoryStore`` and lists them. Everything else must be the same.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ WORDS = ["wet", "stairs", "broken", "wrist", "coffee", "train", "late", "plaster
 FIELDS = ["text", "tags[*]"]
 COLOURS = ["red", "blue", None]
 TTL = {"refresh_on_read": True, "omit_expired": True, "default_ttl": None}
-CLOSE = 1e-4  # of two scores: one is computed in float32
+CLOSE = 1e-4  # tolerance of scores: one is computed in float32
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
-    """A random vector for each text, the same for the same text."""
+    """Returns a random vector for each text, the same for the same text."""
     seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") for text in texts]
     return [np.random.default_rng(seed).standard_normal(DIM).tolist() for seed in seeds]
 
 
 class Reference(InMemoryStore):
-    """``InMemoryStore`` without its faults, and with a time to live.
+    """``InMemoryStore`` without its faults, and with a time to live. The faults:
 
-    - A ``get`` or ``delete`` makes the namespace that it asks for, and one that was emptied stays listed.
-    - Vectors of fields that an item no longer has, or after ``index=False``, are still found.
-    - Two texts that are equal, in one batch, raise ValueError.
-    - A page of a search with a query repeats the items without a vector on every page.
-    - A comparison with an entry that is missing, or no number, raises.
-    - Values are shared with the caller, who may change what is stored.
+    - A ``get`` or ``delete`` creates the given namespace, and an emptied namespace stays listed.
+    - Vectors of removed fields, or from before ``index=False``, are still found.
+    - Two equal texts in one batch raise ValueError.
+    - A search with a query repeats the items without a vector on every page.
+    - A comparison with an entry that is missing, or not a number, raises.
+    - Values are shared with the caller, who may change the stored ones.
     - The time of creation is lost when an item is put again (not compared here).
     - There is no time to live.
     """
@@ -104,7 +104,7 @@ class Reference(InMemoryStore):
         return copy.deepcopy(found)
 
     def read(self, places: Sequence[Any]) -> None:
-        """These items were read: they live as long again."""
+        """Marks items as read, which restarts their time to live."""
         for place in places:
             if place in self.expires:
                 ttl = self.expires[place][0]
@@ -125,7 +125,7 @@ class Reference(InMemoryStore):
 
 @contextmanager
 def lenient() -> Iterator[None]:
-    """A comparison that ``InMemoryStore`` cannot make does not hold; two strings compare as strings."""
+    """Makes comparisons false that ``InMemoryStore`` cannot make; two strings compare as strings."""
     apply = memory._apply_operator
 
     def instead(value: Any, operator: str, operand: Any) -> bool:
@@ -145,7 +145,7 @@ def lenient() -> Iterator[None]:
 
 
 class Generator:
-    """Operations on few namespaces and keys, so that they meet."""
+    """Operations on few namespaces and keys, so that they often meet."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -257,7 +257,7 @@ class Comparison:
         self._store.close()
 
     def run(self, operations: int) -> str | None:
-        """Does so many operations; returns the first difference."""
+        """Runs so many operations; returns the first difference."""
         with lenient():
             while self.done < operations:
                 kind, ops = self._made.step()
@@ -298,7 +298,7 @@ class Comparison:
 
     @staticmethod
     def _unread(op: Any) -> Any:
-        """Searches refresh what the store under test found: among equal scores it may be another item."""
+        """Returns a search without refresh: the tested store's results are refreshed, which may differ in ties."""
         return op._replace(refresh_ttl=False) if isinstance(op, SearchOp) else op
 
     def _read(self, op: Any, found: Any) -> None:
@@ -323,7 +323,7 @@ def compare(op: Any, found: Any, expected: Any, every: Any, mode: str | None) ->
 
 
 def compare_ranks(op: SearchOp, found: Any, expected: Any, every: Any, cosine: bool) -> str | None:
-    """The same items with the same cosines, in any order among equal ones; of a recall, as many of the same."""
+    """Compares items and cosines, in any order among ties; for a recall, only the number of common items."""
     known = {(item.namespace, item.key): item for item in every}
     places = [(item.namespace, item.key) for item in found]
     if len(found) != len(expected) or len(set(places)) != len(places) or not set(places) <= known.keys():
@@ -345,7 +345,7 @@ def compare_ranks(op: SearchOp, found: Any, expected: Any, every: Any, cosine: b
 
 
 def run(operations: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Both kinds of ranking, in memory and in a folder; a quarter of the operations each."""
+    """Compares both kinds of ranking, in memory and in a folder, each with a quarter of the operations."""
     results: dict[str, Any] = {}
     for mode in (None, "similarity"):
         for where in (None, folder / (mode or "recall")):

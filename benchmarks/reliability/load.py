@@ -1,4 +1,4 @@
-"""A mixed load that follows from a seed, a plain-Python model of it, and a look at whether an index agrees."""
+"""A mixed load from a seed, a plain-Python model of it, and a comparison of an index with the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Operation:
         return f"t{self.seed % 20}"
 
     def run(self, index: PredictiveAssociativeIndex, spare: Path) -> None:
-        """The call; ``save`` goes to the folder ``spare``."""
+        """Runs the call; ``save`` writes to the folder ``spare``."""
         if self.kind == "add":
             index.add(self.vectors(), self.ids, self.texts(), [{"seed": self.seed}] * len(self.ids))
         elif self.kind == "delete":
@@ -55,7 +55,7 @@ class Model:
     fitted: bool = False
 
     def after(self, operation: Operation) -> Model:
-        """The model after one more operation."""
+        """Returns the model after one more operation."""
         memories, trajectories, fitted = dict(self.memories), dict(self.trajectories), self.fitted
         if operation.kind == "add":
             for id, vector, text in zip(operation.ids, operation.vectors(), operation.texts(), strict=True):
@@ -72,7 +72,7 @@ class Model:
         return Model(memories, trajectories, fitted)
 
     def associates(self, id: str) -> set[str]:
-        """Who was experienced with a memory, within the window."""
+        """Returns the memories that were experienced with a memory, within the window."""
         met: set[str | None] = set()
         for ids in self.trajectories.values():
             for at, one in enumerate(ids):
@@ -81,7 +81,7 @@ class Model:
         return {one for one in met if one is not None} - {id}
 
     def differs(self, index: PredictiveAssociativeIndex) -> str | None:
-        """How an index differs from the model, None if it does not."""
+        """Returns a difference between the index and the model, or None."""
         found = {record.id: (record.vector.tobytes(), record.text) for record in index.find()}
         if found != self.memories:
             return f"memories: {sorted(set(found.items()) ^ set(self.memories.items()))[:4]}"
@@ -99,7 +99,7 @@ class Model:
         return self._answers_differ(index)
 
     def _answers_differ(self, index: PredictiveAssociativeIndex) -> str | None:
-        """Every memory comes back from a search; recall proves what was experienced with one of them."""
+        """Checks that a search finds every memory, and faithful recall exactly the experienced ones."""
         if not self.memories:
             return None
         first = min(self.memories)

@@ -1,13 +1,14 @@
-"""kill -9 of an MCP server in the middle of its work, beside another server on the same folder.
+"""kill -9 of an MCP server during its work, next to another server on the same folder.
 
     python -m benchmarks.reliability.mcp_kills --kills 200
 
-Two servers share a folder; the official client of each remembers, gives feedback and forgets without a pause. One of
-them is killed at a random moment, the other goes on, and has to answer every call. Then the folder must hold all that
-either server acknowledged, in the order of its session, and of what was in flight all or nothing; ``check`` must find
-it sound. Every 20 kills the second server is killed, too, and a new folder begins. Texts get vectors by their words;
-``--serve FOLDER`` is such a server. Servers are forked from a process that has imported the library, so that a life
-takes a second: what the client starts hands its standard streams over to that process, and waits.
+Two servers share a folder. The official client of each stores memories, gives feedback and deletes without a pause. One
+server is killed at a random moment; the other must continue to answer every call. Then the folder must contain every
+call that either server acknowledged, in the order of its session, and every call in flight completely or not at all;
+``check`` must find no fault. Every 20 kills the second server is killed, too, and a new folder begins. ``--serve
+FOLDER`` runs such a server; texts get vectors by their words. Servers are forked from a process that has imported the
+library, so that each run takes a second: the program that the client starts passes its standard streams to that
+process, and waits.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from pam_retriever.apps.mcp.folder import SharedFolder
 from pam_retriever.apps.mcp.server import MemoryServer, listen
 from pam_retriever.store.repair import check
 
-LIVES = 20  # of one folder
+LIVES = 20  # kills per folder
 SOCKET = "forks"
 HAND_OVER = """
 import socket, sys
@@ -50,7 +51,7 @@ DIM = 64
 
 
 class WordModel:
-    """Vectors that count words, in place of a model."""
+    """Vectors that count words, instead of a model."""
 
     model_name = "words"
 
@@ -72,12 +73,12 @@ class Told:
     remembered: list[str] = field(default_factory=list)
     forgotten: set[str] = field(default_factory=set)
     feedback: list[str] = field(default_factory=list)
-    flight: str = ""  # what was called, and did not return
+    flight: str = ""  # the call that did not return
     failures: list[str] = field(default_factory=list)
 
 
 async def work(client: Client, told: Told, seed: int) -> None:
-    """Calls tools until the server dies."""
+    """Calls tools until the server is killed."""
     random = np.random.default_rng(seed)
     number = 0
     while True:
@@ -113,7 +114,7 @@ async def call(client: Client, told: Told, tool: str, **arguments: Any) -> dict[
 
 
 async def live(folder: Path, told: Told, seed: int, fit_after: int, seconds: float | None, ends: Ends) -> None:
-    """A server and its client, which work until the server is killed: after so long, or when the others are done."""
+    """Runs a server and its client until the server is killed: after so many seconds, or when the others are done."""
     note = folder.parent / f"pid-{told.session}"
     arguments = [str(folder.parent / SOCKET), str(folder), str(note), str(fit_after)]
     parameters = StdioServerParameters(command=sys.executable, args=["-I", "-S", "-c", HAND_OVER, *arguments])
@@ -142,7 +143,7 @@ async def live(folder: Path, told: Told, seed: int, fit_after: int, seconds: flo
 
 @dataclass
 class Ends:
-    """When a server has started, when it is to be killed, and whether it was."""
+    """Records the start of a server, the time for its kill, and whether it was killed."""
 
     started: anyio.Event = field(default_factory=anyio.Event)
     done: anyio.Event = field(default_factory=anyio.Event)
@@ -150,7 +151,7 @@ class Ends:
 
 
 async def folder_of_lives(folder: Path, lives: int, seed: int, counts: Counter[str]) -> list[str]:
-    """So many kills on one folder; returns what was lost or wrong."""
+    """Runs so many kills on one folder; returns lost or wrong data."""
     random = np.random.default_rng(seed)
     stays, ends = Told(f"stays {seed}"), Ends()
     told = [stays]
@@ -168,7 +169,7 @@ async def folder_of_lives(folder: Path, lives: int, seed: int, counts: Counter[s
 
 
 def compare(folder: Path, told: list[Told], counts: Counter[str]) -> list[str]:
-    """Returns acknowledged data that the folder lacks, and data that it has besides."""
+    """Returns acknowledged data that the folder lacks, and data that no client sent."""
     wrong = [f"{folder.name}: {line}" for line in check(folder)]
     with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
         steps = {one.id: list(one.ids) for one in index.trajectories()}
@@ -184,7 +185,7 @@ def compare(folder: Path, told: list[Told], counts: Counter[str]) -> list[str]:
                 wrong.append(f"{one.session}: {len(there)} steps acknowledged, {len(found)} there, or in another order")
             wrong += [f"{one.session}: {id} was forgotten and is there" for id in one.forgotten if id in index]
             wrong += [f"{one.session}: {id} is lost" for id in there if id not in index]
-            for row in one.feedback:  # feedback goes with the memory that it used
+            for row in one.feedback:  # deleting a memory also deletes the feedback that used it
                 id, used = row.split()
                 if used in index and id not in feedback:
                     wrong.append(f"{one.session}: feedback {id} is lost")
@@ -192,7 +193,7 @@ def compare(folder: Path, told: list[Told], counts: Counter[str]) -> list[str]:
 
 
 def serve(folder: Path, fit_after: int, port: int | None) -> None:
-    """A server that needs no model."""
+    """Runs a server that needs no model."""
     shared = SharedFolder(folder, WordModel(), fit_after=fit_after)
     server = MemoryServer(shared, code=False)
     if port is None:
@@ -204,7 +205,7 @@ def serve(folder: Path, fit_after: int, port: int | None) -> None:
 
 
 def fork_servers(listening: socket.socket) -> None:
-    """For each who connects, a server in a process of its own, on the streams that were handed over."""
+    """Forks a server process for each connection, which takes over the client's streams."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         connection, _ = listening.accept()

@@ -1,4 +1,4 @@
-"""Memory and disk of an index, per memory: two sizes of it, opened in a process of their own.
+"""RAM and disk space of an index per stored memory: two sizes, each opened in its own process.
 
 python -m benchmarks.reliability.memory --memories 50000 --dim 384
 """
@@ -35,7 +35,7 @@ def make(folder: Path, memories: int, dim: int, backend: str) -> None:
 
 
 def measure(folder: Path, how: str) -> dict[str, Any]:
-    """In this process: resident memory that opening takes, and how long it takes."""
+    """Returns the resident memory and the time of opening, in this process."""
     before, started = _resident(), time.perf_counter()
     if how == "load":
         index = PredictiveAssociativeIndex.load(folder)

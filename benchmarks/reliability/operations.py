@@ -3,9 +3,9 @@
     python -m benchmarks.reliability.operations --operations 200000 --backend exact
     python -m benchmarks.reliability.operations --operations 200000        # of each backend
 
-Each operation follows from the seed. After every one of them its own result is compared with the model, after
-every hundredth the whole index; approximate backends must find what they are asked for among so few memories. The
-index is durable in turns, and is then closed, reopened, saved and loaded as well.
+The seed determines every operation. The result of each operation is compared with the model, and after every hundredth
+operation the whole index is. Approximate backends must find the given memories among so few. Every other index is
+durable, and is also closed, reopened, saved and loaded.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pam_retriever.ann import faiss
 
 BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss"]
 DIM, NAMES, WINDOW = 4, 40, 2
-COMPARED_EVERY, WORLD = 100, 10_000  # operations; after so many a new index begins
+COMPARED_EVERY, WORLD = 100, 10_000  # number of operations between comparisons; number of operations per index
 CONFIG = FitConfig(hidden=8, passes=1)
-# what is drawn how often: cheap calls thousands of times for each fit
+# relative frequencies: cheap calls thousands of times for each fit
 WEIGHTS = {
     "add": 22, "delete": 12, "observe": 8, "search": 20, "filtered": 10, "get": 10, "find": 5, "contains": 8,
     "refused": 4, "recall": 0.8, "fit": 0.05, "reopen": 0.05, "save": 0.1,
@@ -38,11 +38,11 @@ WEIGHTS = {
 
 
 class Difference(AssertionError):
-    """The index did something else than the model."""
+    """The index and the model disagree."""
 
 
 class World:
-    """One index and the plain Python that it is compared with."""
+    """One index, and its model in plain Python."""
 
     def __init__(self, backend: str, seed: int, folder: Path | None) -> None:
         self.random = np.random.default_rng(seed)
@@ -58,7 +58,7 @@ class World:
         self.fitted = False
 
     def step(self, kind: str, number: int) -> None:
-        """One operation; raises Difference."""
+        """Runs one operation; raises Difference."""
         getattr(self, kind)(number)
 
     def ids(self, most: int, least: int = 1) -> list[str]:
@@ -99,7 +99,7 @@ class World:
         matrix = np.array([self.vectors[id] for id in chosen]).reshape(-1, DIM)
         scores = matrix @ query / np.linalg.norm(matrix, axis=1) / np.linalg.norm(query)
         order = np.argsort(-scores)[:k]
-        # equal to the last digit of float32 may come in either order: scores are compared, and each hit's own
+        # scores equal in all digits of float32 may be in either order: compares scores, and each hit with its own
         own = dict(zip(chosen, scores.tolist(), strict=True))
         self.same(len(hits), len(order), "number of hits")
         for hit, place in zip(hits, order, strict=True):
@@ -130,7 +130,7 @@ class World:
         self.same(len(self.index), len(self.vectors), "len")
 
     def refused(self, number: int) -> None:
-        """A call with one bad part changes nothing."""
+        """Checks that a call with one invalid part changes nothing."""
         try:
             if number % 2:
                 self.index.observe(["nobody", *self.ids(2)])
@@ -174,7 +174,7 @@ class World:
             copy.close()
 
     def compare(self, index: PredictiveAssociativeIndex) -> None:
-        """Everything in the index, and nothing else."""
+        """Checks that the index contains everything in the model, and nothing else."""
         found = {record.id: (record.vector.tobytes(), record.text, record.metadata) for record in index.find()}
         expected = {id: (vector.tobytes(), *self.contents[id]) for id, vector in self.vectors.items()}
         self.same(found, expected, "contents")
@@ -183,7 +183,7 @@ class World:
 
 def run(backend: str, operations: int, seed: int) -> dict[str, Any]:
     """Runs so many operations; returns the counts, and the first difference if there is one."""
-    if backend == "faiss:ivf":  # cells from a few memories on, all of them probed, so that it is exact
+    if backend == "faiss:ivf":  # cells from a few memories on, all of them searched, so that results are exact
         faiss.IVF_FROM, faiss.IVF_PROBED_SHARE = 8, 1.0
     kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))
     counts: Counter[str] = Counter()

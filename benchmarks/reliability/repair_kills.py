@@ -2,10 +2,10 @@
 
     python -m benchmarks.reliability.repair_kills --kills 500
 
-Damaged folders of three kinds (a flipped letter in a closed index; the same beside the journal of a killed writer; no
-manifest) are repaired, by the function and by ``pam-retriever repair``, and a file of events is read by
-``pam-retriever fit``, into an index and into a tenant. After the kill, a repair that runs to its end must leave what an
-undisturbed one leaves; what ``fit`` left must be sound, and the same command must end with all events. Each child is
+Three kinds of damaged folders (a flipped letter in a closed index; the same next to the journal of a killed writer; no
+manifest) are repaired, by the function and by ``pam-retriever repair``. A file of events is read by
+``pam-retriever fit``, into an index and into a tenant. After a kill, a complete repair must have the same result as an
+uninterrupted one; the index of ``fit`` must be sound, and the same command must then store all events. Each child is
 forked from a process that has imported the library.
 """
 
@@ -36,7 +36,7 @@ Contents = list[tuple[Any, ...]]
 
 
 def contents(index: PredictiveAssociativeIndex) -> Contents:
-    """Every memory, and every trajectory."""
+    """Returns every memory, and every trajectory."""
     memories = [(one.id, one.vector.tobytes(), one.text, one.metadata) for one in index.find()]
     return [*memories, *((one.id, tuple(one.ids)) for one in index.trajectories())]
 
@@ -55,7 +55,7 @@ def make(folder: Path, seed: int) -> None:
 
 
 def damage(folder: Path, kind: str, seed: int) -> None:
-    """A damaged index of that kind."""
+    """Creates a damaged index of that kind."""
     if kind == "journal":
         make(folder.with_name("writing"), seed)
         with PredictiveAssociativeIndex.open(folder.with_name("writing")) as index:
@@ -70,7 +70,7 @@ def damage(folder: Path, kind: str, seed: int) -> None:
 
 
 def killed(call: Callable[[], object], seconds: float) -> bool:
-    """Runs a call in a child, and kills it after so long; whether it was still at work."""
+    """Runs a call in a child, and kills it after so long; returns whether it was still at work."""
     child = os.fork()
     if not child:
         with contextlib.suppress(BaseException):
@@ -91,7 +91,7 @@ class Campaign:
     """Kills, and their results.
 
     Args:
-        folder: to work in.
+        folder: for the indexes.
         seed: of the indexes, and of the moments.
     """
 
@@ -176,7 +176,7 @@ class Campaign:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills so often; returns the counts, and every fault."""
+    """Runs so many kills; returns the counts, and every fault."""
     every = Campaign(folder, seed)
     for number in tqdm(range(kills), disable=None):
         every.round(number)

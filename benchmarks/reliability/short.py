@@ -1,4 +1,4 @@
-"""A short form of every check here, for the test suite: a minute on one core.
+"""A short form of every check in this folder, for the test suite: a minute on one core.
 
 python -m benchmarks.reliability.short
 """
@@ -20,7 +20,7 @@ from benchmarks.reliability import faults, flips, kills, operations
 from benchmarks.reliability.threads import Soak
 from benchmarks.report import no_arguments
 
-OPERATIONS = 600  # of each backend
+OPERATIONS = 600  # per backend
 
 
 def kill(folder: Path) -> list[str]:
@@ -37,7 +37,7 @@ def fail_writes(folder: Path) -> list[str]:
 
 
 def flip(folder: Path) -> list[str]:
-    flips.make_saved(folder / "saved")  # fits here, after the forks
+    flips.make_saved(folder / "saved")  # this fits, so it must come after the forks
     counts = flips.damage_each_byte(folder / "saved", 100, np.random.default_rng(7))
     return [name for name in counts if "silently" in name or "other error" in name]
 
@@ -54,7 +54,7 @@ def soak(folder: Path) -> list[str]:
 
 
 def fuzz(folder: Path) -> list[str]:
-    """Three seconds of each target, where atheris is installed."""
+    """Runs three seconds of each target, if atheris is installed."""
     failures = []
     for target in ("filter", "manifest", "jsonl") if find_spec("atheris") else ():
         command = [sys.executable, "-m", "benchmarks.reliability.fuzz_targets", target, "-max_total_time=3"]

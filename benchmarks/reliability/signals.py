@@ -1,12 +1,12 @@
-"""Ctrl-C at random moments of every call; memory, database and the reopened index against the model.
+"""Ctrl-C at random moments of every call; memory, database and the reopened index are compared with the model.
 
     python -m benchmarks.reliability.signals --count 1000            # each of the calls so often
     python -m benchmarks.reliability.signals --calls add close --count 200 --memory
 
-A timer raises KeyboardInterrupt in the main thread, as SIGINT does, at a moment drawn from as long as calls of that
-kind take. After it the index holds the call wholly or not at all; it answers as one that is opened anew, by memory and
-by the database; its vectors are those that were given, and its keys follow from them by the stored weights; another
-thread can write to it, and the folder can be opened once it is closed.
+A timer raises KeyboardInterrupt in the main thread, as SIGINT does. The moment is random within the usual length of the
+call. After it, the index must contain the call completely or not at all. It must answer like a reopened one, from
+memory and from the database. Its vectors must be the given ones, and its keys must follow from them by the stored
+weights. Another thread must be able to write to it, and the folder must open again after it is closed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.model.keys import unit
 
 CALLS = ("add", "update", "append", "delete", "observe", "feedback", "erase", "fit", "save", "close", "lock")
-PATIENCE = 60.0  # seconds until a thread that does not get in counts as locked out
-LIVES = 50  # interrupts of one folder
+PATIENCE = 60.0  # seconds after which a waiting thread counts as locked out
+LIVES = 50  # interrupts per folder
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ class Campaign:
     """Interrupts of one call.
 
     Args:
-        call: which.
+        call: the name of the call.
         path: folder of the index; None for one in memory.
         seed: of everything random.
     """
@@ -105,7 +105,7 @@ class Campaign:
             function, after = self._draw()
             began = time.perf_counter()
             interrupted = at >= 3 and interrupt(function, float(self._random.uniform(0, 1.1 * self._longest)))
-            if at < 3:  # how long it takes
+            if at < 3:  # measures the length of the call
                 function()
                 self._longest = max(self._longest, time.perf_counter() - began)
             counts["interrupted" if interrupted else "done before"] += 1
@@ -117,7 +117,7 @@ class Campaign:
         return {"counts": dict(counts), "failures": failures, "longest_s": round(self._longest, 4)}
 
     def _draw(self) -> tuple[Callable[[], object], Model]:
-        """A call, and the model after it."""
+        """Returns a call, and the model after it."""
         index, known, number = self.index, sorted(self.model.memories), self._next()
         some = tuple(self._random.choice(known, 3, replace=False).tolist())
         new = tuple(f"id{n}" for n in self._random.choice(60, 6, replace=False))
@@ -178,7 +178,7 @@ class Campaign:
         return wrong
 
     def _reopen(self, fresh: bool) -> list[str]:
-        """Closes the index and opens it again, or begins anew after a failure."""
+        """Closes the index and opens it again, or creates a new one after a failure."""
         wrong: list[str] = []
         try:
             if self._path is not None and not fresh:
@@ -197,7 +197,7 @@ class Campaign:
 
 
 def interrupt(function: Callable[[], object], seconds: float) -> bool:
-    """Calls a function that is interrupted after so long, if it is not done by then; whether it was."""
+    """Calls a function, and interrupts it after so many seconds; returns whether it was interrupted."""
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
@@ -212,7 +212,7 @@ def interrupt(function: Callable[[], object], seconds: float) -> bool:
 
 
 def enter(index: PredictiveAssociativeIndex) -> None:
-    """Goes in and out of the lock, as every call does."""
+    """Acquires and releases the lock, as every call does."""
     with index._lock, index._lock.shared():
         pass
     with index._lock.shared():
@@ -220,7 +220,7 @@ def enter(index: PredictiveAssociativeIndex) -> None:
 
 
 def differences(index: PredictiveAssociativeIndex, model: Model) -> list[str]:
-    """Vectors in memory that are not those that were given, and keys that do not follow from them."""
+    """Returns vectors in memory that differ from the given ones, and keys that do not follow from them."""
     bank, wrong = index._store, []
     rows = bank.database.memories.rows_of(sorted(model.memories))
     ids = sorted(rows)

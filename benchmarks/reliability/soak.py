@@ -1,14 +1,14 @@
-"""An agent's load for as long as you like: three tenants, four threads, a reader process, kills, fits and erasures.
+"""An agent's load for any duration: three tenants, four threads, a reader process, kills, fits and deletions.
 
     python -m benchmarks.reliability.soak --minutes 30
 
-A writer process has a folder with three tenants. Each of its threads appends turns to sessions of its own in a random
-tenant, gives feedback, asks, fits, and erases its oldest sessions, so that the folder stays as large as it is. It notes
-each call before it begins and after it returned. A reader process follows all tenants and asks meanwhile. The writer
-is killed (kill -9) at random moments. After each kill every tenant must hold what was acknowledged, the calls in flight
-wholly or not at all, and nothing else, and ``check`` must find nothing wrong. In the end no file may hold the text of
-an erased turn. Memory of the writer, size of the folder and number of its files are noted at each kill, to see whether
-they stay level.
+A writer process has a folder with three tenants. Each of its threads appends turns to its own sessions in a random
+tenant, gives feedback, sends queries, fits, and deletes its oldest sessions, so that the folder keeps its size. It logs
+each call before it begins and after it returned. A reader process follows all tenants, and sends queries meanwhile. The
+writer is killed (kill -9) at random moments. After each kill every tenant must contain every acknowledged call, the
+calls in flight completely or not at all, and nothing else; ``check`` must find no fault. At the end no file may contain
+the text of a deleted turn. The writer's memory, the size of the folder and its number of files are recorded at each
+kill, to test whether they stay level.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from pam_retriever.store.repair import check
 DIM, THREADS = 32, 4
 TENANTS = ("ann", "bob", "cyd")
 WORDS = ("stairs", "cellar", "ointment", "drill", "pliers", "train", "coast", "library", "garden", "letter")
-TURNS, SESSIONS = 12, 8  # of a session; of a thread in a tenant, before its oldest is erased
+TURNS, SESSIONS = 12, 8  # turns per session; sessions per thread and tenant, before the oldest is deleted
 CONFIG = FitConfig(hidden=16, passes=2)
 KINDS = ("append",) * 10 + ("recall",) * 6 + ("feedback", "feedback", "fit")
-OFTEN_ENOUGH = 0.03  # the share of the fits asked for that takes place: one takes as long as many appends
+OFTEN_ENOUGH = 0.03  # share of the drawn fits that run: one takes as long as many appends
 Call = dict[str, Any]
-MARK = re.compile(rb"said-[a-z0-9-]{1,40}-end")  # the last word of every text, which no other text has
+MARK = re.compile(rb"said-[a-z0-9-]{1,40}-end")  # the last word of every text, unique to it
 Owner = tuple[str, int]  # tenant and thread
 Turns = dict[str, str]  # text by id
 
@@ -123,11 +123,11 @@ def _start(work: str, folder: Path, seed: int, life: int) -> subprocess.Popen[by
     return subprocess.Popen([*command, "--folder", str(folder), "--seed", str(seed), "--life", str(life)])
 
 
-# ---- what the other processes do
+# ---- the work of the other processes
 
 
 def write(folder: Path, seed: int, life: int) -> None:
-    """Four threads at work until somebody kills them."""
+    """Runs four threads until the process is killed."""
     log, mutex = (folder / f"log{life}").open("a", buffering=1), threading.Lock()
 
     def note(event: str, thread: int, call: Call | None = None) -> None:
@@ -183,7 +183,7 @@ def calls(
 
 
 def _sessions(index: PredictiveAssociativeIndex, thread: int) -> dict[str, list[str]]:
-    """The sessions of a thread that earlier lives left, the oldest first, with the ids of their turns."""
+    """Returns the sessions of a thread from earlier processes, the oldest first, with the ids of their turns."""
     found: dict[str, list[str]] = defaultdict(list)
     for record in index.find({"thread": thread}):
         found[record.id.rsplit("/", 1)[0]].append(record.id)
@@ -191,7 +191,7 @@ def _sessions(index: PredictiveAssociativeIndex, thread: int) -> dict[str, list[
 
 
 def make(index: PredictiveAssociativeIndex, call: Call) -> None:
-    """One call of an agent."""
+    """Runs one call of an agent."""
     if call["kind"] == "append":
         index.append(
             call["session"], vector_of(call["text"]), call["text"], call["id"], metadata={"thread": call["thread"]}
@@ -208,7 +208,7 @@ def make(index: PredictiveAssociativeIndex, call: Call) -> None:
 
 
 def read(folder: Path, seed: int) -> None:
-    """Follows all tenants and asks, until it is ended."""
+    """Follows all tenants and sends queries until the process ends."""
     random = np.random.default_rng((seed, 99))
     with (folder / "reader").open("a", buffering=1) as log:
         try:
@@ -221,18 +221,18 @@ def read(folder: Path, seed: int) -> None:
                             assert f"said-{name}-" in (hit.text or ""), f"{name} got {hit}"
                     log.write('{"asked": 20}\n')
                     time.sleep(0.05)
-        except Exception as error:  # the parent reads it
+        except Exception as error:  # the parent process reads it
             log.write(json.dumps({"error": repr(error)}) + "\n")
             raise
 
 
 def vector_of(text: str) -> np.ndarray:
-    """A vector that follows from the words: turns that share some are alike."""
+    """Returns a vector from the words: texts with common words are similar."""
     places = [WORDS.index(word) if word in WORDS else sum(map(ord, word)) % 997 for word in text.split()]
     return np.sum([np.random.default_rng(place).standard_normal(DIM) for place in places], axis=0)
 
 
-# ---- what the folder must hold
+# ---- the expected contents of the folder
 
 
 def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> tuple[list[tuple[Owner, Call]], list[str]]:
@@ -240,7 +240,7 @@ def _follow(log: Path, held: dict[Owner, Turns], counts: Counter[str]) -> tuple[
     begun: dict[int, Call] = {}
     raised = []
     for line in log.read_text().splitlines() if log.exists() else ():
-        if not line.endswith("}"):  # the kill cut it
+        if not line.endswith("}"):  # the kill cut the line
             continue
         one = json.loads(line)
         if one["event"] == "begin":
@@ -266,7 +266,7 @@ def apply(turns: Turns, call: Call) -> None:
 def _compare(index: Path, held: dict[Owner, Turns], in_flight: list[tuple[Owner, Call]]) -> Iterable[str]:
     """Returns the faults; interrupted calls that are stored count as acknowledged."""
     yield from check(index)
-    with PredictiveAssociativeIndex.open(index) as opened:  # and so the journal of the killed writer is replayed
+    with PredictiveAssociativeIndex.open(index) as opened:  # opening replays the journal of the killed writer
         for name in TENANTS:
             found: dict[Owner, Turns] = defaultdict(dict)
             for record in opened.tenant(name).find():
@@ -284,7 +284,7 @@ def _compare(index: Path, held: dict[Owner, Turns], in_flight: list[tuple[Owner,
 
 
 def _erased_bytes(index: Path, held: dict[Owner, Turns]) -> Iterable[str]:
-    """Files that hold an erased text, once no reader needs an older moment and everything is closed."""
+    """Returns files with a deleted text, after everything is closed and no reader needs an older state."""
     with PredictiveAssociativeIndex.open(index) as opened:
         for name in TENANTS:
             opened.tenant(name)

@@ -1,9 +1,9 @@
-"""Readers beside writers that never stop: how long a question takes, against readers alone.
+"""Readers next to writers that never stop: the time of a query, against readers alone.
 
     python -m benchmarks.reliability.starvation --seconds 10
 
-Threads ask a durable index, first alone and then beside threads that add and delete without a pause; the two are
-measured in turns, so that other work on the machine meets both.
+Threads query a durable index, first alone and then next to threads that add and delete without a pause. The two phases
+take turns, so that other work on the machine meets both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(index: PredictiveAssociativeIndex, readers: int, writers: int, seconds: float) -> dict[str, float]:
-    """How long questions take, in ms, and how many questions and writes there were."""
+    """Returns the times of queries, in ms, and the numbers of queries and writes."""
     done, times, writes = threading.Event(), [[] for _ in range(readers)], [0] * max(writers, 1)
 
     def read(me: int) -> None:

@@ -1,9 +1,9 @@
-"""Two tenants with the same ids, texts and vectors: random operations and questions of both, and of the index itself.
+"""Two tenants with the same ids, texts and vectors: random operations and queries of both, and of the index itself.
 
     python -m benchmarks.reliability.tenants --operations 100000
 
-Ann's answers are compared with those of an index in which nobody but Ann is, to the last digit: hits, scores, evidence,
-imagination, expansion, errors, through the library and through both adapters. Fits of all take place in between.
+Ann's answers are compared, with all digits, with those of an index that contains only Ann's data: hits, scores,
+evidence, imagination, expansion, errors, through the library and through both adapters. Fits of all happen in between.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from llama_index_pam import PAMVectorStore as LlamaIndexStore
 from pam_retriever import FitConfig, InvalidInput, PAMError, PredictiveAssociativeIndex, Trajectory
 
 DIM, NOTES, SESSIONS = 12, 24, 5
-FILLING = 12  # operations that only add
-FIT_EVERY = 500  # operations
+FILLING = 12  # the first operations only add
+FIT_EVERY = 500  # mean number of operations between two fits
 WHO = ("ann", "ann", "bob", "")  # "" is the index itself
 WORDS = ("stairs", "cellar", "ointment", "drill", "pliers", "train", "coast", "library")
 VECTORS = np.random.default_rng(27).standard_normal((NOTES, DIM)).astype(np.float32)
@@ -46,7 +46,7 @@ Front = Callable[[PredictiveAssociativeIndex, str, Operation], Any]
 
 
 class Table(Embeddings):
-    """A vector for each text, the same in every process."""
+    """Returns a vector for each text, the same in every process."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [vector_of(text).tolist() for text in texts]
@@ -81,7 +81,7 @@ def draw(random: np.random.Generator, fit_every: int) -> Operation:
 
 
 def core(index: PredictiveAssociativeIndex, tenant: str, operation: Operation) -> Any:
-    """The operation through the library itself; ``tenant`` is "" for the index itself."""
+    """Runs the operation through the library itself; ``tenant`` is "" for the index itself."""
     one, (name, given) = index.tenant(tenant) if tenant else index, operation
     ids, vectors = _ids(given), VECTORS[given["places"]] + np.float32(given["noise"])
     where = {"even": True} if given["only_even"] else None
@@ -119,7 +119,7 @@ def core(index: PredictiveAssociativeIndex, tenant: str, operation: Operation) -
 
 
 def langchain(index: PredictiveAssociativeIndex, tenant: str, operation: Operation) -> Any:
-    """The operation through the store and the retriever of LangChain."""
+    """Runs the operation through the store and the retriever of LangChain."""
     store = LangChainStore(Table(), index=index, tenant=tenant or None, same_embedder=True)
     (name, given), ids = operation, _ids(operation[1])
     where = {"even": True} if given["only_even"] else None
@@ -147,7 +147,7 @@ def langchain(index: PredictiveAssociativeIndex, tenant: str, operation: Operati
 
 
 def llama_index(index: PredictiveAssociativeIndex, tenant: str, operation: Operation) -> Any:
-    """The operation through the store of LlamaIndex."""
+    """Runs the operation through the store of LlamaIndex."""
     store = LlamaIndexStore(index=index, tenant=tenant or None)
     (name, given), ids = operation, _ids(operation[1])
     where = {"even": True} if given["only_even"] else None
@@ -180,7 +180,7 @@ def _ids(given: dict[str, Any]) -> list[str]:
 
 
 def answer(front: Front, index: PredictiveAssociativeIndex, tenant: str, operation: Operation) -> str:
-    """Returns the result of the operation, or its error, with every digit."""
+    """Returns the result of the operation, or its error, with all digits."""
     try:
         found = front(index, tenant, operation)
     except PAMError as error:
@@ -195,7 +195,7 @@ def _plain(value: Any) -> Any:
 
 
 def steps(operations: int, seed: int, fit_every: int) -> Iterator[Step]:
-    """Who does what: half of it is Ann's. The first operations fill the index."""
+    """Yields the tenant and the operation of each step: half of them are Ann's. The first operations fill the index."""
     random = np.random.default_rng(seed)
     for number in range(operations):
         who, (name, given) = str(random.choice(WHO)), draw(random, fit_every)
@@ -203,14 +203,14 @@ def steps(operations: int, seed: int, fit_every: int) -> Iterator[Step]:
 
 
 def filling(random: np.random.Generator) -> Operation:
-    """An operation that adds all notes."""
+    """Returns an operation that adds all notes."""
     return "add", {**draw(random, 1)[1], "places": list(range(NOTES))}
 
 
 def compare(
     front: Front, alone: PredictiveAssociativeIndex, shared: PredictiveAssociativeIndex, steps: Iterable[Step]
 ) -> dict[str, Any]:
-    """Has Ann do the same in two indexes, of which one holds others too; returns counts and the first difference."""
+    """Runs Ann's operations in two indexes, one also with others' data; returns counts and the first difference."""
     counts = Counter[str]()
     for number, (who, operation) in enumerate(steps):
         found = answer(front, shared, who, operation)
@@ -226,7 +226,7 @@ def compare(
 
 
 def run(front: str, steps: Iterable[Step], durable: bool) -> dict[str, Any]:
-    """``compare`` in memory, or in folders."""
+    """Runs ``compare`` in memory, or in folders."""
     with tempfile.TemporaryDirectory() as made, ExitStack() as closing:
         alone, shared = (
             PredictiveAssociativeIndex.open(Path(made) / name, DIM) if durable else PredictiveAssociativeIndex(DIM)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.reliability.threads --seconds 600
 
-First the readers run alone, then beside the writer, then beside the writer and the fitter, a third of the
-time each. Every answer is checked: no memory whose ``delete`` had returned before the question was asked, none
-that was never added, scores that fall. At the end the index must hold exactly what the writer left, also reopened.
+First the readers run alone, then with the writer, then with the writer and the fitter, a third of the time each. Every
+answer is checked: it has no memory whose ``delete`` returned before the query began, and none that was never added;
+its scores fall. At the end the index must contain exactly the writer's data, also after reopening.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Soak:
         self.index.add(random.standard_normal((memories, dim)), ids, ids, [{"parity": n % 2} for n in range(memories)])
         self.index.fit([ids[at : at + 20] for at in range(0, memories, 20)], config=CONFIG, progress=False)
         self.alive = dict.fromkeys(ids)
-        self.added, self.deleted = set(ids), frozenset[str]()  # replaced, never changed: readers take it as it is
+        self.added, self.deleted = set(ids), frozenset[str]()  # replaced, never changed: readers see a consistent set
         self.next = memories
         self.latencies: dict[str, list[float]] = {}
         self.phase = ""
@@ -49,7 +49,7 @@ class Soak:
         self.errors: list[str] = []
 
     def run(self, seconds: float, readers: int) -> dict[str, Any]:
-        """All phases; returns counts, latencies and errors."""
+        """Runs all phases; returns counts, latencies and errors."""
         phases = {
             "readers alone": [],
             "with a writer": [self.write],

@@ -1,6 +1,7 @@
-"""``python -m benchmarks.scaling.ann``: recall@10 against queries a second, beside bare FAISS, hnswlib and usearch.
+"""``python -m benchmarks.scaling.ann``: recall@10 against queries per second, for FAISS, hnswlib and usearch, too.
 
-Keys [p ; f(p) ; e(p)] of a fitted predictor, one core, one query at a time, all engines in turns in one run.
+Keys are [p ; f(p) ; e(p)] of a fitted predictor. All engines use one core and one query at a time, and take turns in
+one run.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from pam_retriever.training.trainer import Trainer
 
 K = 10
 SEARCHES = (16, 32, 64, 128, 256, 512)  # HNSW's efSearch
-SHARES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)  # of IVF's cells
-# the questions that recall asks: what looks alike, what was learnt (with codes), and what can be said of what was not
+SHARES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)  # shares of IVF's cells
+# the queries of recall: by similarity, by learned associations (with codes), and by predictions for unknown cues
 ASKED = (
     Channels(similarity=1),
     Channels(forward=0.25, reverse=0.25, mutual=0.5, episode=4),
@@ -63,13 +64,13 @@ def main() -> None:
 
 
 def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The keys, and queries of all kinds, of memories seen again with noise."""
+    """Returns the keys, and queries of all kinds, from memories seen again with noise."""
     states = World(memories, dim).states()
     few = np.arange(20_000)
     config = FitConfig(hidden=512, passes=8)
     shards = InMemory(states[few], Experience(few, few // 20, few % 20))
     model = Trainer(shards, 5, config, TrainingRequest(progress=False)).run().predictor
-    every = np.arange(memories)  # codes need no more than a little network beside them
+    every = np.arange(memories)  # codes need only a small network next to them
     shards = InMemory(states, Experience(every, every // 20, every % 20))
     codes = Trainer(shards, 5, FitConfig(hidden=16, passes=8)).run().embeddings
     keys = np.concatenate(
@@ -80,7 +81,7 @@ def make(memories: int, dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     )
     chosen = np.random.default_rng(1).choice(memories, count, replace=False)
     noisy = unit(states[chosen] + 0.03 * np.random.default_rng(2).standard_normal((count, dim)).astype(np.float32))
-    predicted = with_codes(model.weights()(noisy), codes[chosen])  # as completed from what they are views of
+    predicted = with_codes(model.weights()(noisy), codes[chosen])  # with the codes of the original memories
     parts = np.array_split(np.arange(count), len(ASKED))
     asked = [query_vectors(c, noisy[p], noisy[p], predicted[p]) for c, p in zip(ASKED, parts, strict=True)]
     width = keys.shape[1]
@@ -167,7 +168,7 @@ def inverted(keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, what: str
 
 
 def measure(engines: dict[str, Search], queries: np.ndarray, truth: np.ndarray, setting: dict) -> dict[str, Any]:
-    """Recall and queries a second of each, one query at a time, in turns."""
+    """Returns recall and queries per second of each engine, one query at a time, in turns."""
     seconds = {name: np.zeros(len(queries)) for name in engines}
     hits = {name: np.zeros(len(queries)) for name in engines}
     for search in engines.values():

@@ -1,10 +1,10 @@
-"""PostgreSQL killed (kill -9) and restarted in the middle of a load: is anything lost that was acknowledged?
+"""PostgreSQL is killed (kill -9) and restarted during a load: is any acknowledged call lost?
 
     python -m benchmarks.scaling.engine_kills --kills 20
 
-Several writers add, replace, delete and observe without pause, each with its own ids, and each keeps a plain-Python
-record of what was acknowledged. The postmaster and all its children are killed at random moments and started
-again. In the end the index must hold what was acknowledged, no more and no less, and answer from it.
+Several writers add, replace, delete and observe without pause, each with its own ids, and each with a plain-Python
+record of its acknowledged calls. The postmaster and all its children are killed at random moments, and started again.
+At the end the index must contain exactly the acknowledged calls, and answer from them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Writer(threading.Thread):
 
 
 def kill_and_restart(server: Any) -> float:
-    """Kills the server and everything it started; returns how long until it answers again."""
+    """Kills the server and all its children; returns the time until it answers again."""
     master = psutil.Process(server.get_pid())
     family = [master, *master.children(recursive=True)]
     for process in family:
@@ -86,7 +86,7 @@ def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dic
     """Kills the server so many times under load; returns the acknowledged calls and the differences."""
     random = np.random.default_rng(seed)
     with pgserver.get_server(tempfile.mkdtemp(prefix="pam-kills-"), cleanup_mode="delete") as server:
-        engine = PgVectorBackend(server.get_uri(), patience=300)  # on a busy machine it is seldom up for long
+        engine = PgVectorBackend(server.get_uri(), patience=300)  # on a busy machine the server is often down
         PredictiveAssociativeIndex(DIM, backend=engine).close()
         writers = [Writer(number, engine, seed) for number in range(WRITERS)]
         for writer in writers:

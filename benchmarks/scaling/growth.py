@@ -1,8 +1,8 @@
-"""``python -m benchmarks.scaling.growth SIZE``: what an index of SIZE memories costs, step by step, on one core.
+"""``python -m benchmarks.scaling.growth SIZE``: the cost of an index of SIZE memories, step by step, on one core.
 
-Add, fit one pass part by part, recall (speed, and recall@10 of the look-up against an exact scan), memory, reopen. One
-process a size, so that its memory is its own; ``--plot`` fits the exponents over all sizes that were run. ``--keep``
-leaves the index in a folder; if it is there already, it is only asked again.
+The steps: add, fit one pass part by part, recall (speed, and recall@10 of the search against an exact scan), memory,
+reopen. Each size has its own process, so that its memory is its own. ``--plot`` fits the exponents over all measured
+sizes. ``--keep`` keeps the index in a folder; an existing one is only queried again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pam_retriever.training.trainer import Trained, Trainer
 Clock = tuple[float, float]
 PARTS = ("add", "store trajectories", "train", "switch over", "reopen")
 HIDDEN, BUFFER, BATCH, QUERIES = 512, 100_000, 50_000, 300
-SHARES = (1, 0.25, 0.5, 2)  # of the cells that are looked through unless told otherwise
+SHARES = (1, 0.25, 0.5, 2)  # searched cells, relative to the default
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def now() -> Clock:
-    """Wall and processor time: this machine's core is shared, and a wall clock counts the others' work too."""
+    """Returns wall time and processor time: on a shared core, wall time includes the work of others."""
     return time.perf_counter(), time.process_time()
 
 
@@ -81,7 +81,7 @@ def build(path: Path, world: World, backend: str) -> dict[str, Any]:
     """Adds and fits; returns the times."""
     result: dict[str, Any] = {"memories": world.memories, "dim": world.dim, "backend": backend}
     result["seconds"], result["cpu_seconds"] = {}, {}
-    # the cost of adding and telling apart from that of the ANN index, which is built once, at the end
+    # separates the cost of adding from that of the ANN index, which is built once, at the end
     with PredictiveAssociativeIndex.open(path, dim=world.dim, backend=backend) as index:
         at = 0
         for chunk in world.chunks(BATCH):
@@ -130,7 +130,7 @@ def build(path: Path, world: World, backend: str) -> dict[str, Any]:
 
 
 def ask(path: Path, world: World, result: dict[str, Any]) -> None:
-    """Opens, as left by ``close`` and with none of it in the system's cache, and asks."""
+    """Opens the closed index, without its files in the system's cache, and sends queries."""
     seconds = result["seconds"], result["cpu_seconds"]
     for name, cold in (("reopen", False), ("reopen, cold", True)):
         for file in path.iterdir() if cold else ():
@@ -157,7 +157,7 @@ def ask(path: Path, world: World, result: dict[str, Any]) -> None:
 
 
 def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
-    """Recall@10 of the compressed look-up against an exact scan of the same keys, and its speed."""
+    """Returns recall@10 of the compressed search against an exact scan of the same keys, and its speed."""
     backend, bank = index._store.associative, index._store
     rows = np.arange(1, len(index) + 1)
     random = np.random.default_rng(3)
@@ -193,7 +193,7 @@ def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
 
 
 def searched(backend: Any, queries: np.ndarray, best: np.ndarray) -> dict[str, float]:
-    """Recall@10 and speed of single look-ups."""
+    """Returns recall@10 and speed of single searches."""
     times, hits = [], []
     for at in range(len(queries)):
         started = now()
@@ -204,7 +204,7 @@ def searched(backend: Any, queries: np.ndarray, best: np.ndarray) -> dict[str, f
 
 
 def recall(index: PredictiveAssociativeIndex, world: World) -> dict[str, Any]:
-    """The speed of the default recall by id and by a noisy vector, and how many associates it finds."""
+    """Returns the speed of default recall by id and by a noisy vector, and the number of associates in its hits."""
     random = np.random.default_rng(4)
     chosen = random.integers(0, world.memories, QUERIES)
     by_id, by_vector, found = [], [], []
@@ -234,7 +234,7 @@ def quantiles(times: list[Clock]) -> dict[str, float]:
 
 
 def plot() -> None:
-    """Log-log exponents over all sizes, and the figure."""
+    """Fits log-log exponents over all sizes, and draws the figure."""
     import matplotlib.pyplot as plt
 
     files = report.RESULTS.glob("scaling/growth_[0-9]*.json")
@@ -247,7 +247,7 @@ def plot() -> None:
         "peak memory (GB)": [run["peak_bytes"] / 1e9 for run in runs],
         "disk (GB)": [run["disk_bytes"] / 1e9 for run in runs],
     }
-    large = sizes >= 100_000  # below, what does not grow with the size weighs too much
+    large = sizes >= 100_000  # below, costs that do not grow with the size dominate
     lines = {
         name: np.polyfit(np.log(sizes[large]), np.log(np.array(values)[large]), 1) for name, values in costs.items()
     }

@@ -1,9 +1,9 @@
 """``python -m benchmarks.scaling.mentions``: names and mentions as an index grows.
 
-Every document has a title of its own and a text of made-up words, drawn by Zipf's law, that names a few others.
-Measured, in processor time: adding texts without names and with them, one more document at the end, and a question to
-either, by turns; and the bytes in the database of each. Beside it (``--automata``) the finder over the same names in
-memory, and two Aho-Corasick automata, pyahocorasick and ahocorasick_rs, where they are installed.
+Every document has its own title, and a text of made-up words, drawn by Zipf's law, that mentions a few other titles.
+Measured in processor time are: adding texts without names and with them, one more document at the end, and a query to
+either, in turns; and the bytes in the database of each. ``--automata`` also measures the finder over the same names in
+memory, and two Aho-Corasick automata, pyahocorasick and ahocorasick_rs, if they are installed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pam_retriever.mentions.store import TABLES
 
 SYLLABLES = "ka to mi ren sol va der lin gor pa ness ti bra ul on fer ma ze qui sta".split()  # noqa: SIM905
 BATCH = 10_000
-DIM, QUESTIONS = 8, 120  # of the vectors, which are noise; asked of each index, 20 of them before the clock starts
-WORDS, NAMED = 80, 3  # of a text
+DIM, QUESTIONS = 8, 120  # of the vectors, which are noise; queries per index, the first 20 of them as warm-up
+WORDS, NAMED = 80, 3  # words per text, names among them
 
 
 class World:
@@ -62,7 +62,7 @@ class World:
 
 
 def grow(world: World, folder: Path) -> dict[str, Any]:
-    """Adds all documents in batches to an index without names and to one with them, and asks both."""
+    """Adds all documents in batches to an index without names and to one with them, and queries both."""
     count, seconds = len(world.titles), {"words": 0.0, "with names": 0.0}
     with (
         PredictiveAssociativeIndex.open(folder / "words", DIM, "faiss:flat", names=()) as plain,
@@ -76,7 +76,7 @@ def grow(world: World, folder: Path) -> dict[str, Any]:
                 _add(index, world.titles[start : start + len(texts)], texts, start)
                 seconds[name] += time.process_time() - took
         took = time.process_time()
-        named.recall(np.ones(DIM), text="who was first?")  # searches what was added in bulk
+        named.recall(np.ones(DIM), text="who was first?")  # searches the documents that were added in bulk
         seconds["with names"] += time.process_time() - took
         one: dict[str, list[float]] = {name: [] for name in indexes}
         for extra in range(20):
@@ -106,7 +106,7 @@ def grow(world: World, folder: Path) -> dict[str, Any]:
 
 
 def _ask(world: World, indexes: dict[str, PredictiveAssociativeIndex]) -> dict[str, list[float]]:
-    """Seconds of processor of each question, asked of both by turns; the first 20 do not count."""
+    """Returns the processor seconds of each query, in turns; the first 20 do not count."""
     random = np.random.default_rng(1)
     taken: dict[str, list[float]] = {name: [] for name in indexes}
     for _ in range(QUESTIONS):
@@ -128,14 +128,14 @@ def _add(index: PredictiveAssociativeIndex, titles: list[str], texts: list[str],
 
 
 def _bytes(fetch: Callable[..., list[Any]]) -> dict[str, int]:
-    """Bytes of each table and index; empty where SQLite was built without ``dbstat``."""
+    """Returns the bytes of each table and index; empty if SQLite was built without ``dbstat``."""
     if not fetch("SELECT 1 FROM pragma_compile_options WHERE compile_options = 'ENABLE_DBSTAT_VTAB'"):
         return {}
     return dict(fetch("SELECT name, sum(pgsize) FROM dbstat GROUP BY name"))
 
 
 def automata(world: World) -> dict[str, Any]:
-    """Building over all titles, and finding in 5,000 texts, by three ways."""
+    """Builds over all titles, and searches 5,000 texts, in three ways."""
     names, texts = list(dict.fromkeys(" ".join(words(title)) for title in world.titles)), world.texts(5000)
     result: dict[str, Any] = {}
     for name, build in (("dictionary", _dictionary), ("pyahocorasick", _pyahocorasick), ("ahocorasick_rs", _rust)):
@@ -153,7 +153,7 @@ def automata(world: World) -> dict[str, Any]:
 
 
 def _padded(text: str) -> str:
-    """Two spaces between words, so that neighbours can both have theirs."""
+    """Puts two spaces between words, so that neighbouring names each have their own."""
     return f" {'  '.join(words(text))} "
 
 
@@ -180,7 +180,7 @@ def _rust(names: list[str]) -> Callable[[list[str]], Iterator[Any]]:
 
 
 def _memory() -> float:
-    """MB that this process holds now."""
+    """Returns the MB that this process uses now."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * 4096 / 1e6 if status.exists() else float("nan")
 

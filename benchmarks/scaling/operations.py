@@ -2,10 +2,10 @@
 
     python -m benchmarks.scaling.operations --operations 20000
 
-Add, replace, delete, observe, search with filters, get, find, in, len, calls that must be refused, now and then a
-fit, and recall in every mode: by id and by noisy vector, with filters, hops and words. Each operation follows from
-the seed, so each backend is asked the same. The model is that of ``benchmarks.reliability.operations``; what the model
-cannot know, which is how recall ranks, is compared between the backends.
+The operations are add, replace, delete, observe, search with filters, get, find, in, len, invalid calls, sometimes a
+fit, and recall in every mode: by id and by noisy vector, with filters, hops and text. The seed determines each
+operation, so each backend gets the same. The model is that of ``benchmarks.reliability.operations``. It cannot predict
+the ranking of recall, which is compared between the backends.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pam_retriever import Hit, MilvusBackend, PgVectorBackend, Record
 from pam_retriever.types import Hits
 
 BACKENDS = ["exact", "faiss", "faiss:hnsw", "pgvector", "milvus"]
-WORLD = 5_000  # operations; after so many a new index begins
+WORLD = 5_000  # operations per index
 WEIGHTS = {
     "add": 22, "delete": 12, "observe": 10, "search": 15, "filtered": 10, "get": 6, "find": 5, "contains": 4,
     "refused": 3, "recall": 2, "modes": 10, "fit": 0.12,
 }  # fmt: skip
-CLOSE = 1e-3  # between scores; the predictor is float32, and each engine adds up in its own order
+CLOSE = 1e-3  # between scores; the predictor is float32, and each engine sums in its own order
 
 
 class Recorder:
@@ -63,7 +63,7 @@ class Recorder:
 
 
 def plain(answer: Any) -> Any:
-    """Returns the contents of an answer, without objects that hold memory."""
+    """Returns the contents of an answer, without objects that use memory."""
     if not isinstance(answer, list | Hits):
         return answer
     return [
@@ -84,7 +84,7 @@ class World(reliability.World):
         self.index = Recorder(self.index)
 
     def modes(self, number: int) -> None:
-        """Recall in one of its modes; ranks are compared between the backends afterwards."""
+        """Runs recall in one of its modes; ranks are compared between the backends afterwards."""
         if not self.vectors:
             return
         random = self.random
@@ -108,7 +108,7 @@ class World(reliability.World):
 
 
 def differences(expected: list[Any], found: list[Any]) -> dict[str, Any]:
-    """In how many answers two backends differ, and by how much scores do at most."""
+    """Returns in how many answers two backends differ, and the largest difference of scores."""
     wrong, furthest, first = 0, 0.0, None
     for (name, right), (_, other) in zip(expected, found, strict=True):
         ranked = isinstance(right, list) and any(isinstance(one[1], float) for one in right)
@@ -123,7 +123,7 @@ def differences(expected: list[Any], found: list[Any]) -> dict[str, Any]:
 
 
 def _compare(right: list[Any], other: list[Any]) -> tuple[float, bool]:
-    """The largest gap between scores at a rank, and whether the hits are the same but for ties."""
+    """Returns the largest gap between scores at a rank, and whether the hits are the same except for ties."""
     if len(right) != len(other):
         return 0.0, False
     gap = max(abs(a[1] - b[1]) for a, b in zip(right, other, strict=True))
@@ -139,7 +139,7 @@ def _compare(right: list[Any], other: list[Any]) -> tuple[float, bool]:
 
 
 def run(backend: str, operations: int, seed: int, make: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Runs the operations; returns the counts with the first difference to the model, and all answers."""
+    """Runs the operations; returns the counts with the first difference from the model, and all answers."""
     kinds, weights = list(WEIGHTS), np.array(list(WEIGHTS.values()))
     drawn = np.random.default_rng(seed).choice(len(kinds), operations, p=weights / weights.sum())
     counts: Counter[str] = Counter()

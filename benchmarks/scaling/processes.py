@@ -1,6 +1,6 @@
 """``torchrun --nproc-per-node N -m benchmarks.scaling.processes``: one training by N processes.
 
-Quality and what is sent; run with N = 1 and N = 2, the second prints both side by side.
+It measures quality and network traffic. Run it with N = 1 and N = 2; the second run prints both side by side.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python -m benchmarks.scaling.tenants --tenants 100000 --made 1000
     python -m benchmarks.scaling.tenants --tenants 3 --memories 1000000 --backend faiss:ivf,sq8
 
-A process for each way to ask, so that memory is its own: tenants in random order, so that nearly each is opened for its
-question and an older one is closed; the same with ten questions each; few tenants; the index of all. A question is
-a noisy vector of a memory, with its words or without. Files are in the cache of the system, as after the load.
+Each kind of access has its own process, so that memory is its own: tenants in random order, so that almost every query
+opens its tenant and closes an older one; the same with ten queries each; few tenants; the index of all. A query is a
+noisy vector of a memory, with its words or without. Files are in the cache of the system, as after the load.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pam_retriever.store.tenants import folder_of
 from pam_retriever.types import Float32
 
 FEW, SESSION, AT_ONCE, NOISE = 50, 10, 10_000, 0.1
-ASKED_ONE = 200  # questions of the index of all: each looks through all of it
+ASKED_ONE = 200  # queries to the index of all: each searches all of it
 WORDS = ("kettle", "boat", "harbour", "gull", "storm", "net", "tea", "wall")
 KINDS = {
     "every": "tenants in random order",
@@ -41,7 +41,7 @@ KINDS = {
 
 
 def vectors_of(tenant: int, memories: int, dim: int) -> Float32:
-    """The vectors of a tenant, (memories, dim)."""
+    """Returns the vectors of a tenant, (memories, dim)."""
     return np.random.default_rng((27, tenant)).standard_normal((memories, dim), dtype=np.float32)
 
 
@@ -74,14 +74,14 @@ def fill_one(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> N
 
 
 def copy_tenants(folder: Path, parsed: argparse.Namespace) -> None:
-    """Copies the folders of the tenants that were made until there are enough: each is an index of its own."""
+    """Copies the folders of the existing tenants until there are enough: each is its own index."""
     (inside,) = folder.glob("tenants-*")
     for tenant in tqdm(range(parsed.made, parsed.tenants), disable=None):
         shutil.copytree(inside / folder_of(f"t{tenant % parsed.made}"), inside / folder_of(f"t{tenant}"))
 
 
 def build(folder: Path, parsed: argparse.Namespace) -> dict[str, Any]:
-    """Returns the index with its tenants, and the one with all memories; and their costs."""
+    """Builds the index with its tenants, and the one with all memories; returns their costs."""
     found: dict[str, Any] = {}
     for name in ("tenants",) if parsed.alone else ("tenants", "one"):
         if (folder / name).exists():
@@ -103,7 +103,7 @@ def build(folder: Path, parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def ask(folder: Path, kind: str, parsed: argparse.Namespace) -> dict[str, Any]:
-    """In this process: milliseconds of a question, and resident memory after all of them."""
+    """Returns milliseconds per query, and resident memory after all of them, in this process."""
     random = np.random.default_rng(parsed.seed)
     before = _resident()
     with PredictiveAssociativeIndex.open(folder / ("one" if kind == "one" else "tenants")) as index:
@@ -122,7 +122,7 @@ def ask(folder: Path, kind: str, parsed: argparse.Namespace) -> dict[str, Any]:
             wall, cpu = time.perf_counter(), time.process_time()
             asked = index if kind == "one" else index.tenant(f"t{tenant}")
             hits = asked.recall(query, k=5, text=text if words else None)
-            if number >= 0:  # the first ones load what Python loads late, or open the few
+            if number >= 0:  # the first queries load parts of Python, or open the few tenants
                 measured[words].append((time.perf_counter() - wall, time.process_time() - cpu))
             if hits[0].text != text:
                 raise SystemExit(f"{text!r} was not found")

@@ -2,7 +2,7 @@
 
 A state is a point of a 24-dimensional latent space, mapped to ``dim`` dimensions by a fixed random network, as
 embeddings lie near a surface of few dimensions. Each trajectory of 20 states walks along a Markov chain of
-topics with five successors each, so that there is something to predict beyond what was seen.
+topics with five successors each, so that a model can predict pairs that were never seen.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class World:
     seed: int = 0
 
     def chunks(self, size: int = 100_000) -> Iterator[Float32]:
-        """The states in order; a chunk holds whole trajectories."""
+        """Yields the states in order; a chunk consists of whole trajectories."""
         for number, start in enumerate(range(0, self.memories, size)):
             yield self._chunk(number, min(size, self.memories - start))
 
     def states(self) -> Float32:
-        """(memories, dim) all at once."""
+        """Returns (memories, dim) all states at once."""
         return np.concatenate(list(self.chunks()))
 
     def _chunk(self, number: int, count: int) -> Float32:

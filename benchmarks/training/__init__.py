@@ -1,1 +1,1 @@
-"""How the recipes of ``fit`` were chosen."""
+"""The experiments that chose the recipes of ``fit``."""

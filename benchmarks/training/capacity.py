@@ -1,18 +1,19 @@
-"""``python -m benchmarks.training.capacity``: how much experience do codes, or the parameters of a network, hold?
+"""``python -m benchmarks.training.capacity``: how much experience codes, or the parameters of a network, can store.
 
-Worlds of the paper's kind of several sizes (seed 7, on which no result is reported), all else as ``fit`` does by
-default; recall of stored cues by the codes alone, and by the network alone (forward, reverse and mutual).
+Worlds are of the paper's kind, in several sizes (seed 7, on which no result is reported). Other settings are the
+defaults of ``fit``. The measure is recall of stored cues by the codes alone, and by the network alone (forward, reverse
+and mutual).
 
     --of network --sizes 25 50 100 200 400 --widths 128 256 512 --passes 20
     --of codes --sizes 250 500 1000 2000 5000 --lengths 8 16 32 64 --passes 4
 
-Sizes are trajectories of 100 states. Codes are learnt beside a network of 16, which is all that they need. Each run is
-kept as soon as it is done, and those that are there are not repeated. The law that is fitted, by least squares on the
+Sizes are numbers of trajectories of 100 states. Codes are learnt next to a network of width 16, which is enough for
+them. Each run is stored when it is done, and existing ones are not repeated. The fitted law, by least squares on the
 logits,
 
     CBR@20 = 1 / (1 + (load / half) ** steepness),
 
-takes associations per parameter as the load of a network, and states as the load of codes of one length.
+uses associations per parameter as the load of a network, and states as the load of codes of one length.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from pam_retriever.types import Float32, Int64
 WINDOW, LENGTH = 5, 100  # steps of a trajectory
 ROWS = ("AP@1", "AP@20", "CBR@20")
 CHANNELS = {"codes": Channels(episode=1), "network": Channels(forward=0.25, reverse=0.25, mutual=0.5)}
-BESIDE_CODES, CODE = 16, FitConfig().code  # width of the network beside codes, and length of the codes beside a network
-EDGE = 0.01  # recall nearer to 0 or 1 says nothing of the law
+BESIDE_CODES, CODE = 16, FitConfig().code  # width of the network next to codes, length of codes next to a network
+EDGE = 0.01  # recall nearer to 0 or 1 does not help to fit the law
 
 
 def main() -> None:
@@ -113,7 +114,7 @@ def load(run: dict[str, Any], of: str) -> float:
 
 
 def laws(runs: dict[str, Any], of: str) -> dict[str, dict[str, float]]:
-    """One of all networks, one of the codes of each length, after each number of passes."""
+    """Returns one law per number of passes: of all networks, or of the codes of each length."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for run in runs.values():
         what = "networks" if of == "network" else f"codes of {run['code']}"
@@ -122,7 +123,7 @@ def laws(runs: dict[str, Any], of: str) -> dict[str, dict[str, float]]:
 
 
 def law(runs: list[dict[str, Any]], of: str) -> dict[str, float]:
-    """The load of which half is recalled, how steeply recall falls, and how well that fits; empty if nothing tells."""
+    """Returns the load at which recall is half, the steepness, and the quality of the fit; empty with too few runs."""
     told = [(load(run, of), run[of]["CBR@20"]) for run in runs]
     told = [(a, recall) for a, recall in told if EDGE < recall < 1 - EDGE]
     if len(told) < 3:
@@ -140,7 +141,7 @@ def law(runs: list[dict[str, Any]], of: str) -> dict[str, float]:
 
 
 def draw(runs: dict[str, Any], of: str) -> Any:
-    """Recall against load, a line a width or a length, and the laws."""
+    """Draws recall against load, one line per width or length, and the laws."""
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullFormatter
 

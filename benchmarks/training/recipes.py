@@ -1,8 +1,8 @@
-"""``python -m benchmarks.training.recipes``: what the recipe of ``fit`` and its variants reach, and how long they take.
+"""``python -m benchmarks.training.recipes``: quality and time of the recipe of ``fit`` and its variants.
 
-On a world (seed 7) other than those that results are reported on: stored cues by the learned channels alone, after a
-fit of all states; and held-out cues by default recall, after a fit in which a fifth of the states was never a cue. The
-seconds are those of the first fit, on as many cores as ``--threads`` says.
+The world (seed 7) differs from those of reported results. Measured are stored cues by the learned channels alone, after
+a fit of all states; and held-out cues by default recall, after a fit in which a fifth of the states was never a cue.
+The seconds are those of the first fit, on as many cores as ``--threads``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VARIANTS = {
 
 
 def measure(world: paper.World, config: FitConfig, seed: int) -> dict[str, float]:
-    """One variant."""
+    """Measures one variant."""
     queries = choose_queries(world)
     index, fitted = build(world, config, seed)
     learned = index.recall([str(q) for q in queries.precision], k=20, channels=MODES["association"])

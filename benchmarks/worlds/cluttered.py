@@ -1,4 +1,4 @@
-"""A world with constant background: every second step of an episode is one of a few things always there."""
+"""A world with constant background: every second step of an episode is one of a few things that are always there."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ DIM, LENGTH, WINDOW = 64, 12, 3
 
 @dataclass(frozen=True)
 class World:
-    """Episodes of moments that come once and background that comes everywhere.
+    """Episodes of moments that occur once and background that occurs everywhere.
 
     Attributes:
         states: (N, 64) float32: the background, then the moments.
         episodes: (E, 12) int64 rows of ``states``; half of each is background if there is any.
-        background: how many of the first states are background.
+        background: number of the first states that are background.
     """
 
     states: Float32
@@ -38,7 +38,7 @@ class World:
 
 
 def build(seed: int, episodes: int = 500, background: int = 20) -> World:
-    """Builds a world; ``background=0`` is a clean one, of moments only."""
+    """Builds a world; ``background=0`` builds a clean one, only of moments."""
     random = np.random.default_rng(seed)
     rows = np.full((episodes, LENGTH), -1)
     if background:

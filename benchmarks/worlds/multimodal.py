@@ -1,14 +1,14 @@
 """A small world with raw observations: images, sounds, body position and context.
 
-Eight rooms in a ring, each with 2 x 3 spots, and 48 persistent objects. An episode is a walk through them:
-an action a step, doors between the rooms, one object at each spot (most at home, some moved that day). What is
-observed is never an embedding, and never the same twice: an image of 32 x 32 pixels under changing light,
-rotation, distance and shift; a sound spectrum of 32 bands; the position of the body in the room; and the context
-(activity, company, time of day, weather), noisy. Some senses are missing in some states. No observation names its
-episode, room or object.
+Eight rooms form a ring. Each has 2 x 3 spots, and there are 48 persistent objects. An episode is a walk through the
+rooms: one action per step, doors between the rooms, one object at each spot (most at home, some moved that day). An
+observation is never an embedding, and never occurs twice: an image of 32 x 32 pixels under changing light, rotation,
+distance and shift; a sound spectrum of 32 bands; the position of the body in the room; and the context (activity,
+company, time of day, weather), noisy. Some senses are missing in some states. No observation names its episode, room
+or object.
 
-Everything is arrays and has a seed: ``build`` draws what happens, ``World.observe`` draws what it looks and
-sounds like, so the same moment can be looked at again.
+Everything is arrays and has a seed: ``build`` draws the events, ``World.observe`` draws their images and sounds, so the
+same moment can be observed again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OBJECTS = SPOTS
 ACTIVITIES, PEOPLE = 8, 12
 STAY, NORTH, SOUTH, EAST, WEST = range(5)
 ACTIONS = 5
-GO_ON, LOOK_AGAIN = 0.6, 0.25  # chances to repeat the last move, and to stay where one is
+GO_ON, LOOK_AGAIN = 0.6, 0.25  # probability of repeating the last move, and of staying
 MOVED = 0.3  # share of the objects that are not at home in an episode
 SIZE, BANDS, BODY, CONTEXT = 32, 32, 6, 24
 MISSING = {"visual": 0.05, "auditory": 0.1, "proprioceptive": 0.05, "contextual": 0.05}
@@ -57,13 +57,13 @@ class World:
     """The events, one entry per state, in order of experience.
 
     Attributes:
-        look: of everything in it.
-        episode: (N,) which episode.
-        position: (N,) place in the episode.
-        spot: (N,) where, 0 to 47; ``room`` follows from it.
-        object: (N,) what was there; from 48 on a one-off event.
-        action: (N,) what was done next; it leads to the following state.
-        activity, person: (N,) the same throughout an episode.
+        look: the appearance of everything in the world.
+        episode: (N,) the episode.
+        position: (N,) the position in the episode.
+        spot: (N,) the spot, 0 to 47; ``room`` follows from it.
+        object: (N,) the object; numbers from 48 on are one-off events.
+        action: (N,) the next action; it leads to the following state.
+        activity, person: (N,) constant within an episode.
         hour, weather: (N,) in [0, 1).
     """
 
@@ -83,21 +83,21 @@ class World:
 
     @property
     def room(self) -> Int64:
-        """(N,) 0 to 7."""
+        """Returns (N,) rooms, 0 to 7."""
         return self.spot // (ROWS * COLUMNS)
 
     @property
     def event(self) -> Bool:
-        """(N,) whether the state is a one-off event."""
+        """Returns (N,) whether the state is a one-off event."""
         return self.object >= OBJECTS
 
     def observe(self, rows: Int64, seed: int, missing: bool = True) -> tuple[dict[str, npt.NDArray], dict[str, Bool]]:
-        """Looks at the moments ``rows`` (n,), with light, viewpoint and noise drawn from ``seed``.
+        """Observes the moments ``rows`` (n,), with light, viewpoint and noise drawn from ``seed``.
 
         Args:
-            rows: which moments.
-            seed: another one gives another view of the same moments.
-            missing: leave senses out at the rates of ``MISSING``, never all of one state.
+            rows: the moments.
+            seed: another seed gives another view of the same moments.
+            missing: whether to leave senses out at the rates of ``MISSING``, but never all of one state.
 
         Returns:
             The values, "visual" (n, 3, 32, 32) uint8, "auditory" (n, 32), "proprioceptive" (n, 6) and
@@ -145,7 +145,7 @@ class World:
         return np.clip(255 * image, 0, 255).astype(np.uint8)
 
     def _hear(self, rows: Int64, random: np.random.Generator) -> Array:
-        """Log energy: the object, at a changing distance, over the hum of the room."""
+        """Returns log energies: the object, at a varying distance, over the hum of the room."""
         near = random.uniform(0.2, 1.2, (len(rows), 1)).astype(np.float32)
         near[self.event[rows]] = 4.0
         loud = near * self.look.sounds[self.object[rows]] + self.look.ambience[self.room[rows]]
@@ -153,7 +153,7 @@ class World:
         return np.log(0.05 + loud) + 0.2 * random.standard_normal((len(rows), 1), np.float32)
 
     def _feel(self, rows: Int64, random: np.random.Generator) -> Array:
-        """Column and row in the room, heading, and the last move, all noisy."""
+        """Returns column and row in the room, heading, and the last move, all noisy."""
         column, row = self.spot[rows] % COLUMNS, self.spot[rows] // COLUMNS % ROWS
         heading = random.uniform(0, 2 * np.pi, len(rows))
         last = np.where(self.position[rows] > 0, self.action[rows - 1], STAY)
@@ -175,10 +175,10 @@ def build(seed: int, episodes: int = 120, length: int = 40, events: int = 0) -> 
     """Draws the events.
 
     Args:
-        seed: of the episodes. What things look like is the same for every seed.
-        episodes: how many.
-        length: states in each.
-        events: how many episodes, from the first on, hold a one-off event in their middle third.
+        seed: of the episodes. The appearance of things is the same for every seed.
+        episodes: number of episodes.
+        length: states per episode.
+        events: number of episodes, from the first on, with a one-off event in their middle third.
     """
     random = np.random.default_rng([seed, 1])
     home = np.random.default_rng(0).permutation(OBJECTS)  # spot -> object
@@ -186,7 +186,7 @@ def build(seed: int, episodes: int = 120, length: int = 40, events: int = 0) -> 
     spot = np.zeros((episodes, length), np.int64)
     spot[:, 0] = random.integers(0, SPOTS, episodes)
     going = random.integers(NORTH, ACTIONS, episodes)
-    for t in range(length):  # a step of all episodes at once
+    for t in range(length):  # one step of all episodes
         fresh = random.choice([NORTH, SOUTH, EAST, EAST, WEST, WEST], episodes)
         going = np.where(random.random(episodes) < GO_ON, going, fresh)
         action[:, t] = np.where(random.random(episodes) < LOOK_AGAIN, STAY, going)
@@ -220,7 +220,7 @@ def build(seed: int, episodes: int = 120, length: int = 40, events: int = 0) -> 
 
 
 def move(spot: Int64, action: Int64) -> Int64:
-    """Where an action leads: north and south stop at the walls, east and west go through the doors."""
+    """Returns the spot after an action: north and south stop at the walls, east and west go through the doors."""
     width = ROOMS * COLUMNS
     room, row, column = spot // (ROWS * COLUMNS), spot // COLUMNS % ROWS, spot % COLUMNS
     along = (room * COLUMNS + column + (action == EAST) - (action == WEST)) % width

@@ -1,8 +1,8 @@
 """The paper's synthetic world, bit for bit (pam.tex section 4.2).
 
-Rooms, objects and actions are vectors; a state is their sum plus noise; 500 trajectories of
-100 states walk through the rooms. One legacy ``RandomState`` draws everything in the order
-the published world was drawn, because only that order reproduces it. Do not reorder the draws.
+Rooms, objects and actions are vectors. A state is their sum plus noise. 500 trajectories of 100 states walk through the
+rooms. One legacy ``RandomState`` draws everything in the order of the published world, because only that order
+reproduces it. Do not reorder the draws.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class World:
-    """A stream of states and the trajectories that they were experienced in.
+    """A stream of states and their trajectories.
 
     Attributes:
         states: (N, 128) float32, in order of experience.
-        rooms: (N,) int64, the room that each state was experienced in.
+        rooms: (N,) int64, the room of each state.
         trajectories: (number of trajectories, length) int64 rows of ``states``.
     """
 
@@ -41,7 +41,7 @@ class World:
     trajectories: Int64
 
     def associations(self, window: int = 5) -> Int64:
-        """Undirected pairs at most ``window`` steps apart, (pairs, 2), in order of experience."""
+        """Returns undirected pairs at most ``window`` steps apart, (pairs, 2), in order of experience."""
         positions = np.arange(self.trajectories.shape[1])
         left, offset = np.meshgrid(positions, np.arange(1, window + 1), indexing="ij")
         inside = left + offset < len(positions)

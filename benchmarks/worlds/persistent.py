@@ -1,9 +1,9 @@
 """A world in which entities persist: the same drill on Tuesday and on Thursday.
 
-An episode is ten steps long. Most hold a moment that never comes again; one holds an entity, such as
-a tool or a person, that comes back in other episodes; in some, one holds a hub, such as the coffee
-machine, that is everywhere. A moment A near an entity in one episode and a moment C near it in another
-never met, and the entity links them: a bridge (pam.tex 3.7, 5.5). What only a hub links is no bridge.
+An episode has ten steps. Most are moments that occur once. One is an entity, for example a tool or a person, that also
+occurs in other episodes. In some episodes one step is a hub, for example the coffee machine, that occurs everywhere. A
+moment A near an entity in one episode and a moment C near it in another never met, and the entity links them: a bridge
+(pam.tex 3.7, 5.5). A link through a hub alone is no bridge.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class World:
 
     Attributes:
         states: (N, 64) float32: entities, then hubs, then moments in order of experience. Moments of one
-            room look alike; nothing else tells what was experienced together.
+            room look similar; no other property of the states shows which were experienced together.
         episodes: (E, 10) int64 rows of ``states``.
-        entities: how many of the first states are entities.
-        hubs: how many come after them.
+        entities: number of the first states that are entities.
+        hubs: number of hubs after them.
     """
 
     states: Float32
@@ -38,18 +38,18 @@ class World:
 
     @property
     def moments(self) -> int:
-        """The row of the first moment."""
+        """Returns the row of the first moment."""
         return self.entities + self.hubs
 
     def experience(self) -> Experience:
-        """The episodes as the library's training reads them."""
+        """Returns the episodes in the form for the library's training."""
         count = len(self.episodes)
         return Experience(
             self.episodes.reshape(-1), np.repeat(np.arange(count), LENGTH), np.tile(np.arange(LENGTH), count)
         )
 
     def bridges(self) -> dict[int, Int64]:
-        """Moment A -> the moments that an entity links it with in other episodes."""
+        """Maps moment A to the moments that an entity links with it in other episodes."""
         graph = associate(self.experience(), len(self.states), WINDOW)
         met = np.split(graph.indices, graph.indptr[1:-1])
         episode_of = np.full(len(self.states), -1)
@@ -77,14 +77,14 @@ def build(
 
     Args:
         seed: of its own generator.
-        episodes: how many; one entity each, so that an entity comes ``episodes / entities`` times.
-        entities: how many there are.
-        hubs: how many there are.
-        hub_share: share of the episodes with a hub in them.
-        room_scale: length of what the moments of a room share; what is their own has length 1.
+        episodes: number of episodes; each has one entity, so that an entity occurs ``episodes / entities`` times.
+        entities: number of entities.
+        hubs: number of hubs.
+        hub_share: share of the episodes with a hub.
+        room_scale: length of the part that the moments of a room share; the part of their own has length 1.
     """
     random = np.random.default_rng(seed)
-    places = np.argsort(random.random((episodes, LENGTH)), axis=1)  # where entity and hub come
+    places = np.argsort(random.random((episodes, LENGTH)), axis=1)  # positions of entity and hub
     rows = np.full((episodes, LENGTH), -1)
     every = np.arange(episodes)
     rows[every, places[:, 0]] = random.permutation(every % entities)

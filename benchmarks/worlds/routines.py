@@ -1,9 +1,9 @@
-"""An endless stream in which the same routines come again, each time a little different.
+"""An endless stream in which the same routines occur again, each time slightly different.
 
-A routine is a sequence of situations, which looks nothing alike. An episode plays one routine: its states are
-noisy views of the situations, plus what is special about the day, which all states of the episode share a
-little of. So a bank that grows fills with episodes like any other: the longer the memory, the more there
-is to confuse an episode with (pam.tex 3.9).
+A routine is a sequence of situations that are not similar to each other. An episode plays one routine: its states are
+noisy views of the situations, plus a small part that belongs to the day, shared by all states of the episode. So a
+growing index fills with similar episodes: the longer the memory, the more episodes there are to confuse with each other
+(pam.tex 3.9).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Routines:
 
     Attributes:
         situations: (R, 10, 64) float32.
-        noise: length of what no two views of a situation share; a situation has length 1.
-        day: length of what the states of an episode share.
+        noise: length of the part that differs between any two views of a situation; a situation has length 1.
+        day: length of the part that the states of an episode share.
     """
 
     situations: Float32
@@ -32,7 +32,7 @@ class Routines:
     day: float = 0.4
 
     def episodes(self, count: int, seed: int) -> tuple[Float32, Int64]:
-        """(count, 10, 64) states of episodes, and (count,) which routine each plays."""
+        """Returns (count, 10, 64) states of episodes, and (count,) the routine of each."""
         random = np.random.default_rng(seed)
         played = random.integers(0, len(self.situations), count)
         noise = random.standard_normal((count, LENGTH, DIM), np.float32) * np.float32(self.noise / np.sqrt(DIM))
