@@ -4,7 +4,8 @@
 
 The operations are add, replace, delete, observe, search with filters, get, find, in, len, invalid calls, sometimes a
 fit, and recall in every mode: by id and by noisy vector, with filters, hops and text. The seed determines each
-operation, so each backend gets the same. The model is that of ``benchmarks.reliability.operations``. It cannot predict
+operation, so each backend gets the same. Some memories have a name and a time. Feedback is stored, listed and deleted,
+and questions name memories and times. The model is that of ``benchmarks.reliability.operations``. It cannot predict
 the ranking of recall, which is compared between the backends.
 """
 
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from tqdm import tqdm
 
 from benchmarks import report
 from benchmarks.reliability import operations as reliability
-from pam_retriever import Hit, MilvusBackend, PgVectorBackend, Record
+from pam_retriever import Feedback, Hit, MilvusBackend, PgVectorBackend, Record
 from pam_retriever.types import Hits
 
 BACKENDS = ["exact", "faiss", "faiss:hnsw", "pgvector", "milvus"]
@@ -33,7 +35,9 @@ WORLD = 5_000  # operations per index
 WEIGHTS = {
     "add": 22, "delete": 12, "observe": 10, "search": 15, "filtered": 10, "get": 6, "find": 5, "contains": 4,
     "refused": 3, "recall": 2, "modes": 10, "fit": 0.12,
+    "named": 8, "feedback": 8, "unlearn": 2, "asked": 8,
 }  # fmt: skip
+DAY = datetime(2023, 1, 1, tzinfo=timezone.utc)
 CLOSE = 1e-3  # between scores; the predictor is float32, and each engine sums in its own order
 
 
@@ -45,7 +49,7 @@ class Recorder:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._index, name)
-        if name not in ("search", "recall", "get", "find", "delete"):
+        if name not in ("search", "recall", "get", "find", "delete", "feedbacks", "delete_feedback"):
             return found
 
         def call(*arguments: Any, **options: Any) -> Any:
@@ -71,6 +75,8 @@ def plain(answer: Any) -> Any:
         if isinstance(one, Hit)
         else (one.id, one.vector.tobytes(), one.text, repr(one.metadata))
         if isinstance(one, Record)
+        else (one.id, one.text, sorted(one.used.items()), repr(one.metadata), one.timestamp)
+        if isinstance(one, Feedback)
         else plain(one)
         for one in answer
     ]
@@ -104,7 +110,40 @@ class World(reliability.World):
         if "text" in options and isinstance(query, str):
             query = self.vectors[cue]
         if self.fitted or "text" in options:
-            self.index.recall(query, where=where, **{"k": 5, **options})
+            self.index.recall(query, where=where, cue_where={}, **{"k": 5, **options})
+
+    def named(self, number: int) -> None:
+        """Adds memories that have a name and a time, and name another."""
+        ids = self.ids(2)
+        vectors = self.random.standard_normal((len(ids), reliability.DIM)).astype(np.float32)
+        metadatas = [{"number": number, "parity": at % 2, "title": f"Person {id}"} for at, id in enumerate(ids)]
+        texts = [f"{id} {number} met Person {other} yesterday" for id, other in zip(ids, self.ids(2, 2), strict=False)]
+        days = [DAY + timedelta(days=int(day)) for day in self.random.integers(0, 365, len(ids))]
+        self.index.add(vectors, ids, texts, metadatas, days)
+        for id, vector, text, metadata in zip(ids, vectors, texts, metadatas, strict=True):
+            self.vectors[id], self.contents[id] = vector, (text, metadata)
+
+    def feedback(self, number: int) -> None:
+        """Stores a request, or replaces one."""
+        used = [id for id in self.ids(2) if id in self.vectors]
+        if used:
+            vector = self.random.standard_normal(reliability.DIM).astype(np.float32)
+            text, metadata = f"who met Person {used[0]}?", {"session": number % 7}
+            self.index.feedback(vector, used, text=text, metadata=metadata, id=f"request {number % 60}")
+
+    def unlearn(self, number: int) -> None:
+        """Deletes requests of one session, and lists the others."""
+        self.index.delete_feedback(where={"session": number % 7})
+        self.index.feedbacks({"session": {"$ne": number % 3}}, limit=20)
+
+    def asked(self, number: int) -> None:
+        """Questions that name a memory, a time, or an interval."""
+        if not self.vectors:
+            return
+        cue, start = list(self.vectors)[number % len(self.vectors)], DAY + timedelta(days=number % 300)
+        query = self.vectors[cue] + 0.1 * self.random.standard_normal(reliability.DIM)
+        self.index.recall(query, k=5, text=f"who met Person {cue} in {start:%B %Y}?", now=DAY)
+        self.index.find({"$time": {"$gte": start, "$lt": start + timedelta(days=60)}})
 
 
 def differences(expected: list[Any], found: list[Any]) -> dict[str, Any]:
@@ -173,6 +212,7 @@ def main() -> None:
     parser.add_argument("--operations", type=int, default=20_000)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--name", default="scaling/operations", help="of the raw file")
     parsed = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -194,7 +234,7 @@ def main() -> None:
                 results[backend].update(differences(expected, answers))
             print(backend, results[backend], flush=True)
         server.cleanup()
-    path = report.write("scaling/operations", {"seed": parsed.seed, "close": CLOSE, "backends": results})
+    path = report.write(parsed.name, {"seed": parsed.seed, "close": CLOSE, "backends": results})
     print(path)
     sys.exit(any(one["difference_to_model"] or one["different"] for one in results.values()))
 
