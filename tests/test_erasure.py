@@ -247,15 +247,22 @@ def test_erasure_in_an_engine(kind):
         index.add(rng.standard_normal((20, DIM)), ids, texts, [{"half": number // 10} for number in range(20)])
         for start in range(0, 20, 5):
             index.observe(Trajectory(ids[start : start + 5], id=f"session {word(30_000 + start)}"))
+        asked, names = [word(40_000 + number) for number in range(20)], [word(50_000 + number) for number in range(20)]
+        for id, text, name in zip(ids, asked, names, strict=True):
+            index.feedback(rng.standard_normal(DIM), [id], text=text, metadata={"who": text[::-1]}, id=f"of {text}")
+            index.update(id, metadata={"half": ids.index(id) // 10, "title": f"the {name}"})
         report = index.erase(where={"half": 1})
-        assert (report.memories, report.trajectories, len(index)) == (10, 2, 10)
+        assert (report.memories, report.trajectories, report.feedback, len(index)) == (10, 2, 10, 10)
+        kept = str(index._store.database.kept._documents.since(-1))
+        assert [one for one in (*asked, *names) if one in kept] == [*asked[:10], *names[:10]]
         assert report.remaining and "log" in report.remaining[0]
         assert len(index.search(np.ones(DIM), k=20)) == 10
         assert index.recall(np.ones(DIM), text=word(10_003), mode="hybrid", k=1)[0].id in ids[:10]
         if kind == "pgvector":
             index.delete(ids[0])
             assert index.erase(ids[1:5]).trajectories == 1
-            assert postgres_traces(engine.schema, [*ids[:5], *texts[:5], *ids[10:], *texts[10:]]) == []
+            gone = [one for part in (ids, texts, asked, names) for one in (*part[:5], *part[10:])]
+            assert postgres_traces(engine.schema, gone) == []
 
 
 def postgres_traces(schema: str, words: list[str]) -> list[str]:

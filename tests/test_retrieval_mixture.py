@@ -292,6 +292,14 @@ def test_used_together_counts_the_company_of_the_cue():
     assert not found[1].any()
 
 
+def test_what_did_not_help_has_a_finite_share():
+    """One use below 0 and the one use that every memory is taken to have add up to nothing."""
+    uses = Uses(np.array([0, 2]), np.array([0, 1]), np.array([-1.0, 1.0], np.float32))
+    source = UsedTogether(RequestLog(np.eye(3)[:1], [[]], uses, 3), Array(np.eye(3, dtype=np.float32)))
+    found = source.score(Cues(np.zeros((1, 3), np.float32), [[]], np.array([0])), Pools.full(1, 3))
+    assert np.isfinite(found).all()
+
+
 def test_a_single_question_scores_as_one_of_a_batch():
     """What is kept, and what is derived from the likeness of requests for one question alone, is the same."""
     history = world(requests=40, dim=96)
