@@ -13,10 +13,11 @@ from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, T
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sequences import recency
-from pam_retriever.retrieval.sequences.features import FEATURES
+from pam_retriever.retrieval.sequences.blend import fit_parts
+from pam_retriever.retrieval.sequences.features import FEATURES, SHARES
 from pam_retriever.retrieval.sequences.fitting import moments
 from pam_retriever.retrieval.sequences.mixture import NextMixture
-from pam_retriever.retrieval.sequences.recency import HALF_LIVES, OCCASIONS, Recency
+from pam_retriever.retrieval.sequences.recency import HALF_LIVES, Recency
 from pam_retriever.retrieval.sequences.steps import LastSteps
 from pam_retriever.retrieval.sequences.transitions import Occasions, total
 
@@ -96,23 +97,20 @@ def test_recency_is_as_in_plain_python():
     lengths = np.array([3, 2])
     for until in (None, np.array([25, 40])):
         steps = LastSteps(rows, np.zeros((2, 3, 2), np.float32), lengths, until)
-        columns = Recency(history, steps).columns(Pools.full(2, 6), np.full(12, 1 / 6))
+        columns = Recency(history, steps).columns(Pools.full(2, 6))
         for asked in range(2):
             seen = [*history[: 40 if until is None else until[asked]].tolist(), *rows[asked, : lengths[asked]][::-1]]
-            share = np.full(6, 1 / 6)
             for life, name in zip(HALF_LIVES, recency.FEATURES, strict=True):
                 faded = [sum(0.5 ** (at / life) for at, row in enumerate(reversed(seen)) if row == n) for n in range(6)]
-                faster = (np.array(faded) + OCCASIONS * share) / (sum(faded) + OCCASIONS)
-                np.testing.assert_allclose(columns[name][6 * asked :][:6], np.log(faster / share), rtol=1e-6)
-                share = faster
+                np.testing.assert_allclose(columns[name][6 * asked :][:6], np.array(faded) / sum(faded), rtol=1e-6)
 
 
 def test_steps_that_were_stored_last_count_once():
     history = np.array([4, 0, 1, 2])
     steps = LastSteps(np.array([[2, 1, -1], [1, 2, -1]]), np.zeros((2, 3, 2), np.float32), np.array([2, 2]))
-    once = Recency(history, steps).columns(Pools.full(2, 5), np.full(10, 0.2))
+    once = Recency(history, steps).columns(Pools.full(2, 5))
     told = LastSteps(steps.rows, steps.vectors, steps.lengths, np.array([2, 4]))
-    same = Recency(history, told).columns(Pools.full(2, 5), np.full(10, 0.2))
+    same = Recency(history, told).columns(Pools.full(2, 5))
     for name, column in once.items():
         np.testing.assert_array_equal(column, same[name])
 
@@ -177,6 +175,37 @@ def test_what_was_experienced_is_the_same_after_a_restart(tmp_path):
     np.testing.assert_allclose(after.scores, before.scores, rtol=1e-5)
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000))
+def test_parts_make_what_was_chosen_likelier_than_the_prior_and_any_one_share(seed):
+    random = np.random.default_rng(seed)
+    truth = random.dirichlet(np.ones(4))
+    table = random.dirichlet(np.full(6, 0.3), 4)  # of each share, over 6 memories
+    shares = table[:, random.choice(6, 3_000, p=truth @ table)].T
+
+    def loss(parts):
+        return -float(np.log(shares @ parts + 1e-12).mean())
+
+    prior = np.full(4, 0.25)
+    parts = fit_parts(shares, np.ones(len(shares)), prior)
+    assert parts.sum() == pytest.approx(1)
+    assert loss(parts) <= loss(truth) + 0.01
+    assert all(loss(parts) <= loss(np.eye(4)[one]) + 0.01 for one in range(4))
+    np.testing.assert_allclose(fit_parts(shares[:0], np.ones(0), prior), prior)
+
+
+def test_one_kind_of_evidence_is_enough():
+    """What was touched of late comes again whatever followed: a sum says so, where a product asks all to agree."""
+    random = np.random.default_rng(1)
+    walk, hot = [], [0, 1, 2]
+    for n in range(400):
+        hot = random.permutation(40)[:3].tolist() if n % 40 == 0 else hot
+        walk.append(hot[int(random.integers(3))] if random.random() < 0.7 else int(random.integers(40)))
+    index = filled()
+    index.fit([Trajectory(ids=names(*walk), id="all")], config=TINY, progress=False)
+    assert {*names(*hot)} <= set(index.recall_next(names(*walk[-3:]), k=5).ids)
+
+
 # ---- what is answered
 
 
@@ -202,11 +231,11 @@ def test_before_is_not_after():
     index = filled()
     for n in range(5):
         index.observe(Trajectory(ids=names(7, 3), id=str(n)))
-    assert index.recall_next(["m7"], k=1).ids == ["m3"]
-    assert (
-        index.recall_next(["m7"], k=40).scores[0]
-        > 5 * dict(zip((found := index.recall_next(["m3"], k=40)).ids, found.scores, strict=True))["m7"]
-    )
+    for n in range(10, 35):
+        index.observe(Trajectory(ids=names(n, n + 5), id=f"other {n}"))
+    after, before = index.recall_next(["m7"], k=40), index.recall_next(["m3"], k=40)
+    assert after.ids[0] == "m3"
+    assert after.scores[0] > 5 * dict(zip(before.ids, before.scores, strict=True))["m7"]
 
 
 def test_a_vector_stands_for_the_memory_that_it_is_a_view_of():
@@ -367,15 +396,33 @@ def test_a_memory_that_was_never_experienced_comes_in_by_content():
     assert np.mean([int(id[1:]) // 10 == topic for topic, ids in enumerate(asked) for id in ids]) > 0.9
 
 
-def test_priors_name_features_that_are_there():
+@pytest.mark.parametrize("few", [3, 5, 8])
+def test_what_followed_comes_first_where_few_were_experienced(few):
+    """All others were never experienced: they count by content, and do not come before what always followed."""
+    for seed in range(3):
+        index = filled(seed=seed)
+        begins = np.random.default_rng(seed).integers(0, few, 60).tolist()
+        walks = [
+            Trajectory(ids=names(*((begin + step) % few for step in range(3))), id=str(at))
+            for at, begin in enumerate(begins)
+        ]
+        index.fit(walks, config=TINY, seed=seed, progress=False)
+        assert [index.recall_next([f"m{n}"], k=1).ids for n in range(few)] == [
+            [f"m{(n + 1) % few}"] for n in range(few)
+        ]
+
+
+def test_the_prior_names_shares_that_are_there():
     prior = NextMixture.prior()
     assert prior.weights.shape == (2, len(FEATURES))
-    np.testing.assert_allclose(prior.weights, np.mean([one.weights for one in NextMixture.priors()], axis=0), atol=1e-6)
-    assert NextMixture.from_dict(prior.to_dict()).fitted == (False, False)
-    np.testing.assert_allclose(NextMixture.from_dict(prior.to_dict()).weights, prior.weights, atol=1e-4)
+    np.testing.assert_allclose(prior.parts.sum(axis=1), 1, atol=0.02)
+    again = NextMixture.from_dict(prior.to_dict())
+    assert again.fitted == (False, False)
+    np.testing.assert_allclose(again.weights, prior.weights, atol=1e-4)
+    np.testing.assert_allclose(again.parts, prior.parts, atol=1e-4)
     assert NextMixture.from_dict({**prior.to_dict(), "features": ["another"]}) is None
     with pytest.raises(InvalidInput, match="Fit again"):
-        NextMixture.from_dict({"features": list(FEATURES)})
+        NextMixture.from_dict({"features": [*FEATURES, *SHARES]})
 
 
 # ---- what is refused

@@ -140,16 +140,24 @@ Session = SecondOrder | Neighbours
 def grids() -> dict[str, list[Session]]:
     """Returns the tuning grid of each method, by name."""
     return {
-        "second order": [SecondOrder(worth) for worth in (1.0, 3.0, 10.0, 30.0)],
+        "second order": [SecondOrder(worth) for worth in (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)],
         "VSKNN": [
             Neighbours(neighbours, sample, rare=rare)
-            for neighbours, sample in ((100, 1_000), (500, 1_000), (500, 5_000), (1_500, 20_000))
+            for neighbours, sample in (
+                (25, 250),
+                (50, 500),
+                (100, 500),
+                (100, 1_000),
+                (100, 5_000),
+                (500, 5_000),
+                (1_500, 20_000),
+            )
             for rare in (True, False)
         ],
         "STAN": [
             Neighbours(1_000, 20_000, earlier, nearer, recent, rare=False, normed=True)
-            for earlier in (0.3, 1.0)
-            for nearer in (0.5, 1.5)
-            for recent in (3_000.0, None)
+            for earlier in (0.1, 0.2, 0.3, 1.0)
+            for nearer in (0.1, 0.25, 0.5, 1.5)
+            for recent in (3_000.0, 30_000.0, None)
         ],
     }

@@ -1,22 +1,17 @@
-"""``python -m benchmarks.priors.fit_next_priors``: default weights of ``recall_next`` for little experience.
+"""``python -m benchmarks.priors.fit_next_priors``: how ``recall_next`` adds evidence up before there is enough to fit.
 
-The data are three parts of each data set, and the whole set. Each asks what comes next at its end. There is one prior
-for walks and one for records (repositories), each fitted on all questions of its data sets. ``fit`` later chooses the
-sum of both that fits its own questions; before a fit, the mean of both is used. No weight is bounded or set by hand.
-Memories that followed here rank before similar ones, even after few observations: before a fit, these weights decide
-only what the observations leave open (``sequences.mixture``). The files of a commit happened at once, so the number of
-the commit is their time.
+Three stretches of each data set, and all of it, ask what came next at their end. The parts of the shares are fitted on
+what walks ask, and on what records (repositories) ask, and both count the same. The files of a commit happened at
+once: its number is their time.
 
-The test parts are not used: Wikispeedia contributes the first 80 % of its walks, a repository of ``data/use`` its
-``experience``. Writes ``pam_retriever/retrieval/sequences/priors.json``. ``--without`` leaves data sets out, to measure
-on them.
+The tests are not looked at: Wikispeedia gives its first 80 % of walks, a repository of ``data/use`` its ``experience``.
+Writes ``pam_retriever/retrieval/sequences/prior.json``; ``--without`` leaves data sets out, to be measured on those.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +19,14 @@ import numpy as np
 from benchmarks.real import commits, data, wikispeedia
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.retrieval.mixture import logit
-from pam_retriever.retrieval.mixture.fitting import sample
-from pam_retriever.retrieval.mixture.holdout import join
-from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.sequences.features import FEATURES
-from pam_retriever.retrieval.sequences.fitting import Experienced, Held, held_out, with_never
-from pam_retriever.retrieval.sequences.mixture import KINDS, PRIORS
+from pam_retriever.retrieval.sequences.blend import chosen, fit_parts
+from pam_retriever.retrieval.sequences.features import SHARES
+from pam_retriever.retrieval.sequences.fitting import Experienced, Held, held_out
+from pam_retriever.retrieval.sequences.mixture import KINDS, PRIOR
 
-STRETCHES, STEPS = 3, 2_000  # parts per data set, and steps per part
-RIDGE, START = 1e-2, np.zeros(len(FEATURES))
+STRETCHES, STEPS = 3, 2_000  # of each data set, and the steps of each
+QUESTIONS = 1_000  # what a stretch counts for, so that no data set is drowned by another
+LEAST = 1e-3  # part that is written
 REPOSITORIES = ("code-brian2", "code-flask", "code-requests")
 
 
@@ -43,7 +36,7 @@ def main() -> None:
     parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
     parser.add_argument("--without", nargs="*", default=[], help="data sets to leave out")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--to", type=Path, default=PRIORS)
+    parser.add_argument("--to", type=Path, default=PRIOR)
     arguments = parser.parse_args()
     root = data.find(arguments.folder, (".",), __doc__ or "")
     embedder = data.load_embedder(arguments.model)
@@ -73,9 +66,17 @@ def main() -> None:
             if asked is not None:
                 found["walks" if name == "wikispeedia" else "records"].append(asked)
                 print(name, part, sum(map(len, some)), "steps", asked.count, "questions")
-    weights = {of: named(fit(some)) for of, some in found.items() if some}
-    stored = {"command": "python -m benchmarks.priors.fit_next_priors", "seed": arguments.seed, "data": used}
-    arguments.to.write_text(json.dumps({**stored, "weights": weights}, indent=1) + "\n")
+    parts = np.mean([fit(some) for some in found.values() if some], axis=0)
+    stored = {
+        "command": "python -m benchmarks.priors.fit_next_priors",
+        "seed": arguments.seed,
+        "data": used,
+        "parts": {
+            kind: {name: round(float(part), 3) for name, part in zip(SHARES, row, strict=True) if part >= LEAST}
+            for kind, row in zip(KINDS, parts, strict=True)
+        },
+    }
+    arguments.to.write_text(json.dumps(stored, indent=1) + "\n")
     print(f"written to {arguments.to}")
 
 
@@ -97,37 +98,13 @@ def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
 
 
 def fit(held: list[Held]) -> np.ndarray:
-    """Returns (2, F) weights for the questions of some data sets; every part has the same weight."""
+    """(2, S) the parts that some data sets ask for, each stretch as much as another."""
     rows = []
     for asked in ([one.known for one in held], [one.new for one in held]):
-        some = [sample(join(one).choices, START) for one in asked if one]
-        choices = joined([replace(one, weight=one.weight / one.weight.sum()) for one in some])
-        rows.append(logit.fit(choices, START, RIDGE * (choices.features.var(axis=0).astype(float) + 1e-3)))
-    hidden = joined([one.hidden[0].choices for one in held if one.hidden])
-    never = FEATURES.index("never")
-    asked_once_more = replace(held[0].hidden[0], choices=hidden)
-    rows[0][never] = with_never(rows[0], asked_once_more)[never]
+        shares, weight = zip(*(chosen(one.choices, len(SHARES)) for found in asked for one in found), strict=True)
+        weight = [QUESTIONS * one / one.sum() for one in weight]
+        rows.append(fit_parts(np.concatenate(shares), np.concatenate(weight), np.full(len(SHARES), 1 / len(SHARES))))
     return np.stack(rows)
-
-
-def joined(some: list[Choices]) -> Choices:
-    """Joins the questions of all parts."""
-    sizes = np.cumsum([0, *(len(one.features) for one in some[:-1])])
-    return Choices(
-        np.concatenate([one.features for one in some]),
-        np.concatenate([one.starts + size for one, size in zip(some, sizes, strict=True)]),
-        np.concatenate([one.target for one in some]),
-        np.concatenate([one.weight for one in some]),
-        np.concatenate([one.offset for one in some]),
-    )
-
-
-def named(weights: np.ndarray) -> dict[str, dict[str, float]]:
-    """Returns the weights that are not small, by kind of question and feature."""
-    return {
-        kind: {name: round(float(weight), 3) for name, weight in zip(FEATURES, row, strict=True) if abs(weight) >= 5e-3}
-        for kind, row in zip(KINDS, weights, strict=True)
-    }
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ the files of a commit one after the other, then those of the next. The number of
 that ``fit`` learns to predict the files of a commit, not the next file within one (``--untimed``: without times).
 Subjects are not used.
 
-Commits are queries in order, and known afterwards, for the baselines, too. At most 400 of the test are queries, drawn
-with a seed. R@10 is the mean of hits / min(10, files). Baselines: the number of changes of a file, the number of recent
-changes, both together, the files that later commits changed after the same files (first order, by commits), and all
-three. Half-life and weights are the best on the last fifth of the experience. With ``--part tuning`` the queries are
-from that fifth, and the test is not used.
+Commits are asked in order, and known afterwards, to the baselines as well. At most 400 of the test are asked, drawn
+with a seed. R@10 is the mean of hits / min(10, files). Baselines: how often a file was touched, how often of late, both
+together, what later commits touched after the same files (first order, by commits), and all three. Half-life and
+weights are those that do best on the last fifth of the experience. With ``--part tuning`` that fifth is asked, and the
+test is not looked at. ``--repository`` takes a git repository in place of a folder.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.real import data
+from benchmarks.real.code_memory import of_repository
 from pam_retriever import FitConfig, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.retrieval.sequences import mixture
 
@@ -35,9 +36,10 @@ Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 K, BEFORE, MOST = 10, 3, 400
-ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # the data of the library's priors
-HALF_LIVES, WEIGHTS, ORDER_WEIGHTS = (5, 20, 100, 300), (0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0)
-CONFIG = FitConfig(hidden=64, passes=2)  # the predictor does not contribute to next-step prediction
+ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # that the library's priors were fitted on
+HALF_LIVES = (1, 2, 3, 5, 10, 20, 50, 100, 300)
+WEIGHTS, ORDERS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+CONFIG = FitConfig(hidden=64, passes=2)  # the predictor says nothing of what comes next
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,13 @@ def read(folder: Path) -> Repository:
     return Repository([memory["text"] for memory in memories], [*parts[0], *parts[1]], len(parts[1]))
 
 
+def of_git(path: Path) -> Repository:
+    """A git repository as ``pam-retriever git`` reads it; the last fifth of the commits is the test."""
+    task = of_repository(path, lambda texts: np.zeros((len(texts), 1)))
+    commits = [np.array(files, np.int64) for part in (task.experience, task.tests) for files in part.used]
+    return Repository(task.texts, commits, len(task.tests))
+
+
 def _lines(path: Path) -> list[dict[str, list[str]]]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
 
@@ -125,27 +134,28 @@ def share(scores: Scores) -> Scores:
     return scores / max(scores.sum(), 1e-12)
 
 
-def baselines(repository: Repository, asked: Rows, tuned: Tuned | None) -> tuple[dict[str, list[float]], Tuned]:
-    """Returns R@10 of each query by each baseline; without given settings, the best ones for these queries."""
-    grid = [Tuned(*one) for one in itertools.product(HALF_LIVES, WEIGHTS, (0.0, *ORDER_WEIGHTS))]
-    plain: dict[str, list[float]] = {"counts": [], "first order": []}
-    by_setting: dict[Tuned, list[float]] = {one: [] for one in (grid if tuned is None else [tuned])}
+def baselines(
+    repository: Repository, asked: Rows, tuned: dict[str, Tuned] | None
+) -> tuple[dict[str, list[float]], dict[str, Tuned]]:
+    """R@10 of each commit by each baseline; the settings of each are those that do best here where none are given."""
+    grids = {
+        "recency": [Tuned(life, 0.0, 0.0) for life in HALF_LIVES],
+        "recency + counts": [Tuned(*one, 0.0) for one in itertools.product(HALF_LIVES, WEIGHTS)],
+        "recency + counts + first order": [Tuned(*one) for one in itertools.product(HALF_LIVES, WEIGHTS, ORDERS)],
+    }
     if tuned is not None:
-        by_setting[Tuned(tuned.half_life, tuned.counts, 0.0)] = []
-    recency: dict[int, list[float]] = {life: [] for life in HALF_LIVES}
+        grids = {name: [one] for name, one in tuned.items()}
+    found: dict[str, dict[Tuned, list[float]]] = {name: {one: [] for one in grid} for name, grid in grids.items()}
+    plain: dict[str, list[float]] = {"counts": [], "first order": []}
     for files, faded, counts, order in evidence(repository, asked):
         plain["counts"].append(judge(counts, files))
         plain["first order"].append(judge(order, files))
-        for life, one in faded.items():
-            recency[life].append(judge(one, files))
-        for setting, found in by_setting.items():
-            blend = share(faded[setting.half_life]) + setting.counts * share(counts) + setting.order * share(order)
-            found.append(judge(blend, files))
-    if tuned is None:
-        tuned = max(by_setting, key=lambda one: (float(np.mean(by_setting[one])), -one.order))
-    found = {"recency": recency[tuned.half_life]}
-    found["recency + counts"] = by_setting[Tuned(tuned.half_life, tuned.counts, 0.0)]
-    return {**plain, **found, "recency + counts + first order": by_setting[tuned]}, tuned
+        for by_setting in found.values():
+            for one, values in by_setting.items():
+                blend = share(faded[one.half_life]) + one.counts * share(counts) + one.order * share(order)
+                values.append(judge(blend, files))
+    best = {name: max(of, key=lambda one, of=of: float(np.mean(of[one]))) for name, of in found.items()}  # type: ignore[misc]
+    return plain | {name: found[name][one] for name, one in best.items()}, best
 
 
 def recalled(
@@ -184,21 +194,24 @@ def figures(values: list[float]) -> dict[str, float]:
 def main() -> None:
     """Runs all repositories, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("folders", type=Path, nargs="*")
+    parser.add_argument("--repository", type=Path, help="a git repository, beside the folders or in their place")
     parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
     parser.add_argument("--seed", type=int, default=0, help="of the commits that are asked, and of the fit")
     parser.add_argument("--untimed", action="store_true", help="do not say which files are of one commit")
-    parser.add_argument("--priors", type=Path, help="a file of fit_next_priors --without, in place of the library's")
+    parser.add_argument("--prior", type=Path, help="a file of fit_next_priors --without, in place of the library's")
     parser.add_argument("--name", help="of the results (real/commits, real/commits-tuning)")
     given = parser.parse_args()
     name = given.name or ("real/commits" if given.part == "reported" else "real/commits-tuning")
-    if given.priors is not None:
-        mixture.PRIORS = given.priors
+    if given.prior is not None:
+        mixture.PRIOR = given.prior
     embedder = data.load_embedder(given.model)
     results = {}
-    for folder in given.folders:
-        whole = read(folder)
+    tasks = [(folder.name, read(folder)) for folder in given.folders]
+    if given.repository is not None:
+        tasks.append((given.repository.resolve().name, of_git(given.repository)))
+    for task, whole in tasks:
         inner = whole.tuning()
         by_baseline, tuned = baselines(inner, inner.asked(given.seed), None)
         repository = inner if given.part == "tuning" else whole
@@ -210,13 +223,13 @@ def main() -> None:
         )
         by_baseline["recall_next"] = recalled(repository, asked, vectors, given.seed, not given.untimed)
         best = np.array(by_baseline["recall_next"]) - np.array(by_baseline["recency + counts"])
-        results[folder.name] = {
+        results[task] = {
             "asked": len(asked),
-            "tuned": asdict(tuned),
+            "tuned": {row: asdict(one) for row, one in tuned.items()},
             "rows": {row: figures(values) for row, values in by_baseline.items()},
             "recall_next over recency + counts": figures(best.tolist()),
         }
-        print(folder.name, len(asked), tuned)
+        print(task, len(asked), tuned)
         print(report.table(["R@10", "error"], {row: figures(values) for row, values in by_baseline.items()}))
     report.write(
         name,

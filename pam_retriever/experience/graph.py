@@ -208,7 +208,7 @@ class CooccurrenceGraph:
             meetings, times the factor by ``familiarity``), each (E,), one entry per pair.
         """
         by_offset = weights or LinkWeights.inverse(window)
-        owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window)
+        owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window, self.direction)
         pair, other, weight = _sum_pairs(owner, linked, by_offset.of(offset, *salience))
         if familiarity != "none":
             # by chance half of the meetings are on either side
@@ -218,15 +218,10 @@ class CooccurrenceGraph:
         return pair, other, weight
 
     def sides(self, rows: Int64, window: int) -> tuple[Int64, Int64, Float32, Float32]:
-        """Like ``of``, returns the weight of the pair's meetings in the direction of this graph, and in both."""
-        whole = self.towards(None)
-        owner, linked, offset, salience = whole._meetings(*whole._occurrences(rows), window)
-        weight = LinkWeights.inverse(window).of(offset, *salience)
-        size = int(linked.max(initial=0)) + 1
-        pairs, place = np.unique(owner * size + linked, return_inverse=True)
-        this = weight * (offset > 0 if self.direction == "after" else offset < 0)
-        sums = (np.bincount(place, values, len(pairs)).astype(np.float32) for values in (this, weight))
-        return pairs // size, pairs % size, *sums
+        """As ``of``, each meeting by itself, both ways: what it weighs in the direction of this graph, and at all."""
+        owner, linked, offset, salience = self._meetings(*self._occurrences(rows), window, None)
+        weight: Float32 = LinkWeights.inverse(window).of(offset, *salience).astype(np.float32)
+        return owner, linked, weight * (offset > 0 if self.direction == "after" else offset < 0), weight
 
     def around(self, rows: Int64, window: int) -> tuple[Int64, Int64, Int64]:
         """Returns the neighbours of each of ``rows`` in trajectories, at its latest occurrences.
@@ -236,7 +231,7 @@ class CooccurrenceGraph:
         """
         owner, at = self._occurrences(rows)
         latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCASIONS
-        owner, linked, offset, _ = self._meetings(owner[latest], at[latest], window)
+        owner, linked, offset, _ = self._meetings(owner[latest], at[latest], window, self.direction)
         distance = np.abs(offset)
         order = np.lexsort((distance, linked, owner))
         owner, linked, distance = owner[order], linked[order], distance[order]
@@ -292,8 +287,10 @@ class CooccurrenceGraph:
         found: Int64 = np.argpartition(-self._times, n - 1)[:n] if n else np.empty(0, np.int64)
         return found
 
-    def _meetings(self, owner: Int64, at: Int64, window: int) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
-        """Returns every meeting within the window of the steps ``at``: owner, memory, offset, both saliences."""
+    def _meetings(
+        self, owner: Int64, at: Int64, window: int, direction: Direction | None
+    ) -> tuple[Int64, Int64, Int64, tuple[Float32, Float32]]:
+        """Every meeting within the window of the steps ``at``: whose, with what, how much later, both saliences."""
         place = self._around(at, window)  # (occurrences, 2 tau)
         inside = place >= 0
         offset = self._position[place] - self._position[at][:, None]
@@ -304,8 +301,8 @@ class CooccurrenceGraph:
             & (self._rows[place] >= 0)
             & (self._rows[place] != self._rows[at][:, None])
         )
-        if self.direction is not None:
-            met &= offset > 0 if self.direction == "after" else offset < 0
+        if direction is not None:
+            met &= offset > 0 if direction == "after" else offset < 0
         step, _ = np.nonzero(met)
         salience = self._salience[at[step]], self._salience[place[met]]
         return owner[step], self._rows[place[met]], offset[met], salience

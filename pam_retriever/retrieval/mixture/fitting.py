@@ -231,7 +231,7 @@ def fit_kind(
     for one in np.unique(part).tolist():
         within, held = np.flatnonzero(part != one), pair_part == one
         weights = fit(within, ways(within) if nested else common)
-        scores[held] = asked.choices.features[held] @ weights.astype(np.float32)
+        scores[held] = asked.choices.scores(weights)[held]
     return FittedKind(fit(every, common), calibration_of(asked, scores), scores, views[0].choices, part)
 
 

@@ -23,14 +23,13 @@ from pam_retriever.types import Bools, Float32, Float64, Int64
 FULL_BELOW = 512  # memories; for more, the evidence proposes candidates
 PROPOSED = 80  # by each source
 ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
-BACKED_OFF = (10.0, 5.0, 3.0, 2.0)  # pseudo-count of the shorter context, for contexts of one step and more
-UNSEEN = 0.1  # pseudo-count of a memory that was never experienced
-FADING = 0.6  # per step back, for the mean vector of a question
+UNSEEN = 0.1  # occasions that a memory which was never experienced is taken to have
+FADING = 0.6  # of the steps that the mean of a question is taken of
 STEPS_IN_MEAN = 3
 THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
 
-CAME_WIDTH = 0.1  # width of the kernel around each memory that came next
-FULL_SHARE = 0.25  # of the memories: with so many never experienced, these count in full
+CAME_WIDTH = 0.1  # of the kernel around each memory that came next
+HIDDEN = 0.2  # of the memories: ``fit`` hides so many, and where so many were never experienced, they count in full
 CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "like_came")
 # sources whose strongest memories are candidates; the other sources cover the same memories
 PROPOSERS = (
@@ -53,12 +52,26 @@ SOURCES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("second step", ("second_step",)),
     ("look-alikes", ("alike",)),
     ("popularity", ("popular", "popular:late")),
-    ("recency", recency.FEATURES),
     ("content", (*CONTENT, "like_steps:late")),
     ("repeats", Repeats.features),
     ("never experienced", ("never",)),
+    ("sum of shares", ("blend",)),
 )
 FEATURES = tuple(feature for _, features in SOURCES for feature in features)
+TIMES = ("came_latest", "came_before", "aligned", "after_earlier", "later", "around")  # numbers of times
+WEIGHED = ("neighbours_after", "neighbours_before", "second_step", "alike")  # by how near
+# what is added up, before it is weighed beside the features: see ``blend``
+SHARES = (
+    "any",
+    "popular",
+    *recency.FEATURES,
+    *(f"order_{order}" for order in range(1, transitions.ORDER + 1)),
+    *TIMES,
+    *WEIGHED,
+    "like_last",
+    "like_steps",
+    "own",
+)
 
 
 @dataclass(frozen=True)
@@ -124,7 +137,7 @@ class NextEvidence:
         """
         never = 1 - min(self._graph.memories / self._memories, 1.0)
         odds = never / max(1 - never, 1e-9)
-        return min(2 * float(np.log(max(odds, 1e-3) / (FULL_SHARE / (1 - FULL_SHARE)))), 0.0)
+        return min(2 * float(np.log(max(odds, 1e-3) / (HIDDEN / (1 - HIDDEN)))), 0.0)
 
     def ask(self, steps: LastSteps) -> Asked:
         """Computes the evidence of the steps of questions."""
@@ -210,7 +223,10 @@ class NextEvidence:
     # ---- features
 
     def score(self, asked: Asked, pools: Pools) -> Float32:
-        """Returns the features (P, F) of every candidate; see ``SOURCES``."""
+        """(P, F - 1 + S) the features of every candidate but the last, see ``SOURCES``, and its shares, see ``SHARES``.
+
+        ``blend`` makes the last feature of the shares, which are in multiples of what any memory has by chance.
+        """
         count, row = len(asked.steps), pools.row
         raw = {name: pools.add_up(*found).astype(np.float64) for name, found in asked.found.items()}
         totals = {name: transitions.total(found, count)[pools.cue] for name, found in asked.found.items()}
@@ -218,26 +234,36 @@ class NextEvidence:
         popular = (times + np.float64(UNSEEN)) / (len(self._graph) + UNSEEN * self._memories)
         scale = self._memories
         columns: dict[str, Float64 | Float32] = {"popular": np.log(popular * scale)}
+        shares = {"any": np.full(len(row), 1 / scale), "popular": popular}
         share = popular
-        for order, prior in enumerate(BACKED_OFF, start=1):
+        for order in range(1, transitions.ORDER + 1):  # each backed off by its kinds (Witten and Bell 1991)
             name = f"order_{order}"
-            longer = (raw[name] + prior * share) / (totals[name] + prior)
+            kinds = np.maximum(np.bincount(asked.found[name][0], minlength=count)[pools.cue], 1)
+            longer = (raw[name] + kinds * share) / (totals[name] + kinds)
             columns[name] = np.log(longer * scale) if order == 1 else np.log(longer / share)
-            share = longer
+            shares[name] = share = longer
         columns["came_next"] = (raw["order_1"] > 0).astype(np.float64)
         columns["came_once"] = (raw["order_1"] == 1).astype(np.float64)
         columns["came_share"] = log_share(raw["order_1"] / np.maximum(totals["order_1"], 1))
-        for name in ("came_latest", "came_before", "aligned", "after_earlier", "later", "around"):
+        for name in TIMES:
             columns[name] = log_share(raw[name] / (totals[name] + 1))
-        for name in ("neighbours_after", "neighbours_before", "second_step", "alike"):
+        for name in WEIGHED:
             columns[name] = log_share(raw[name])
-        columns |= Recency(self._history, asked.steps).columns(pools, popular) | self._content(asked, pools)
+        columns |= self._content(asked, pools)
         late = np.log(np.maximum(asked.steps.lengths, 1))[pools.cue]
         for name in ("order_1", "popular", "like_steps"):
             columns[f"{name}:late"] = columns[name] * late
         columns |= Repeats(asked.steps).columns(pools)
         columns["never"] = (times == 0).astype(np.float64)
-        return np.stack([columns[name] for name in FEATURES], axis=1).astype(np.float32)
+        shares |= {name: raw[name] / np.maximum(totals[name], 1e-9) for name in (*TIMES, *WEIGHED)}
+        shares |= Recency(self._history, asked.steps).columns(pools)
+        times_here = (asked.steps.rows[pools.cue] == pools.row[:, None]).sum(axis=1)
+        shares["own"] = times_here / np.maximum((asked.steps.rows >= 0).sum(axis=1), 1)[pools.cue]
+        for name in ("like_last", "like_steps"):  # a step is not what looks like it
+            alike = np.where(times_here > 0, -np.inf, columns[name] / CAME_WIDTH)
+            shares[name] = _softmax(alike, pools)
+        both = [columns[name] for name in FEATURES[:-1]] + [shares[name] * scale for name in SHARES]
+        return np.stack(both, axis=1).astype(np.float32)
 
     def likeness(self, asked: Asked, pools: Pools) -> Float32:
         """Returns the cosine (P,) of each candidate and the newest step."""
@@ -266,6 +292,14 @@ def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, pl
         cosine = keys[place[start:end]] @ sources[at[mine]].T
         mass[start:end] = np.exp((cosine - 1) / CAME_WIDTH) @ share[mine]
     return np.log1p(1_000 * mass) / 10
+
+
+def _softmax(scores: Float64, pools: Pools) -> Float64:
+    """(P,) the share of each candidate; of nothing where all are at minus infinity."""
+    best = np.maximum.reduceat(scores, pools.starts)[pools.cue]
+    odds = np.exp(scores - np.where(np.isfinite(best), best, 0))
+    share: Float64 = odds / np.maximum(np.add.reduceat(odds, pools.starts), 1e-9)[pools.cue]
+    return share
 
 
 def _latest(seen: Occasions) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,26 +10,24 @@ import numpy as np
 from pam_retriever.ann import AnnIndex, FaissBackend
 from pam_retriever.evaluation import Validation, Worth
 from pam_retriever.experience.graph import CooccurrenceGraph
-from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import Calibration
-from pam_retriever.retrieval.mixture.fitting import FEWEST, fit_kind, sample, worths_of
+from pam_retriever.retrieval.mixture.fitting import FEWEST, fit_kind, worths_of
 from pam_retriever.retrieval.mixture.holdout import Asked as HeldOut
 from pam_retriever.retrieval.mixture.holdout import join
 from pam_retriever.retrieval.mixture.logit import Choices
-from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, SOURCES, NextEvidence
+from pam_retriever.retrieval.sequences.blend import blended, chosen, fit_parts
+from pam_retriever.retrieval.sequences.features import FEATURES, FULL_BELOW, HIDDEN, SOURCES, NextEvidence
 from pam_retriever.retrieval.sequences.mixture import KINDS, NextMixture
 from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
-from pam_retriever.types import Bools, Float32, Float64, Int64, Times
+from pam_retriever.types import Bools, Float64, Int64, Times
 
 HELD_OUT = 0.2  # of all steps, the last ones
 WHOLE = 0.5  # of the held-out part; a longer trajectory is cut
 QUESTIONS = 2_000
-LARGE, FEWER = 20_000, 400  # from so many memories on there are fewer questions, down to so many: each takes longer
-HIDDEN = 0.2  # of the memories, which a copy of every second question treats as never experienced
-AT_ONCE = 20  # most simultaneous steps; with more, the time is that of a whole period, and the order counts
-PARTS = 4  # of the held-out questions: earlier parts fit the weights that judge a part
+LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, down to so many: each takes longer
+AT_ONCE = 20  # steps at most; where more have one time, it is the time of a stretch, and their order counts
+PARTS = 4  # of the held-out questions: each is judged by weights of those before it
 BATCH = 128
-RIDGE, FIXED = 1e-2, 1e9  # of the weights fitted on hidden memories, and of fixed weights
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class Experienced:
 
 
 def fit_next(
-    experienced: Experienced, seed: int = 0, priors: Sequence[NextMixture] | None = None
+    experienced: Experienced, seed: int = 0, prior: NextMixture | None = None
 ) -> tuple[NextMixture, int, Validation]:
     """Fits the weights of next-step recall; returns them, the number of questions, and the results.
 
@@ -103,22 +101,18 @@ def fit_next(
     some steps and answers were never experienced.
 
     Args:
-        experienced: all experience.
-        seed: of the samples.
-        priors: weights of which a weighted sum is the centre of the ridge; None for those of the library.
+        experienced: all of it.
+        seed: of what is drawn.
+        prior: weights to stay near; None for those that come with the library.
     """
-    priors = priors or NextMixture.priors()
+    prior = prior or NextMixture.prior()
     asked = held_out(experienced, seed)
     if asked is None:
-        return NextMixture.mean(priors), 0, Validation()
-    fitted = [
-        _fit(questions, np.stack([prior.weights[at] for prior in priors]), seed, KINDS[at])
-        for at, questions in enumerate((asked.known, asked.new))
-    ]
-    if asked.hidden and fitted[0].worths:
-        fitted[0] = replace(fitted[0], weights=with_never(fitted[0].weights, asked.hidden[0]))
+        return prior, 0, Validation()
+    fitted = [_fit(questions, prior, at, seed) for at, questions in enumerate((asked.known, asked.new))]
     mixture = NextMixture(
         np.stack([one.weights for one in fitted]).astype(np.float32),
+        np.stack([one.parts for one in fitted]).astype(np.float32),
         tuple(one.calibration for one in fitted),
         tuple(bool(one.worths) for one in fitted),
     )
@@ -127,18 +121,16 @@ def fit_next(
 
 @dataclass(frozen=True)
 class Held:
-    """Held-out questions; each list is empty or has one entry.
+    """Held-out questions, and copies of every second one, asked of an experience without a fifth of the memories.
 
     Attributes:
-        known: questions whose newest step was experienced.
-        new: questions whose newest step was not.
-        hidden: some of the known, repeated with a fifth of the memories removed.
-        count: number of questions without copies.
+        known: those whose newest step was experienced, in at most one entry.
+        new: those whose was not.
+        count: how many there are, without copies.
     """
 
     known: list[HeldOut]
     new: list[HeldOut]
-    hidden: list[HeldOut]
     count: int
 
 
@@ -165,54 +157,42 @@ def held_out(experienced: Experienced, seed: int) -> Held | None:
 
         return evidence
 
-    known, new = _ask_all(evidence_of(np.ones(len(rows), bool)), held, part, True)
-    hidden, new_of_less = _ask_all(evidence_of(visible), held.take(half), part[half], False)
-    return Held(known, new + new_of_less, hidden, len(held))
+    whole = _ask_all(evidence_of(np.ones(len(rows), bool)), held, part, True)
+    less = _ask_all(evidence_of(visible), held.take(half), part[half], False)
+    known, new = ([join(some)] if (some := [*one, *other]) else [] for one, other in zip(whole, less, strict=True))
+    return Held(known, new, len(held))
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """Weights (F,) for one kind of question, and their results; None if the prior stayed."""
+    """Weights (F,) and parts (S,) for a kind of question, and what they are worth; nothing where the prior stayed."""
 
     weights: Float64
+    parts: Float64
     calibration: Calibration = field(default_factory=Calibration)
     worths: tuple[Worth, ...] = ()
 
 
-def _fit(asked: list[HeldOut], priors: Float32, seed: int, kind: str) -> _Fit:
-    """Fits the weights for one kind of question; returns the mean of the priors (n, F) if there are too few."""
-    every = join(asked) if asked else None
-    if every is None or len(every) < FEWEST or len(np.unique(every.part)) < PARTS:
-        return _Fit(priors.mean(axis=0).astype(float))
-    fitted = fit_kind(every, _stacked(every.choices, priors), nested=False, timed=True)
-    worths = worths_of(f"next, {kind}", every, fitted, SOURCES, False, seed)
-    return _Fit(fitted.weights, fitted.calibration, tuple(worths))
+def _fit(asked: list[HeldOut], prior: NextMixture, kind: int, seed: int) -> _Fit:
+    """The weights for one kind of question; the prior where there are too few."""
+    weights, parts = prior.weights[kind].astype(float), prior.parts[kind].astype(float)
+    every = asked[0] if asked else None
+    if every is None or int(every.natural.sum()) < FEWEST or len(np.unique(every.part)) < PARTS:
+        return _Fit(weights, parts)
+    parts = fit_parts(*chosen(every.choices, len(parts)), parts)
+    every = added_up(every, parts)
+    fitted = fit_kind(every, weights, nested=False, timed=True)
+    worths = worths_of(f"next, {KINDS[kind]}", every, fitted, SOURCES, False, seed)
+    return _Fit(fitted.weights, parts, fitted.calibration, tuple(worths))
 
 
-def _stacked(choices: Choices, priors: Float32) -> Float64:
-    """Returns a weighted sum (F,) of the priors (n, F) by stacking (Breiman 1996): few questions can fit n numbers."""
-    few = sample(choices, priors.mean(axis=0).astype(float))
-    scores = replace(few, features=few.features @ priors.T)
-    scale = scores.features.var(axis=0).astype(float) + 1e-3
-    share = logit.fit(scores, np.full(len(priors), 1 / len(priors)), RIDGE * scale)
-    start: Float64 = share @ priors.astype(float)
-    return start
-
-
-def with_never(weights: Float64, asked: HeldOut) -> Float64:
-    """Returns the weights with those of never-experienced memories fitted on hidden ones; the others stay.
-
-    In past data a memory that comes is always experienced, so that data cannot fit these weights.
-    """
-    never = np.array([name == "never" for name in FEATURES])
-    start = np.where(never, 0.0, weights)
-    choices = sample(asked.choices, start)
-    scale = choices.features.var(axis=0).astype(float) + 1e-3
-    return logit.fit(choices, start, np.where(never, RIDGE * scale, FIXED))
+def added_up(asked: HeldOut, parts: Float64) -> HeldOut:
+    """The same with the features that the weights are of: the shares are added up."""
+    return replace(asked, choices=replace(asked.choices, features=blended(asked.choices.features, parts)))
 
 
 def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: bool) -> tuple[list[HeldOut], ...]:
-    """Returns the questions with a known newest step, and the others; each list is empty or has one entry.
+    """The questions whose newest step was experienced, and the others.
 
     The questions are asked in order, in batches, each with the experience before its first question, as in use.
     """
@@ -224,7 +204,7 @@ def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: boo
         for kind, mine in enumerate((np.flatnonzero(known), np.flatnonzero(~known))):
             if len(mine):
                 asked[kind].append(_ask(evidence, some.take(mine), part[start + mine], natural or kind > 0))
-    return ([join(asked[0])] if asked[0] else [], [join(asked[1])] if asked[1] else [])
+    return asked
 
 
 def _cut(trajectory: Int64) -> int:
@@ -280,5 +260,6 @@ def _ask(evidence: NextEvidence, questions: Questions, part: Int64, natural: boo
     count, sizes = len(questions), np.array([len(rows) for rows in questions.came])
     query = np.repeat(np.arange(count), sizes)
     target = pools.add_up(query, np.concatenate(questions.came), (1 / sizes[query]).astype(np.float32))
-    choices = Choices(features, pools.starts, target, np.ones(count, np.float32), np.zeros(len(pools), np.float32))
+    offset = np.float32(evidence.coverage) * features[:, FEATURES.index("never")]  # as it is answered
+    choices = Choices(features, pools.starts, target, np.ones(count, np.float32), offset)
     return HeldOut(choices, pools.row, reached, sizes.astype(float), part, np.full(count, natural))

@@ -14,12 +14,13 @@ from pam_retriever.retrieval.mixture.calibration import Calibration
 from pam_retriever.retrieval.mixture.logit import softmax
 from pam_retriever.retrieval.mixture.mixture import rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Pools
-from pam_retriever.retrieval.sequences.features import FEATURES
+from pam_retriever.retrieval.sequences.blend import blended
+from pam_retriever.retrieval.sequences.features import FEATURES, SHARES
 from pam_retriever.retrieval.sequences.transitions import Found
 from pam_retriever.types import Bools, Float32, Int64
 
 KINDS = ("known step", "new step")  # whether the newest step was experienced before
-PRIORS = Path(__file__).with_name("priors.json")
+PRIOR = Path(__file__).with_name("prior.json")
 
 
 @dataclass(frozen=True)
@@ -27,30 +28,36 @@ class NextMixture:
     """Weights of the features for each kind of question, and the calibration of the scores.
 
     Attributes:
-        weights: (2, F) one row per kind.
+        weights: (2, F) one row a kind.
+        parts: (2, S) of the shares that are added up, 1 in all of each kind; see ``blend``.
         calibration: for each kind, of probabilities among the candidates.
         fitted: for each kind, whether its weights were fitted here. Priors cannot say how predictable this experience
             is.
     """
 
     weights: Float32
+    parts: Float32
     calibration: tuple[Calibration, ...] = (Calibration(),) * len(KINDS)
     fitted: tuple[bool, ...] = (True,) * len(KINDS)
 
-    def score(self, features: Float32, pools: Pools, known: Bools, coverage: float) -> Float32:
-        """Returns the score (P,) of each pair.
+    def score(self, columns: Float32, pools: Pools, known: Bools, coverage: float) -> Float32:
+        """(P,) the score of each pair.
 
         Args:
-            features: (P, F).
+            columns: (P, F - 1 + S), see ``NextEvidence.score``.
             pools: the candidates.
             known: (Q,) whether the newest step was experienced.
             coverage: see ``NextEvidence``.
         """
-        scores: Float32 = (features @ self.weights.T)[np.arange(len(pools)), _kind(known)[pools.cue]]
-        return scores + np.float32(coverage) * features[:, FEATURES.index("never")]
+        scores = np.float32(coverage) * columns[:, FEATURES.index("never")]
+        kind = _kind(known)[pools.cue]
+        for at, (weights, parts) in enumerate(zip(self.weights, self.parts, strict=True)):
+            mine = kind == at
+            scores[mine] += blended(columns[mine], parts) @ weights
+        return scores
 
     def confidence(
-        self, scores: Float32, pools: Pools, known: Bools, occasions: Sequence[Found]
+        self, scores: Float32, pools: Pools, known: Bools, occasions: Sequence[Found], never: Bools
     ) -> tuple[Float32, Float32]:
         """Returns the share (P,) of each candidate, and the probability that it comes next.
 
@@ -58,9 +65,11 @@ class NextMixture:
             scores: (P,) from ``score``.
             pools: the candidates.
             known: (Q,) whether the newest step was experienced.
-            occasions: the memories that followed the last step, the last two and so on, with counts.
+            occasions: what came after the last step, the last two and so on, and how often.
+            never: (P,) candidates that were never experienced.
         """
         share, kind = softmax(scores, pools.starts), _kind(known)[pools.cue]
+        share = _within_what_is_open(share, pools, occasions[0], never)
         if not all(self.fitted):
             share = np.where(np.array(self.fitted)[kind], share, _with_occasions(share, pools, occasions))
         ranks = rank_in_pool(share, pools)
@@ -73,8 +82,9 @@ class NextMixture:
     def to_dict(self) -> dict[str, object]:
         """Returns the form that ``from_dict`` reads, for JSON."""
         return {
-            "features": list(FEATURES),
-            "weights": {kind: [round(float(w), 5) for w in row] for kind, row in zip(KINDS, self.weights, strict=True)},
+            "features": [*FEATURES, *SHARES],
+            "weights": _rounded(self.weights),
+            "parts": _rounded(self.parts),
             "calibration": {kind: list(c.weights) for kind, c in zip(KINDS, self.calibration, strict=True)},
             "fitted": list(self.fitted),
         }
@@ -88,9 +98,10 @@ class NextMixture:
         """
         text = json.loads(json.dumps(stored))
         try:
-            if tuple(text["features"]) != FEATURES:
+            if tuple(text["features"]) != (*FEATURES, *SHARES):
                 return None
             weights = np.array([text["weights"][kind] for kind in KINDS], np.float32).reshape(len(KINDS), len(FEATURES))
+            parts = np.array([text["parts"][kind] for kind in KINDS], np.float32).reshape(len(KINDS), len(SHARES))
             calibration = tuple(Calibration(tuple(text["calibration"][kind])) for kind in KINDS)
             fitted = tuple(bool(text["fitted"][at]) for at in range(len(KINDS)))
         except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -99,34 +110,45 @@ class NextMixture:
                 "what fit wrote",
                 "Fit again.",
             ) from error
-        return cls(weights, calibration, fitted)
-
-    @classmethod
-    def priors(cls) -> list[NextMixture]:
-        """Returns weights fitted on other data, one row per kind of data (``benchmarks/priors/fit_next_priors.py``)."""
-        return read_priors(PRIORS)
+        return cls(weights, parts, calibration, fitted)
 
     @classmethod
     def prior(cls) -> NextMixture:
-        """Returns the mean of the priors: the weights before a fit."""
-        return cls.mean(cls.priors())
+        """The weights before there is enough to fit: the shares are added up, by parts of other data, and nothing else.
 
-    @classmethod
-    def mean(cls, some: Sequence[NextMixture]) -> NextMixture:
-        """Returns a mixture with the mean weights of priors, without a fit."""
-        return cls(np.mean([one.weights for one in some], axis=0).astype(np.float32), fitted=(False,) * len(KINDS))
+        What multiplies evidence holds for one kind of data, what adds it up for most: see
+        ``benchmarks/priors/fit_next_priors.py``.
+        """
+        stored = json.loads(PRIOR.read_text("utf-8"))["parts"]
+        parts = np.array([[stored[kind].get(name, 0.0) for name in SHARES] for kind in KINDS], np.float32)
+        weights = np.tile(np.array([name == "blend" for name in FEATURES], np.float32), (len(KINDS), 1))
+        return cls(weights, parts, fitted=(False,) * len(KINDS))
 
 
-def read_priors(path: Path) -> list[NextMixture]:
-    """Reads the priors of a file."""
-    stored = json.loads(path.read_text("utf-8"))["weights"].values()
-    rows = [[[of[kind].get(name, 0.0) for name in FEATURES] for kind in KINDS] for of in stored]
-    return [NextMixture(np.array(one, np.float32), fitted=(False,) * len(KINDS)) for one in rows]
+def _rounded(table: Float32) -> dict[str, list[float]]:
+    return {kind: [round(float(value), 5) for value in row] for kind, row in zip(KINDS, table, strict=True)}
 
 
 def _kind(known: Bools) -> Int64:
     """Returns 0 (Q,) if the newest step was experienced before, else 1."""
     return np.where(known, 0, 1)
+
+
+def _within_what_is_open(share: Float32, pools: Pools, occasions: Found, never: Bools) -> Float32:
+    """(P,) the shares, those of memories that were never experienced at most what the newest step leaves open.
+
+    After n occasions on which t different memories came, that is t / (n + t) (Witten and Bell 1991), however many
+    memories were never experienced: ``fit`` hides a fifth, and nearly all may be.
+    """
+    queries = len(pools.starts)
+    times = np.bincount(occasions[0], occasions[2], queries)
+    kinds = np.bincount(occasions[0], minlength=queries)
+    most = np.where(times > 0, kinds / np.maximum(times + kinds, 1), 1.0)
+    new = np.bincount(pools.cue, share * never, queries)
+    less = np.minimum(1.0, most / np.maximum(new, 1e-9))
+    more = (1 - less * new) / np.maximum(1 - new, 1e-9)
+    limited: Float32 = (share * np.where(never, less[pools.cue], more[pools.cue])).astype(np.float32)
+    return limited
 
 
 def _with_occasions(share: Float32, pools: Pools, occasions: Sequence[Found]) -> Float32:

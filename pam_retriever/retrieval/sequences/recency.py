@@ -10,15 +10,13 @@ from pam_retriever.types import Float64, Int64
 
 RECENT = 3_000  # number of the last steps of all experience
 HALF_LIVES = (500.0, 150.0, 50.0, 15.0, 5.0)  # in steps
-OCCASIONS = 3.0  # pseudo-count of the longer half-life
 FEATURES = tuple(f"recent_{round(life)}" for life in HALF_LIVES)
 
 
 class Recency:
     """The last steps of all experience, stored or in the question.
 
-    The share for each half-life is smoothed towards that of the next longer one, and the longest towards the overall
-    frequency. So the features separate recent memories from frequent ones.
+    A share at each of several paces: ``blend`` adds up as much of each as what was held out asks for.
 
     Args:
         history: (S,) the memories of the stored steps, the newest last; -1 for none.
@@ -32,23 +30,12 @@ class Recency:
         self._own = np.minimum(steps.lengths, steps.rows.shape[1])
         self._until = self._before(history) if steps.until is None else steps.until
 
-    def columns(self, pools: Pools, popular: Float64) -> dict[str, Float64]:
-        """Returns each feature (P,).
-
-        Args:
-            pools: the candidates.
-            popular: (P,) the share of each in all experience.
-        """
+    def columns(self, pools: Pools) -> dict[str, Float64]:
+        """(P,) the share of each candidate, by pace."""
         stored, own = self._faded(pools), 0.5 ** (np.arange(self._rows.shape[1])[:, None] / np.array(HALF_LIVES))
         found = (self._rows[pools.cue] == pools.row[:, None]).astype(float) @ own + stored[:, 1]
         total = ((self._rows >= 0).astype(float) @ own)[pools.cue] + stored[:, 0]
-        columns = {}
-        share = popular
-        for at, name in enumerate(FEATURES):
-            faster = (found[:, at] + OCCASIONS * share) / (total[:, at] + OCCASIONS)
-            columns[name] = np.log(faster / share)
-            share = faster
-        return columns
+        return dict(zip(FEATURES, (found / np.maximum(total, 1e-9)).T, strict=True))
 
     def _before(self, history: Int64) -> Int64:
         """Returns the number (Q,) of stored steps before each question, whose own steps may be the last stored ones."""
