@@ -36,7 +36,7 @@ def turns() -> list[Turn]:
 
 
 def questions() -> list[tuple[str, set[str]]]:
-    """Questions in words, and the ids of the turns that answer: the one that names the thing, and the next."""
+    """Returns questions, and the ids of the turns that answer: the one that names the thing, and the next."""
     return [
         (f"What came of the thing{session}x{block}?", {f"{session}-{3 * block}", f"{session}-{3 * block + 1}"})
         for session in range(SESSIONS)
@@ -51,7 +51,7 @@ def embed(text: str) -> list[float]:
 
 
 def recall_at_10(found: dict[str, list[str]]) -> float:
-    """The mean share of the turns that answer among the first ten, given the ids found for each question."""
+    """Returns the mean share of the answering turns among the first ten ids that were found for each question."""
     return float(np.mean([len(ids & set(found[text][:10])) / len(ids) for text, ids in questions()]))
 
 

@@ -22,7 +22,7 @@ numbers = itertools.count()
 
 @cache
 def postgres() -> Any:
-    """Returns the server, which stops with the process. Its folder is new: it opens parent folders for its user."""
+    """Returns the server, which stops with the process. Its folder is new, and other users may enter it."""
     return pgserver.get_server(tempfile.mkdtemp(prefix="pam-postgres-"), cleanup_mode="delete")
 
 
@@ -43,7 +43,7 @@ def milvus_folder() -> Path:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a process that a test forks runs this at its end, too
+    if os.getpid() == owner:  # a forked process runs this at its end, too
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -54,7 +54,7 @@ def fresh_milvus(**options: Any) -> MilvusBackend:
 def stop_servers() -> None:
     """Stops the servers that were started here, Milvus Lite first.
 
-    PostgreSQL is stopped by a process that is forked; gRPC complains of a fork while a server of its own is running.
+    A forked process stops PostgreSQL; gRPC prints a warning on a fork while its own server runs.
     """
     if "milvus_lite.server_manager" in sys.modules:
         sys.modules["milvus_lite.server_manager"].server_manager_instance.release_all()

@@ -1,4 +1,4 @@
-"""A dialogue of our own, some hostile memories, and a page of the explorer to look at them."""
+"""A synthetic dialogue, some hostile memories, and an explorer that shows them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def turns() -> list[dict[str, str]]:
 
 
 def fill(index: PredictiveAssociativeIndex, fit: bool = True) -> PredictiveAssociativeIndex:
-    """The dialogue, session by session, and a session of hostile, long and right-to-left memories."""
+    """Adds the dialogue, session by session, and a session of hostile, long and right-to-left memories."""
     said = turns()
     times = [datetime.fromisoformat(turn["time"]) for turn in said]
     metadatas = [{"session": turn["session"], "speaker": turn["speaker"]} for turn in said]
@@ -60,7 +60,7 @@ def fill(index: PredictiveAssociativeIndex, fit: bool = True) -> PredictiveAssoc
 
 @contextmanager
 def exploring(index: PredictiveAssociativeIndex, write: bool = False) -> Iterator[Explorer]:
-    """A running explorer of an index in this process."""
+    """Runs an explorer of an index in this process."""
     with index.explore(browser=False, write=write, wait=False) as explorer:
         yield explorer
 

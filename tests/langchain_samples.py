@@ -49,7 +49,7 @@ class TableEmbedder(Embeddings):
 
 
 def near(angle: float) -> list[float]:
-    """A vector at an angle to that of the query, which is at 0."""
+    """Returns a vector at an angle to that of the query, which is at 0."""
     return [float(np.cos(angle)), float(np.sin(angle)), *[0.0] * (DIM - 2)]
 
 
@@ -63,7 +63,7 @@ def ladder(count: int = 300) -> PAMVectorStore:
 
 
 def fitted_sessions() -> PAMVectorStore:
-    """Eight sessions of three documents that are alike only by chance."""
+    """Returns a fitted store of eight sessions of three documents, which are not similar to each other."""
     store = PAMVectorStore(TableEmbedder())
     store.add_documents(
         [

@@ -54,7 +54,7 @@ def ids_of(nodes):
 
 
 def experienced(count=12, dim=16):
-    """Nodes in pairs that look nothing alike and happened together: 0 with 1, 2 with 3, ..."""
+    """Returns nodes in pairs that are not similar but were experienced together: 0 with 1, 2 with 3, ..."""
     vectors = np.eye(dim)[:count]
     return [make_node(f"n{at}", vector.tolist(), session=at // 2, at=at % 2) for at, vector in enumerate(vectors)]
 

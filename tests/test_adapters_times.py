@@ -40,7 +40,7 @@ def test_documents_have_the_time_that_their_metadata_say(key):
     asked = PAMRetriever(vectorstore=store, k=1, now=NOW)
     for n, month in enumerate(MONTHS):
         assert ids(asked.invoke(f"what did we talk of in {month} 2023?")) == [str(n)]
-    assert [record.metadata[key] for record in store.index.get(["2"])] == ["2023-07-03"]  # as it was
+    assert [record.metadata[key] for record in store.index.get(["2"])] == ["2023-07-03"]  # unchanged
 
 
 async def test_documents_that_are_added_asynchronously_have_it_too():

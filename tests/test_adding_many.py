@@ -27,7 +27,7 @@ METADATA = st.none() | st.dictionaries(STRINGS, VALUES, max_size=3) | st.diction
 
 
 def outcome(call):
-    """What a call returns, or the message of what it refuses."""
+    """Returns the result of a call, or the message of its error."""
     try:
         return call()
     except InvalidInput as error:
@@ -80,7 +80,7 @@ def test_a_checksum_is_of_the_same_bytes_as_in_folders_that_are_there(id, text, 
     try:
         encoded = contents.encode()
     except UnicodeEncodeError:
-        return  # is refused before
+        return  # invalid for another reason
     assert checksum(id, text, stored, vector) == zlib.crc32(vector, zlib.crc32(encoded))
 
 

@@ -178,7 +178,7 @@ def test_runs_do_not_mix_and_leave_nothing_behind():
         ("wet stairs", ["wet-stairs"]),
         ("late train", ["late-train"]),
     ]
-    PAMRetriever(vectorstore=store).invoke("wet", {"callbacks": [learns]})  # nobody answers
+    PAMRetriever(vectorstore=store).invoke("wet", {"callbacks": [learns]})  # no model call follows
     recall_tool(PAMRetriever(vectorstore=store)).invoke({"question": "wet"}, {"callbacks": [learns]})
     broken = RunnableLambda(lambda question: PAMRetriever(vectorstore=store).invoke(question)[99])
     with pytest.raises(IndexError):

@@ -13,12 +13,12 @@ from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, 
 
 
 def letters(texts: list[str]) -> np.ndarray:
-    """A vector a text: how often each of the first letters is in it."""
+    """Returns a vector per text: how often each of the first letters occurs."""
     return np.array([[1 + text.lower().count(letter) for letter in "abcdefghijklmnop"] for text in texts], np.float32)
 
 
 def linked(index: PredictiveAssociativeIndex, id: str, window: int = 5) -> set[str]:
-    with index._lock.shared():  # where an engine follows what others wrote
+    with index._lock.shared():  # an engine follows the writes of others here
         memories = index._store.database.memories
         _, found, _ = index._store.links.of(np.array(list(memories.rows_of([id]).values()), np.int64), window)
         return {content[0] for content in memories.contents(np.unique(found)).values()}
@@ -128,7 +128,7 @@ def test_sending_a_session_again_with_more_steps_keeps_its_beginning_and_adds_th
     assert index._store.database.trajectories.last_number() == before
     assert index.trajectories() == [TrajectoryRecord("s", tuple(ids), None, 10)]
     assert linked(index, "m005", window=1) == {"m004", "m006"}
-    index.observe(Trajectory(ids[::-1], id="s"))  # another course: it replaces
+    index.observe(Trajectory(ids[::-1], id="s"))  # other steps: these replace the stored ones
     assert index.trajectories()[0].ids == tuple(ids[::-1])
     assert linked(index, "m005", window=1) == {"m004", "m006"}
 
@@ -143,7 +143,7 @@ def test_what_was_appended_since_is_learnt_and_only_that(planted):
     assert learnt.fresh(trajectory, position).sum() == 3
     assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
-    index.append("new", id=planted.ids[3])  # the trajectory itself was learnt
+    index.append("new", id=planted.ids[3])  # the fit used the stored trajectory
     learnt = index._store.learnt()
     _, trajectory, position, _ = index._store.database.trajectories.experienced()
     assert learnt.fresh(trajectory, position).sum() == 1

@@ -25,7 +25,7 @@ from benchmarks.baselines.temporal_context import TemporalContext
 from benchmarks.baselines.towers import BilinearForm, GraphNetwork, PlainMLP
 from pam_retriever.experience.cooccurrence import Experience
 
-# memory 0 comes in both trajectories, 6 in none
+# memory 0 is in both trajectories, 6 in none
 PATHS = [[0, 1, 2, 3], [4, 0, 5]]
 
 
@@ -49,7 +49,7 @@ def fitted(baseline, window=2, vectors=VECTORS):
 
 
 def met(window=2) -> np.ndarray:
-    """The meetings, one by one."""
+    """Returns the meetings, counted one by one."""
     counts = np.zeros((7, 7))
     for path in PATHS:
         for i in range(len(path)):
@@ -129,7 +129,7 @@ def test_the_linear_successor_with_one_feature_a_state_is_the_table_of_discounte
 
 
 def drifted(inputs: np.ndarray, beta: float) -> np.ndarray:
-    """The model's recursion, step by step: the sum of the contexts of each item."""
+    """Returns the model's recursion, step by step: the sum of the contexts of each item."""
     contexts = np.zeros_like(inputs)
     for path in PATHS:
         context = np.zeros(inputs.shape[1])
@@ -198,7 +198,7 @@ def test_a_noisy_cue_is_recognised_as_the_nearest_memories():
 
 
 def mirrored() -> tuple[Experience, np.ndarray]:
-    """Pairs (p, p R) that met, with R one reflection: the answer is far from the cue, and a linear form finds it."""
+    """Returns pairs (p, p R) with a reflection R: the answer is far from the cue, but a linear form finds it."""
     random = np.random.default_rng(1)
     first = random.standard_normal((40, 8)).astype(np.float32)
     first /= np.linalg.norm(first, axis=1, keepdims=True)
@@ -262,7 +262,7 @@ def test_a_vector_without_edges_is_asked_as_it_is():
 
 
 def test_walks_that_spread_are_the_same_before_and_after_they_crowd():
-    """One path of 60: a walk starts sparse, and is at more than a twentieth of the memories soon."""
+    """On a path of 60, a walk starts sparse, but soon reaches more than a twentieth of the memories."""
     walk = RandomWalk(steps=6)
     walk.fit(experienced([*range(60)]), np.eye(60, dtype=np.float32), 2)
     distance = np.abs(np.subtract.outer(np.arange(60), np.arange(60)))

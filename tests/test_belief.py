@@ -41,7 +41,7 @@ def test_scores_are_shares_and_confidence_is_a_probability(fitted, planted):
     for hits in fitted.recall(planted.ids[:20], k=200):
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
-        # shares sum to 1; ``fit`` estimates the sum of those beyond the best 64
+        # shares sum to 1; ``fit`` estimates the sum of all but the best 64
         assert 0 <= min(scores) <= sum(scores) <= 1.01
         assert all(0 <= hit.confidence <= 1 for hit in hits)
 
@@ -64,7 +64,7 @@ def test_a_cue_that_was_never_experienced_is_answered_by_its_look_alikes_links(p
 
 
 def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
-    """A held-out memory is never a cue: only the others' predictions lead to it, and back from it."""
+    """A held-out memory is never a cue in training: only the predictions of others link to it, in both directions."""
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     held_out = np.arange(5, 200, 10)
     shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
@@ -74,7 +74,7 @@ def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
     reverse = looks[held_out] @ f.T
     reverse[:, held_out] = -np.inf
     best = reverse.argmax(axis=1)
-    assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # chance: .02
+    assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # .02 by chance
     assert (trained.embeddings.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()  # and it has no code
     assert trained.report.calibration is not None
 
@@ -103,7 +103,7 @@ def lines(count: int, length: int) -> Associations:
 
 
 def test_trust_goes_to_the_channel_that_tells(planted):
-    """In one world only f is informative, in the other only similarity: the weights show it."""
+    """In one world only f is informative, in the other only similarity. The weights must reflect this."""
     random = np.random.default_rng(0)
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     graph = associate(experience, 200, WINDOW)
@@ -141,7 +141,7 @@ def test_fit_goes_on_from_what_was_learnt(planted):
     hits = index.recall(planted.ids, k=4, channels=Channels(episode=1))
     right = [len(planted.associates(id) & {h.id for h in one}) for id, one in zip(planted.ids, hits, strict=True)]
     assert sum(right) > 0.95 * sum(len(planted.associates(id)) for id in planted.ids)
-    afresh = index.fit(window=WINDOW, config=TINY, progress=False)  # nothing is new
+    afresh = index.fit(window=WINDOW, config=TINY, progress=False)  # there is no new data
     assert afresh.config["learning_rate"] == first.config["learning_rate"]
 
 
@@ -159,12 +159,12 @@ def test_a_filter_leaves_the_shares_to_those_that_it_lets_through(planted):
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     looks = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
     for hits in index.recall(looks, k=3, where={"kept": True}):
-        assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)  # what is hidden takes no share
+        assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)  # hidden memories take no share
 
 
-@pytest.mark.parametrize("seed", [68, 70, 90])  # of 300, ones on which an unbounded search overflowed
+@pytest.mark.parametrize("seed", [68, 70, 90])  # an unbounded search overflowed on these seeds
 def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
-    """A collapsed encoder makes such vectors: weights of a million would be needed to separate them."""
+    """A collapsed encoder returns almost equal vectors, which only weights of a million could separate."""
     random = np.random.default_rng(seed)
     apart = 10.0 ** -random.integers(1, 7)
     x = torch.from_numpy((1 + apart * random.standard_normal((20, 60, 3))).astype(np.float32))
@@ -177,7 +177,7 @@ def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
 
 
 def test_a_share_is_the_same_however_many_are_asked_for(planted):
-    """For all kinds of cues: known, never experienced, a vector that is no memory; with a filter and without."""
+    """Covers all kinds of cues: known, never experienced, a vector that is no memory; with and without a filter."""
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     index.add(planted.vectors[50:56] + 0.3, [f"new {n}" for n in range(6)], metadatas=[{"parity": "odd"}] * 6)

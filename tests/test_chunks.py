@@ -18,14 +18,14 @@ BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
 
 @pytest.fixture(params=[64, 100, 200])
 def at_once(request, monkeypatch) -> int:
-    """So many keys at once: 200 memories are four chunks with a rest, two, or one."""
+    """Sets the chunk size: 200 memories are four chunks with a rest, two chunks, or one."""
     monkeypatch.setattr(base.chunks, "__defaults__", (request.param,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", request.param)
     return request.param
 
 
 def associations_are_f(index: PredictiveAssociativeIndex) -> None:
-    """In the database, in the index, and of every memory."""
+    """Checks the association vectors in the database and in the index, for every memory."""
     bank = index._store
     rows = bank.database.memories.rows()
     vectors, stored = bank.database.memories.stored(rows, index.dim, bank.predictor.config.width)
@@ -33,7 +33,7 @@ def associations_are_f(index: PredictiveAssociativeIndex) -> None:
     length = np.linalg.norm(stored[:, index.dim :], axis=1)  # of the codes
     experienced = bank.links.experienced(rows)
     assert not length[~experienced].any()
-    assert np.isclose(length[experienced], 1, atol=1e-5).sum() >= experienced.sum() - 2  # but for what came meanwhile
+    assert np.isclose(length[experienced], 1, atol=1e-5).sum() >= experienced.sum() - 2  # except recent memories
     np.testing.assert_array_equal(bank.associative.keys(rows)[:, index.dim :], stored)
     assert len(bank.associative) == len(bank.similar) == len(rows)
 
@@ -118,14 +118,14 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
         index.fit(config=SMALL, seed=7, progress=False)
     assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
     associations_are_f(index)
-    index._store._home.close()  # without what a close would do besides
+    index._store._home.close()  # only releases the folder, as a kill does
     with PredictiveAssociativeIndex.open(path) as index:
         assert [(hit.id, hit.score) for hit in index.recall("m044", k=20)] == before
         associations_are_f(index)
 
 
 def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
-    """Keys are in order, so that training on the first chunk alone finds few of the others."""
+    """Keys are sorted, so training on the first chunk alone would find few of the others."""
     monkeypatch.setattr(base.chunks, "__defaults__", (4_000,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 4_000)
     monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)

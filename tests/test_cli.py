@@ -42,7 +42,7 @@ def events(tmp_path):
     lines = [
         {"id": f"{day}-{at}", "text": text, "session": day, "time": at, "place": "home"}
         for day, texts in SESSIONS.items()
-        for at, text in reversed(list(enumerate(texts)))  # out of order: time orders them
+        for at, text in reversed(list(enumerate(texts)))  # out of order: the times give the order
     ]
     path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
     return path
@@ -62,7 +62,7 @@ def test_fit_recall_search_inspect(events, model, tmp_path, capsys):
     assert main(["recall", folder, "--id", "monday-0", "-k", "1", "--mode", "association"]) == 0
     assert "experienced +1 steps from 'monday-0'" in capsys.readouterr().out
     late = ["recall", folder, "--id", "monday-0", "--faithful", "--where", '{"time": {"$gt": 1}}']
-    assert main(late) == 2  # the filter holds for the query as well
+    assert main(late) == 2  # the filter excludes the query as well
     assert "cue" in capsys.readouterr().err
     assert main([*late, "--cue-where", "{}"]) == 0
     assert capsys.readouterr().out == ""
@@ -76,7 +76,7 @@ def test_events_with_vectors_need_no_embedder(tmp_path, capsys):
     path.write_text("\n".join(map(json.dumps, lines)))
     arguments = ["fit", str(path), str(folder), "--session-field", "trip", "--time-field", "step"]
     assert main(arguments) == 0
-    assert main(arguments) == 0  # the same events again replace themselves
+    assert main(arguments) == 0  # the same events replace the stored ones
     with PredictiveAssociativeIndex.open(folder) as index:
         assert len(index) == 12
         first = index.find(limit=1)[0].id
@@ -118,7 +118,7 @@ def test_lines_that_say_what_was_used_are_feedback(events, model, tmp_path, caps
         {"text": "Is the drill flat?", "used": {"tuesday-0": 2}, "unused": ["monday-0"]},
     ]
     events.write_text(json.dumps(asked[0]) + "\n" + events.read_text() + json.dumps(asked[1]) + "\n")
-    assert main(["fit", str(events), folder, "--model", model, "--window", "1"]) == 0  # one names what comes after it
+    assert main(["fit", str(events), folder, "--model", model, "--window", "1"]) == 0  # one mentions a later one
     assert "3 trajectories" in capsys.readouterr().out
     with PredictiveAssociativeIndex.open(folder) as index:
         one, other = index.feedbacks()
@@ -128,7 +128,7 @@ def test_lines_that_say_what_was_used_are_feedback(events, model, tmp_path, caps
     assert (other.text, other.used, other.timestamp) == (asked[1]["text"], {"tuesday-0": 2.0, "monday-0": -1.0}, None)
     more = tmp_path / "more.jsonl"
     more.write_text(json.dumps({**asked[0], "used": ["monday-1"]}))
-    assert main(["fit", str(more), folder, "--model", model, "--window", "1"]) == 0  # requests alone, of an index
+    assert main(["fit", str(more), folder, "--model", model, "--window", "1"]) == 0  # only requests
     with PredictiveAssociativeIndex.open(folder) as index:
         assert [(one.id, one.used) for one in index.feedbacks()][-1] == ("r", {"monday-1": 1.0})
     capsys.readouterr()
@@ -244,7 +244,7 @@ def test_an_option_that_cannot_be_read_or_would_be_ignored_is_refused(tmp_path, 
         index.add([[1, 0]])
     try:
         code = main(["recall", str(tmp_path / "index"), "stairs", *arguments])
-    except SystemExit as left:  # argparse leaves by itself
+    except SystemExit as left:  # argparse exits itself
         code = left.code
     assert code == 2
     assert message in capsys.readouterr().err

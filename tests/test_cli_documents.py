@@ -105,7 +105,7 @@ def test_one_that_is_interrupted_goes_on_where_it_was(tmp_path, monkeypatch):
             documents.store_folder(index, notes)
         monkeypatch.setattr(index, "observe_many", observe_many)
         counts = documents.store_folder(index, notes)
-        assert (counts.new, counts.changed, counts.same) == (4, 1, 0)  # canteen.md was begun
+        assert (counts.new, counts.changed, counts.same) == (4, 1, 0)  # canteen.md was read in part
         assert [one.id for one in index.trajectories()] == ["notes/canteen.md"]
         assert documents.store_folder(index, notes).same == 5
 

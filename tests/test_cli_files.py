@@ -27,7 +27,7 @@ def write(path: Path, events: list[dict]) -> Path:
 
 
 def walk(name: str, steps: int, first: int = 0) -> list[dict]:
-    """Events of a session, each with a vector of its own."""
+    """Returns events of a session, each with its own vector."""
     at = range(first, steps)
     return [{"vector": [n + 1.0, len(name), 1], "session": name, "time": n, "text": f"{name} {n}"} for n in at]
 
@@ -42,7 +42,7 @@ def stored(folder: Path) -> dict[str, str | None]:
 
 
 def of_trajectories(folder: Path) -> dict[str, list[str | None]]:
-    """The texts of each trajectory, in order."""
+    """Returns the texts of each trajectory, in order."""
     texts = stored(folder)
     with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
         return {one.id: [texts[id] for id in one.ids] for one in index.trajectories()}
@@ -77,7 +77,7 @@ def test_only_what_is_new_is_embedded(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(TextModel, "encode_document", seen)
     assert fit(write(path, events[:3]), folder, "--model", str(get_model_path())) == 0
-    assert len(stored(folder)) == 3  # said twice, it is two memories
+    assert len(stored(folder)) == 3  # two equal texts are two memories
     embedded.clear()
     assert fit(write(path, events), folder) == 0
     assert embedded == ["new shoes"]
@@ -134,7 +134,7 @@ def test_a_session_that_is_a_huge_number_is_refused_with_a_way_out(tmp_path, cap
     events = [{"vector": [n, 1], "session": 10**400} for n in range(2)]
     assert fit(write(tmp_path / "events.jsonl", events), tmp_path / "index") == 2
     assert "as a string" in capsys.readouterr().err
-    for numbers in ([2**64 + 1, 2**64 + 2], [2**63, 2**63]):  # SQLite takes the first two for one
+    for numbers in ([2**64 + 1, 2**64 + 2], [2**63, 2**63]):  # SQLite stores the first two as the same number
         index = PredictiveAssociativeIndex(dim=2)
         index.add([[1, 0], [0, 1]], metadatas=[{"s": number} for number in numbers])
         with pytest.raises(InvalidInput, match="as a string"):
@@ -221,7 +221,7 @@ def test_an_interruption_before_anything_was_stored_says_no_more(tmp_path, monke
 
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory) -> Path:
-    """An index of texts that would act on a terminal."""
+    """Returns an index whose texts contain control sequences of terminals."""
     folder = tmp_path_factory.mktemp("spoken")
     texts = [
         "\x1b[2J\x1b[31mred\x07",

@@ -126,7 +126,7 @@ def test_an_index_that_is_read_can_be_saved(tmp_path, how):
         reader.save(tmp_path / "copy")
         writer.save(tmp_path / "same")
         names = [sorted(path.name for path in (tmp_path / one).iterdir()) for one in ("copy", "same")]
-        assert names[0] == names[1]  # the same bytes: the database is named by them
+        assert names[0] == names[1]  # equal bytes: the name of the database depends on them
         writer.add([VECTOR], ["later"])
         reader.save(tmp_path / "then")
         with PredictiveAssociativeIndex.open(tmp_path / "then") as then:

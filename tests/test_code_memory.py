@@ -1,4 +1,4 @@
-"""Code memory: what is learnt of a repository, at once or bit by bit, and what is found."""
+"""Code memory: reading a repository, at once or step by step, and queries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pam_retriever.embedding import Embedder
 
 
 def embed(texts: list[str]) -> np.ndarray:
-    """A bag of the words' hashes."""
+    """Returns a bag of hashed words."""
     rows = np.full((len(texts), 64), 1e-3, np.float32)
     for at, text in enumerate(texts):
         for word in path_words(text).split():
@@ -75,7 +75,7 @@ def test_what_a_history_says(history):
 
 
 def wander(history: History, random: np.random.Generator, files: dict[str, str], commits: int) -> None:
-    """Random edits, additions, deletions, renames (also to where a file was before), side branches and merges."""
+    """Makes random edits, additions, deletions, renames (also to paths of earlier files), branches and merges."""
     for _ in range(commits):
         changes: dict[str, str | bytes | None] = {}
         renames = []
@@ -119,7 +119,7 @@ def test_bit_by_bit_is_the_same_as_at_once(seed, tmp_path):
 
 
 class Killed(Exception):
-    """In place of a kill."""
+    """Simulates a kill."""
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -153,7 +153,7 @@ def test_an_interrupted_run_goes_on(seed, call, tmp_path, monkeypatch):
 
 
 class _perhaps:  # noqa: N801
-    """A block that may be killed."""
+    """Runs a block that may be killed."""
 
     def __enter__(self) -> None: ...
 
@@ -176,7 +176,7 @@ def test_a_history_that_was_rewritten_is_noticed(history):
     whole = fresh()
     update(whole, history.folder)
     assert known(index) == known(whole)
-    # and when what was known is gone altogether
+    # the known history no longer exists at all
     git(history.folder, "commit", "--quiet", "--amend", "-m", "Amended")
     git(history.folder, "reflog", "expire", "--expire=now", "--all")
     git(history.folder, "gc", "--quiet", "--prune=now")
@@ -332,7 +332,7 @@ def test_a_file_that_met_no_other_is_asked_by_the_words_of_its_path_too(history,
     assert "net/wire.py" in [hit.path for hit in memory.changed_with(["checks/test_wire.py"], k=3)]
     assert asked == [None, "checks test wire py"]
     asked.clear()
-    memory.changed_with(["net/part1.py"], k=3)  # it met another
+    memory.changed_with(["net/part1.py"], k=3)  # it changed together with another file now
     assert asked == [None]
 
 

@@ -67,7 +67,7 @@ def test_states_given_with_their_trajectory_get_codes_too(planted):
 
 
 def test_learning_more_leaves_the_old_codes_useful(planted):
-    """The first half is learnt, then the second: the codes of the first still name its associates."""
+    """After a fit of the second half, the codes of the first half still find its associates."""
     index = new_index(planted)
     half = len(planted.outings) // 2
     index.fit(planted.outings[:half], window=WINDOW, config=TINY, progress=False)
@@ -201,7 +201,7 @@ def test_a_batch_of_memories_that_were_experienced_alone_is_learnt():
     index = PredictiveAssociativeIndex(4)
     index.add(np.random.default_rng(0).standard_normal((80, 4)), [str(at) for at in range(80)])
     index.observe_many([[str(at), str(at + 1)] for at in range(0, 80, 2)])
-    index.delete([str(at) for at in range(3, 80, 2)])  # all but "0" and "1" lose whom they met
+    index.delete([str(at) for at in range(3, 80, 2)])  # all but "0" and "1" lose their neighbours
     report = index.fit(config=FitConfig(hidden=8, passes=2, batch_size=4), progress=False)
     assert np.isfinite(report.losses).all()
     assert index.recall("0", k=1, mode="association").ids == ["1"]

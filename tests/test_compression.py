@@ -74,7 +74,7 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
             assert hit.score == pytest.approx(scores.get(hit.id, hit.score), abs=1e-4)
     for channels in (Channels(forward=1, reverse=1, mutual=2), Channels(episode=1)):
         found, expected = (i.recall(asked, k=5, channels=channels) for i in (index, exact))
-        assert overlap(found, expected) > 0.85  # of one part of the key, which the cells do not follow alone
+        assert overlap(found, expected) > 0.85  # a query by one part of the key; the cells depend on the whole key
     assert index._store.indexes.own is None  # keys are stored once
     assert f"{name} ({name.split(':')[1]})" in repr(index)
 
@@ -126,7 +126,7 @@ def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch, fitted
     ]
     with PredictiveAssociativeIndex.open(path) as writer:
         writer.add(9 * np.eye(DIM)[:1], ids=["new"])
-        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:  # it has to build its own
+        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:  # the reader builds its own
             assert reader.search(np.eye(DIM)[0], k=1)[0].id == "new"
         assert built
         writer.delete("new")
@@ -202,7 +202,7 @@ def test_compressing_by_a_code_that_does_not_fit_is_refused():
 
 @contextmanager
 def full_disk():
-    """No file of this process can grow past 10 kB. (SQLite is in memory where this is used.)"""
+    """Limits the files of this process to 10 kB. (SQLite is in memory in these tests.)"""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
     try:
@@ -260,7 +260,7 @@ def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeyp
 def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
     """Space was reserved, but then the write failed: stored memories are found as soon as there is space."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
-    with full_disk():  # which room inside a file can still be made for
+    with full_disk():  # the space for it is inside an existing file
         with pytest.raises(StorageError, match="stored already"):
             index.add(-states[7:8], ids=["7"])
         with pytest.raises(StorageError, match="cannot be written"):
@@ -270,7 +270,7 @@ def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
 
 
 def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatch, fitted):
-    """The commit is done and the copies are not updated: the next reader builds them, and no rebuild stays open."""
+    """The commit succeeds, but the copies are not updated. The next reader builds them; no rebuild stays open."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
     real = FaissBackend.add
 

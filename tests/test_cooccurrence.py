@@ -19,7 +19,7 @@ def as_experience(episodes: list[list[tuple[int, int]]]) -> Experience:
     for number, episode in enumerate(episodes):
         position = 0
         for state, gap in episode:
-            position += gap  # a gap above 1 is a memory that was deleted
+            position += gap  # a gap above 1 is the place of a deleted memory
             states.append(state)
             numbers.append(number)
             positions.append(position)

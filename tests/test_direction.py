@@ -22,7 +22,7 @@ def number(id: str) -> int:
 
 
 def ahead(hits, cue: str) -> list[int]:
-    """How many steps after the cue each hit stands in its outing, of those in the same outing."""
+    """Returns, for hits in the cue's outing, how many steps after the cue they are."""
     return [number(hit.id) - number(cue) for hit in hits if number(hit.id) // 10 == number(cue) // 10]
 
 
@@ -51,7 +51,7 @@ def test_links_of_a_direction_are_those_that_a_loop_counts(told, window, grows):
     rows = np.concatenate([np.array(steps) for steps in told])
     numbers = np.repeat(np.arange(1, len(told) + 1), [len(steps) for steps in told])
     position = np.concatenate([np.arange(len(steps)) for steps in told])
-    cut = len(rows) - len(told[-1]) // 2 if grows else len(rows)  # the last walk stands in two places
+    cut = len(rows) - len(told[-1]) // 2 if grows else len(rows)  # the last walk is stored in two places
     graph = CooccurrenceGraph(rows[:cut], numbers[:cut], position[:cut])
     if cut < len(rows):
         graph.append(rows[cut:], numbers[cut:], position[cut:])
@@ -73,7 +73,7 @@ def test_links_of_a_direction_are_those_that_a_loop_counts(told, window, grows):
 
 @given(walks, st.sampled_from(["log", "difference"]))
 def test_chance_is_taken_off_each_side_as_off_both(told, familiarity):
-    """A world that runs forwards and backwards has no direction: each side is half of the whole."""
+    """A world that runs forwards and backwards has no direction: each side has half of the weight."""
     both = [steps for one in told for steps in (one, one[::-1])]
     rows = np.concatenate([np.array(steps) for steps in both])
     numbers = np.repeat(np.arange(1, len(both) + 1), [len(steps) for steps in both])
@@ -146,7 +146,7 @@ def test_by_channels_what_came_the_other_way_loses_its_association(one_way, opti
 
 
 def test_a_step_that_was_never_taken_scores_next_to_nothing(one_way):
-    """For the last step of each outing: no memory came after it, although the predictor knows its associates."""
+    """No memory came after the last step of an outing, although the predictor knows its associates."""
     for id in ("m019", "m029"):
         assert ahead(one_way.recall(id, k=5, direction="after", min_score=0.2), id) == []
         assert ahead(one_way.recall(id, k=2, direction="before"), id) == [-1, -2]
@@ -220,7 +220,7 @@ def test_sources_add_up_in_a_direction(one_way, planted):
 
 
 def test_a_question_in_words_leans_on_what_came_before(planted):
-    """Of two memories without the words, the one after a memory with the words is the answer to "after"."""
+    """Two memories lack the words. The one after a memory with the words answers "after"."""
     for learnt in (False, True):
         index = PredictiveAssociativeIndex(DIM)
         texts = ["the pump failed" if n % 10 == 4 else f"routine {n}" for n in range(40)]
@@ -230,7 +230,7 @@ def test_a_question_in_words_leans_on_what_came_before(planted):
         if learnt:
             index.feedback(planted.vectors[0], ["m000"], text="how does it begin")
         for way, sign in (("after", 1), ("before", -1)):
-            hits = index.recall(np.eye(DIM)[0], 40, text="pump failed", direction=way)  # it looks like none
+            hits = index.recall(np.eye(DIM)[0], 40, text="pump failed", direction=way)  # a vector similar to no memory
             place = {hit.id: at for at, hit in enumerate(hits)}
             assert all(place[f"m{n + sign:03}"] < place[f"m{n - sign:03}"] for n in (4, 14, 24, 34))
 
@@ -282,7 +282,7 @@ def test_an_engine_knows_the_direction(kind, planted):
         assert (set(steps[:2]), set(steps[2:])) == ({-1, -2}, {-3, -4})
 
 
-# ---- what is refused
+# ---- invalid arguments
 
 
 @pytest.mark.parametrize(

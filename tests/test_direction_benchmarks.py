@@ -1,4 +1,4 @@
-"""The benchmarks of direction, small, and what they count."""
+"""The benchmarks of direction on small data, and their counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_after_and_before_in_worlds_of_one_way_rules(monkeypatch):
     for world in ("routines", "rule"):
         found = results[world][0]
         assert found["links of look-alikes"]["stored"] == 1
-        assert found["undirected"]["stored"] == pytest.approx(0.5, abs=0.01)  # what is gained one way is lost the other
+        assert found["undirected"]["stored"] == pytest.approx(0.5, abs=0.01)  # gains one way are losses the other way
 
 
 @pytest.mark.slow

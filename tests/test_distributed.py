@@ -32,7 +32,7 @@ def fill(index: PredictiveAssociativeIndex, planted: Planted) -> None:
 
 @pytest.fixture(scope="module")
 def together(planted, tmp_path_factory) -> Path:
-    """A folder of what each of two processes says of three fits: two of folders, and one of an engine."""
+    """Returns a folder with the reports of two processes on three fits: two of folders, and one of an engine."""
     folder = tmp_path_factory.mktemp("together")
     jobs: list[tuple[str, str, int | None]] = []
     for name, buffer in BUFFERS.items():
@@ -57,7 +57,7 @@ def said(together: Path, name: str) -> list[dict]:
 
 
 def associates_found(index: PredictiveAssociativeIndex, planted: Planted, channels: Channels) -> float:
-    """How many of the first five by some channels are associates: .035 by chance."""
+    """Returns the share of associates among the first five by some channels; .035 by chance."""
     found = [
         len(planted.associates(id, WINDOW).intersection(index.recall(id, k=5, channels=channels).ids)) / 5
         for id in planted.ids
@@ -67,10 +67,10 @@ def associates_found(index: PredictiveAssociativeIndex, planted: Planted, channe
 
 @pytest.mark.parametrize("name", BUFFERS)
 def test_two_processes_make_the_steps_of_one(planted, together, name):
-    """The first step is the same but for the rounding of sums in another order.
+    """The first step is the same, except for the rounding of sums in another order.
 
-    After it no weight is promised: AdamW divides by the size of a gradient, so a difference in the last digit of
-    one near zero turns a step around. What is promised of the whole is what it is for: as much is found.
+    Later weights may differ: AdamW divides by the size of a gradient, so a difference in the last digit of
+    one near zero reverses a step. So the whole training is compared only by the share of associates that it finds.
     """
     alone = PredictiveAssociativeIndex(dim=planted.vectors.shape[1])
     fill(alone, planted)

@@ -108,7 +108,7 @@ def test_every_raw_result_that_a_page_links_has_a_command_and_a_version_of_the_c
     listed = (ROOT / "docs" / "results" / "raw.md").read_text()
     for path in linked():
         made = json.loads((ROOT / path).read_text())
-        if "command" not in made:  # of a first try, and it says so
+        if "command" not in made:  # an early result without a command; its page says so
             assert made["about"].startswith("Exploratory scripts"), path
         else:
             assert made["command"].startswith("python -m benchmarks."), path

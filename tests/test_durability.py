@@ -72,7 +72,7 @@ def test_a_reader_sees_one_moment_while_the_writer_goes_on(tmp_path):
             assert "m3" not in second
         loaded = PredictiveAssociativeIndex.load(tmp_path / "index")
         assert contents(loaded) == contents(writer)
-    assert contents(reader) == before  # the writer is gone, the moment stays
+    assert contents(reader) == before  # the writer has closed, but the reader's state stays
     reader.close()
 
 
@@ -160,7 +160,7 @@ time.sleep(60)
 
 
 class Limit:
-    """No file may grow past a size, as when the disk is full."""
+    """Limits the size of files, as a full disk does."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -286,7 +286,7 @@ def test_a_damaged_memory_is_named_left_out_and_the_rest_is_kept(saved, capsys):
     with PredictiveAssociativeIndex.open(saved) as index:
         assert sorted(r.id for r in index.find()) == ["m0", "m1", "m2", "m4", "m5", "m6", "m7"]
         assert {hit.id for hit in index.recall("m5", faithful=True)} == {"m4", "m6"}
-        assert {hit.id for hit in index.recall("m2", faithful=True)} == {"m1"}  # m3 has left its place empty
+        assert {hit.id for hit in index.recall("m2", faithful=True)} == {"m1"}  # the place of m3 stays empty
 
 
 def test_lost_weights_cannot_be_rebuilt_and_repair_says_so(saved):
@@ -403,11 +403,11 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
         assert [[h.id, h.evidence[0].offset] for h in hits] == expected["recall"]
         assert [h.score for h in hits] == pytest.approx(expected["scores"], abs=1e-4)
         kept = [[f.id, f.vector.tolist(), f.text, f.used, f.metadata, f.timestamp] for f in index.feedbacks()]
-        assert kept == expected.get("feedback", [])  # format 1 had none
+        assert kept == expected.get("feedback", [])  # format 1 has no feedback
         if kept:
             found = index.recall([1.0, 0.1, 0.0], text="words é").ids
-            assert sorted(found) == sorted(expected["asked"])  # their order follows the priors of the day
-            assert found[0] == "m1"  # what served the same request
+            assert sorted(found) == sorted(expected["asked"])  # the order depends on the current priors
+            assert found[0] == "m1"  # the memory that the same request used
     opened.close()
 
 
@@ -415,7 +415,7 @@ def test_the_name_of_the_embedder_is_stored_and_that_of_format_1_is_read(tmp_pat
     with PredictiveAssociativeIndex.open(tmp_path / "index", 3) as index:
         assert index.embedder_name is None
         with index._store.database.transaction():
-            index._store.database.settings.set("note:embedder", "MiniLM")  # as format 1 has it
+            index._store.database.settings.set("note:embedder", "MiniLM")  # as in format 1
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         assert index.embedder_name == "MiniLM"
         index._store.set_embedder("other")
@@ -499,7 +499,7 @@ def test_readers_are_let_in_together_and_a_writer_alone():
 
     def read() -> None:
         with lock.shared(), lock.shared():
-            both.wait(10)  # two readers are inside at once, or this breaks
+            both.wait(10)  # needs two readers inside at the same time
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for thread in readers:
@@ -546,6 +546,6 @@ def test_a_disk_that_fills_up_after_the_training_says_what_is_stored(tmp_path, m
             assert index.is_fitted
             index.feedback(np.ones(4), ["a"])
             with pytest.raises(StorageError) as raised:
-                index.fit(config=QUICK, progress=False)  # nothing is learnt from trajectories
+                index.fit(config=QUICK, progress=False)  # there are no trajectories to learn from
             assert "stored already" not in str(raised.value)
         assert index.fit(config=QUICK, progress=False).requests == 1

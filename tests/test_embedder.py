@@ -1,4 +1,4 @@
-"""An embedder that is available, and one that is not that of the index."""
+"""Available embedders, and an embedder that differs from that of the index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = ["The stairs were damp.", "I slipped and hurt my elbow.", "The chemist s
 
 
 def letters(texts: list[str]) -> np.ndarray:
-    """Letters counted: a stand-in that is deterministic."""
+    """Counts letters: a deterministic substitute for an embedder."""
     return np.array([[text.lower().count(chr(97 + at)) + 0.1 for at in range(26)] for text in texts], np.float32)
 
 
@@ -118,7 +118,7 @@ def test_a_failed_add_leaves_no_name():
 def test_a_model_that_cannot_be_fetched_is_said_at_once(monkeypatch):
     from huggingface_hub import constants
 
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # nobody listens
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # no server listens there
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     index = PredictiveAssociativeIndex(dim=8, embedder="nobody/has-this-model")
     with pytest.raises(EmbedderUnavailable, match=r"nobody/has-this-model.*not on this machine.*default"):

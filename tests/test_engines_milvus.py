@@ -86,7 +86,7 @@ def test_times_groups_and_long_trajectories(planted, monkeypatch):
 
 
 def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monkeypatch):
-    monkeypatch.setattr(keys, "MOST", 40)  # searches that name too few end in a scan
+    monkeypatch.setattr(keys, "MOST", 40)  # searches with too few matches end in a scan
     asked = [fitted.get(["m010"])[0].vector]
     for where in (
         {"number": {"$in": list(range(0, 200, 13))}},
@@ -119,7 +119,7 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
 
     def fill_and_look(self, rows, vectors, predict):
         fill(self, rows[:100], vectors[:100], predict)
-        assert [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])] == old  # half of it is there
+        assert [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])] == old  # half of it is stored
         index.add(-planted.vectors[:1], ["late"])
         index.delete("m199")
         fill(self, rows[100:], vectors[100:], predict)
@@ -238,7 +238,7 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     second.add(planted.vectors[:1], ["x"])
     assert "x" in first
     monkeypatch.setattr(calls, "LEASE", 0.2)
-    first._store.database.calls._take_over()  # and then it dies
+    first._store.database.calls._take_over()  # then this process stops
     second.add(planted.vectors[:1], ["y"])
     assert len(first) == 202
     first.close()

@@ -45,7 +45,7 @@ def run_writer(engine, what):
 
 
 def answers(index, ids, **options):
-    """Of one call, so of one moment."""
+    """Returns the answers of one call, so all are from one state."""
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in index.recall(ids, k=5, **options)]
 
 
@@ -54,7 +54,7 @@ def offsets(hits):
 
 
 def terminate_all():
-    """Every connection to the server is lost."""
+    """Ends every connection to the server."""
     with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid != pg_backend_pid()")
 

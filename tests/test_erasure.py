@@ -28,7 +28,7 @@ def word(seed: int) -> str:
 
 @dataclass
 class Traces:
-    """What a memory leaves behind in files: its bytes."""
+    """The bytes that a memory could leave in files."""
 
     ids: dict[str, list[bytes]] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class Traces:
 
 
 def fill(index: PredictiveAssociativeIndex, traces: Traces, first: int, count: int, fits: bool = False) -> None:
-    """Memories in sessions of five that are named by an address; one request for each."""
+    """Adds memories in sessions of five, each named by an address; one request for each."""
     rng = np.random.default_rng(first)
     for start in range(first, first + count, 5):
         numbers = range(start, start + 5)
@@ -79,7 +79,7 @@ GONE = [*ids_of(20, 15), *ids_of(60, 10)]  # whole sessions: their names go, too
 
 @pytest.fixture(params=["flat", "fitted", "without secure_delete"])
 def stored(request, tmp_path, monkeypatch):
-    """An index in a folder, and what its memories leave there."""
+    """Returns an index in a folder, and the bytes of its memories."""
     path, traces = tmp_path / "index", Traces()
     if request.param == "without secure_delete":
         connect = sqlite3.connect
@@ -266,7 +266,7 @@ def test_erasure_in_an_engine(kind):
 
 
 def postgres_traces(schema: str, words: list[str]) -> list[str]:
-    """Which of the words are in the files of a schema, or of its indexes."""
+    """Returns the words that are in the files of a schema, or of its indexes."""
     with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
         connection.execute("CHECKPOINT")
         folder = Path(connection.execute("SHOW data_directory").fetchone()[0])
@@ -287,7 +287,7 @@ def test_the_report_says_that_a_reader_still_needs_the_journal(tmp_path):
     reader = PredictiveAssociativeIndex.open(path, read_only=True)
     report = index.erase(ids_of(0, 5))
     assert "journal" in report.remaining[0] and "journal" in repr(report)
-    assert len(reader) == 20  # its moment
+    assert len(reader) == 20  # the reader's state
     reader.close()
     assert index.erase([]).remaining == ()
     assert traces.found(path, ids_of(0, 5)) == set()
@@ -295,7 +295,7 @@ def test_the_report_says_that_a_reader_still_needs_the_journal(tmp_path):
 
 
 def test_words_are_found_however_often_some_were_erased():
-    """Each merge of SQLite 3.40 adds two levels; from 2,000 on FTS5 takes its own index for damaged."""
+    """Each merge of SQLite 3.40 adds two levels; from 2,000 levels on FTS5 reports its own index as damaged."""
     index = PredictiveAssociativeIndex(2)
     vocabulary = [word(seed) for seed in range(2000)]
     texts = [f"kettle {' '.join(vocabulary[20 * at : 20 * at + 20])}" for at in range(100)]

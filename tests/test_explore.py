@@ -1,4 +1,4 @@
-"""The explorer's server: who may ask, and whether its numbers are those of the index."""
+"""The explorer's server: access control, and agreement of its numbers with the index."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def live():
     return fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed), fit=False)
 
 
-# ---- who may ask
+# ---- access control
 
 
 def test_it_listens_on_this_machine_only_and_says_where(dialogue, capsys):
@@ -211,7 +211,7 @@ def test_without_an_embedder_and_a_fit_ids_are_answered_and_words_are_refused():
         assert told(explorer.address, "/api/health")["texts"] is False
         answer = told(explorer.address, "/api/ask", {"id": "a"})
         assert [hit["id"] for hit in answer["looks"]] == ["b", "c"]
-        assert [hit["id"] for hit in answer["happened"]] == ["b", "c"]  # nothing happened: by looks
+        assert [hit["id"] for hit in answer["happened"]] == ["b", "c"]  # no experience: by similarity
         status, content, _ = send(explorer.address, "/api/ask", {"text": "words"})
         assert status == 400
         assert "embedder" in json.loads(content)["problem"]
@@ -468,7 +468,7 @@ def test_a_tenant_is_shown_alone(tmp_path, capsys):
 
 
 def test_sources_are_evaluated_as_recall_is(dialogue):
-    """What the switches do is an option of recall like the others: ``evaluate`` can compare with and without."""
+    """The switches set an option of recall, so ``evaluate`` can compare recall with and without a source."""
     relevant = [{"2026-03-05/1"}, {"2026-03-05/2"}]
     plain = evaluate(dialogue, [SINK, "2026-03-05/1"], relevant, ks=(3,))
     blind = evaluate(

@@ -307,7 +307,7 @@ def test_a_point_of_the_map_leads_to_its_memory(page, address, dialogue):
 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_names_of_a_neighbourhood_can_be_read(browser, address, width):
-    """Whatever is shown of them: whole, in the picture, of the size of small print, and none over another."""
+    """Every shown name is whole, inside the picture, large enough to read, and does not overlap others."""
     for page in opened(browser, address, viewport={"width": width, "height": 800}):
         page.goto(f"{address}#map?id={SINK}&hops=3")
         page.wait_for_selector("svg .node text[visibility=visible]")
@@ -325,7 +325,7 @@ def test_names_of_a_neighbourhood_can_be_read(browser, address, width):
                 beside = one[2] <= other[0] + 1 or other[2] <= one[0] + 1
                 assert beside or one[3] <= other[1] + 4 or other[3] <= one[1] + 4, "names lie on each other"
         node = page.locator("svg .node:has(text[visibility=hidden])").first
-        if node.count():  # the others are told where the focus or the pointer is
+        if node.count():  # other nodes show their names at focus or hover
             node.focus()
             page.locator(".picture .label").wait_for()
             assert page.inner_text(".picture .label")[:20] == node.get_attribute("aria-description")[:20]
@@ -357,7 +357,7 @@ def test_a_stretch_of_time_is_dragged_and_kept_by_the_link(page, address, dialog
     page.wait_for_selector(".when rect.out")
     page.wait_for_selector("#answer[data-drawn] .hit")
     assert hits(page, "happened") == [(hit.id, hit.score) for hit in expected]
-    page.get_by_label("Not before").focus()  # by keyboard alone
+    page.get_by_label("Not before").focus()  # only by keyboard
     with page.expect_response("**/api/ask"):
         page.keyboard.press("Home")
     page.wait_for_function("() => !location.hash.includes('during')")
@@ -388,7 +388,7 @@ def test_a_node_can_be_dragged(page, address):
     page.mouse.move(box["x"] + 90, box["y"] + 60, steps=4)
     page.mouse.up()
     assert node.get_attribute("transform") != before
-    assert "map" in page.url  # it was no click
+    assert "map" in page.url  # a drag is no click
 
 
 def test_a_click_says_that_a_hit_helped(browser):

@@ -66,17 +66,17 @@ def let_go(writer: subprocess.Popen[str]) -> None:
 def test_beside_a_writer_the_folder_is_read_and_feedback_waits_for_its_turn(folder):
     with running(COMMAND, 30, folder) as (_, address), ThreadPoolExecutor() as threads:
         with running(WRITER, folder) as (writer, _):
-            assert told(address, "/api/ask", {"id": SINK})["looks"]  # reading waits for nobody
+            assert told(address, "/api/ask", {"id": SINK})["looks"]  # reads do not wait
             assert told(address, "/api/refresh", {})["memories"] == 77
             sent = threads.submit(send, address, "/api/feedback", GIVEN)
             time.sleep(0.5)
             assert not sent.done()
-            assert told(address, "/api/ask", {"id": SINK})["looks"]  # nor beside what waits
+            assert told(address, "/api/ask", {"id": SINK})["looks"]  # nor while a write waits
             let_go(writer)
             status, content, _ = sent.result(timeout=60)
             assert status == 200, content
         assert told(address, "/api/health")["requests"] == 1
-        with PredictiveAssociativeIndex.open(folder, embedder=embed) as index:  # nobody has it locked
+        with PredictiveAssociativeIndex.open(folder, embedder=embed) as index:  # the folder has no writer
             assert [one.id for one in index.feedbacks()] == ["r"]
         assert told(address, "/api/check", {}) == {"wrong": []}
 
@@ -90,7 +90,7 @@ def test_feedback_beside_a_writer_that_does_not_end_is_told_who_has_the_folder(f
         assert f"process {writer.pid}" in said
         assert "0.2 s" in said
         assert "Nothing was stored" in said
-        assert "read_only" not in said  # who reads this clicks, and writes no Python
+        assert "read_only" not in said  # the message is for people who click, not for programmers
         assert told(address, "/api/health")["requests"] == 0
 
 
@@ -133,7 +133,7 @@ def test_clicks_in_the_browser_wait_for_the_writer_and_the_last_one_counts(folde
             with running(WRITER, folder) as (writer, _):
                 first.get_by_role("button", name="This one helped").click()
                 first.get_by_text("another program writes").wait_for()
-                first.get_by_role("button", name="This one did not").click()  # a change of mind, meanwhile
+                first.get_by_role("button", name="This one did not").click()  # changes the answer meanwhile
                 let_go(writer)
                 first.get_by_role("button", name="This one did not", pressed=True).wait_for()
             assert first.get_by_role("button", name="This one helped", pressed=True).count() == 0

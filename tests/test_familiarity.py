@@ -94,7 +94,7 @@ def test_where_everything_came_once_nothing_is_familiar(scale):
 
 @pytest.mark.parametrize("scale", ["log", "difference"])
 def test_what_is_everywhere_counts_least(scale):
-    """0 comes in every trajectory, 1 and 2 in three of them, together; the others once."""
+    """0 is in every trajectory, 1 and 2 are together in three of them, the others are in one each."""
     trajectories = [[3 + 3 * n, 0, 4 + 3 * n, 5 + 3 * n] for n in range(100)]
     for n in range(3):
         trajectories[n] += [1, 2]
@@ -178,7 +178,7 @@ def test_an_unknown_familiarity_is_refused(index):
 @given(streams, st.sampled_from(["none", "log", "difference"]), st.integers(1, 3))
 @settings(max_examples=50, deadline=None)
 def test_links_count_by_the_same_baseline_as_training_however_they_came(trajectories, scale, window):
-    """The counts of the links run on: appended one by one, they weigh as if they had all been there."""
+    """The counts are updated: links appended one by one have the same weights as links stored together."""
     experience = experience_of(trajectories)
     graph = associate(experience, 6, window)
     links = CooccurrenceGraph(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
@@ -199,7 +199,7 @@ def test_links_count_by_the_same_baseline_as_training_however_they_came(trajecto
 
 
 def test_recall_prefers_what_was_met_to_what_is_met_everywhere():
-    """One memory comes in every trajectory, and is not what any of them was about."""
+    """One memory is in every trajectory, so it is no answer for any of them."""
     vectors = np.random.default_rng(0).standard_normal((121, DIM)).astype(np.float32)
     visits = [["m0", f"m{n}", "m0", f"m{n + 1}"] for n in range(1, 120, 2)]
     first = {}

@@ -72,7 +72,7 @@ MISSING = object()
 
 
 def look_up(metadata, key):
-    """The entry that is spelt so, else the one that the path leads to."""
+    """Returns the entry with the exact key, else the entry at the path."""
     if key in metadata:
         return metadata[key]
     at = metadata
@@ -132,7 +132,7 @@ ZEROS = [0, 0.0, -0.0, False]
 def test_zero_is_zero_whatever_its_sign(kind):
     index = PredictiveAssociativeIndex(dim=1, backend=kind if kind == "exact" else fresh_engine(kind))
     stored = [*({"b": zero} for zero in ZEROS), {"b": ZEROS}, {"b": [-0.0]}, {"b": 1}, {"b": -1e-300}, {"b": "0"}, {}]
-    many = [100 + n for n in range(20)]  # so many values are asked for in another way
+    many = [100 + n for n in range(20)]  # a filter with many values uses another query
     for zero in ZEROS:
         for condition in ({"$eq": zero}, {"$in": [zero]}, {"$in": [*many, zero]}, {"$gte": zero, "$lte": zero}):
             compare(index, stored, {"b": condition})

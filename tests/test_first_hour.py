@@ -23,7 +23,7 @@ from pam_retriever.store.bars import hidden
 
 
 def letters(texts: list[str]) -> np.ndarray:
-    """A vector a text: how often each of the first letters is in it."""
+    """Returns a vector per text: how often each of the first letters occurs."""
     return np.array([[1 + text.lower().count(letter) for letter in "abcdefghijklmnop"] for text in texts], np.float32)
 
 
@@ -160,11 +160,11 @@ def test_what_a_deleted_trajectory_taught_is_gone_after_the_next_fit(index, plan
     assert report.steps == index.fit(window=WINDOW, config=QUICK, progress=False, from_scratch=True).steps
 
 
-# ---- fits that cost what is new
+# ---- fits at the cost of the new data
 
 
 def grouped(planted, **numbers: int) -> PredictiveAssociativeIndex:
-    """So many memories of each session."""
+    """Returns an index with a number of memories per session."""
     index = PredictiveAssociativeIndex(dim=DIM)
     for at, (session, count) in enumerate(numbers.items()):
         extend(index, planted, session, 50 * at, 0, count)
@@ -179,7 +179,7 @@ def extend(index, planted, session: str, base: int, first: int, last: int) -> No
 
 
 def fresh_steps(index) -> int:
-    """How many stored steps a fit would take for new."""
+    """Returns the number of stored steps that a fit would treat as new."""
     _, trajectory, position, _ = index._store.database.trajectories.experienced()
     return int(index._store.learnt().fresh(trajectory, position).sum())
 
@@ -211,7 +211,7 @@ def test_groups_that_are_as_they_were_are_not_learnt_again(planted, order, monke
     assert {hit.id for hit in index.recall("b20", faithful=True)} == {"b18", "b19", "b21", "b22"}
     assert fresh_steps(index) == 0
     assert index.fit(**options).stopped_by == "nothing new"
-    index.update("a3", metadata={"s": "b", "n": 3.5})  # both groups are others now
+    index.update("a3", metadata={"s": "b", "n": 3.5})  # both groups have changed
     assert index.fit(**options).stopped_by == "passes"
     assert [one.length for one in index.trajectories()] == [6, 19, 26]
 
@@ -222,7 +222,7 @@ def test_nothing_new_is_done_at_once_and_from_scratch_begins_anew(planted, parts
     index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False, **parts)
     before = index._store.predictor
     with monkeypatch.context() as without:
-        without.setitem(sys.modules, "pam_retriever.training.fit", None)  # it would need torch
+        without.setitem(sys.modules, "pam_retriever.training.fit", None)  # an import fails, as without torch
         report = index.fit(window=WINDOW, config=QUICK, progress=False, **parts)
         assert report.stopped_by == "nothing new"
         assert (report.memories, report.trajectories) == (200, 20)
@@ -250,7 +250,7 @@ def test_groups_and_their_order_may_lie_deeper_in_the_metadata(planted, tmp_path
     index = made(tmp_path, kind)
     of = [("ann", 3), ("bob", 2), ("ann", 1), ("bob", 5), ("ann", 2)]
     metadatas = [{"user": {"name": name, "a": {"t": at}}} for name, at in of]
-    metadatas[1] = {"user.name": "bob", "user": {"name": "ann", "a": {"t": 2}}}  # the entry spelt so comes first
+    metadatas[1] = {"user.name": "bob", "user": {"name": "ann", "a": {"t": 2}}}  # the exact key has precedence
     index.add(planted.vectors[:7], list("abcdefg"), metadatas=[*metadatas, {"user": "name"}, {"user": ["name"]}])
     index.fit(group_by="user.name", order_by="user.a.t", config=QUICK, progress=False)
     assert {one.id: one.ids for one in index.trajectories()} == {
@@ -338,7 +338,7 @@ def test_what_goes_wrong_in_a_fit_by_itself_is_told_by_the_next_call(index, monk
     call[told_by]()  # once
 
 
-# ---- what it says
+# ---- messages
 
 
 def test_one_line_each_in_the_log(planted, tmp_path, caplog):

@@ -28,7 +28,7 @@ def made(kind: str, path) -> PredictiveAssociativeIndex:
 
 
 def meanwhile(index: PredictiveAssociativeIndex) -> None:
-    """A writer that waits goes before readers: both have to get on."""
+    """Writes and reads at the same time. A waiting writer goes before readers; both must finish."""
     vector = np.ones(DIM)
     for step in range(3):
         index.add(vector[None] + step, [f"new{step}"], ["thing"])
@@ -66,7 +66,7 @@ def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, mod
     try:
         assert reached.wait(PATIENCE)
         others.start()
-        assert done.wait(PATIENCE)  # the fit has not gone on
+        assert done.wait(PATIENCE)  # the fit is still paused
         assert not reports
     finally:
         goes_on.set()

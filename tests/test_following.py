@@ -94,7 +94,7 @@ def test_a_reader_answers_as_one_that_opens_now(tmp_path, seed):
     rng = np.random.default_rng(seed)
     writer = filled(tmp_path / "i")
     reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True)
-    answers(reader)  # has read words, columns and times by now
+    answers(reader)  # loads words, columns and times
     for at in range(36):
         kind = change(writer, rng, at)
         if at in (12, 24):
@@ -102,7 +102,7 @@ def test_a_reader_answers_as_one_that_opens_now(tmp_path, seed):
         if at == 30:
             writer.close()
             writer = PredictiveAssociativeIndex.open(tmp_path / "i")
-        if at % 3 == 2:  # several commits at once, too
+        if at % 3 == 2:  # also follows several commits together
             now = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True)
             assert answers(reader) == answers(now) == answers(writer), (at, kind)
             now.close()
@@ -137,7 +137,7 @@ def test_following_costs_what_changed(tmp_path, caplog, monkeypatch):
         for _ in range(7):
             writer.feedback(np.ones(DIM), ["new"], id="f")
         assert answers(reader) == answers(writer)
-        assert "rebuild" in caplog.text  # too far behind for what was noted
+        assert "rebuild" in caplog.text  # too far behind the log of changes
 
 
 def test_changes_are_told_as_they_were():
@@ -196,7 +196,7 @@ def test_who_follows_holds_no_journal(tmp_path):
 
 
 def test_a_copy_says_nothing_of_what_was_changed_when(tmp_path):
-    """The same contents give the same bytes, whoever saves them."""
+    """The same contents give the same bytes, from any process."""
     for index, name in ((filled(tmp_path / "i"), "a"), (filled(None), "b")):
         index.observe(Trajectory(ids=["m1", "m2"], id="t"))
         index.update("m1", text="other")
@@ -316,7 +316,7 @@ def test_a_reader_sees_another_process(tmp_path):
         writer.stdin.write(f"{line}\n")
         writer.stdin.flush()
         assert writer.stdout.readline() == "done\n"
-        assert seen(), line  # at the first question after the call returned
+        assert seen(), line  # at the first query after the call
     writer.kill()
     writer.wait()
     assert answers(reader)

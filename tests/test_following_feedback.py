@@ -122,7 +122,7 @@ def test_more_feedback_and_more_memories_are_taken_in_and_nothing_is_read_again(
     assert max(read) == 1
 
 
-# ---- one writer cannot own popularity
+# ---- one writer cannot control popularity
 
 
 def popularity(index: PredictiveAssociativeIndex) -> np.ndarray:
@@ -141,7 +141,7 @@ def test_what_one_session_adds_to_popularity_is_capped(follows):
     many, vectors = 40, np.stack([vector(at) for at in range(40)])
     index.feedback(vectors, [["m3"]] * many, metadata=[{"session": "one"}] * many)
     index.feedback(vectors, [["m4"]] * many, metadata=[{"session": f"s{at}"} for at in range(many)])
-    index.feedback(vectors[:9], [["m6"]] * 9)  # said by nobody: each for itself
+    index.feedback(vectors[:9], [["m6"]] * 9)  # without a session: each counts alone
     counted = popularity(index)
     assert (counted[3], counted[4], counted[6]) == (3, many, 9)
     index.set_popularity_cap("session", 7.5)

@@ -15,7 +15,7 @@ from pam_retriever.model.keys import MODES
 
 
 def dated(planted: Planted) -> list[Trajectory]:
-    """Outing n happens on day n, ten minutes a step; the last outing was never dated."""
+    """Outing n is on day n, with ten minutes per step; the last outing has no times."""
     times = [[number + step / 144 for step in range(10)] for number in range(20)]
     return [
         Trajectory(ids=outing, timestamps=time if number < 19 else None, id=f"day {number}")
@@ -60,7 +60,7 @@ def test_thresholds_filters_hops_and_batches_hold_with_decay(aged):
     assert [hit.id for hit in aged.recall("m055", k=None, min_score=floor, decay=3.0)] == [
         h.id for h in everything[:21]
     ]
-    # what a filter hides takes no share, so a guess counts for more: with a short half-life it may pass what is old
+    # hidden memories take no share, so predictions weigh more: with a short half-life they may pass old memories
     slowly = aged.recall("m055", k=199, decay=30.0)
     odd = aged.recall("m055", k=9, decay=30.0, where={"parity": "odd"})
     assert [hit.id for hit in odd] == [hit.id for hit in slowly if hit.metadata["parity"] == "odd"][:9]
@@ -72,10 +72,10 @@ def test_thresholds_filters_hops_and_batches_hold_with_decay(aged):
 
 def test_now_can_be_told(aged):
     then = aged.recall("m055", k=3, decay=1.0, now=time_of("m055"))
-    # at the time itself, what came before has hardly faded, and what came after not at all
+    # at the time itself, earlier memories have hardly decayed, and later ones not at all
     plain = {hit.id: hit.score for hit in aged.recall("m055", k=199)}
     assert all(hit.score >= 0.95 * plain[hit.id] for hit in then if hit.id in {"m053", "m054", "m056", "m057"})
-    assert aged.recall("m055", k=1, decay=1.0, now=1e9)[0].id >= "m190"  # all that has a time is long gone
+    assert aged.recall("m055", k=1, decay=1.0, now=1e9)[0].id >= "m190"  # all memories with a time have decayed
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_decay_without_any_timestamp_is_refused(fitted):
 def test_prune_keeps_the_strongest(planted):
     index = new_index(planted)
     trips = dated(planted)
-    trips.append(Trajectory(ids=["m000", "m011"], timestamps=[18.9, 18.95]))  # come back late
+    trips.append(Trajectory(ids=["m000", "m011"], timestamps=[18.9, 18.95]))  # seen again later
     trips.append(Trajectory(ids=["m020", "m021"], timestamps=[2.5, 2.6], salience=[1e6, 1e6]))
     for trip in trips:
         index.observe(trip)
@@ -227,7 +227,7 @@ def test_what_was_pruned_is_no_link_and_the_next_fit_begins_afresh(planted, tmp_
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
         index.add(planted.vectors, planted.ids)
         index.fit(dated(planted)[:19], window=WINDOW, config=QUICK, progress=False)
-        index.prune(keep=38, half_life=1.0)  # which leaves a trajectory of eight
+        index.prune(keep=38, half_life=1.0)  # a trajectory of eight is left
         now = [(hit.id, hit.score) for hit in index.recall("m185", k=37)]
         memories = index._store.links.memories
         index.observe(["m190", "m199"])

@@ -56,7 +56,7 @@ def ended(child: int) -> int:
 
 
 def is_unharmed(index: PredictiveAssociativeIndex, path: Path | None) -> None:
-    """Goes on with writing, closes, and is opened again."""
+    """Checks that the index can be written, closed and opened again."""
     index.add(np.ones((1, DIM)), ["later"])
     index.delete("m3")
     assert (len(index), index.search(np.ones(DIM), 1)[0].id) == (20, "later")
@@ -106,7 +106,7 @@ def test_a_child_that_leaves_the_with_closes_nothing(tmp_path, leave):
         index.close()
 
     index = filled(tmp_path / "i")
-    if leave is sys.exit:  # ends by what Python runs at exit
+    if leave is sys.exit:  # runs Python's exit handlers
         child = os.fork()
         if not child:
             does()

@@ -24,7 +24,7 @@ from pam_retriever.training.shards import InMemory
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    """Runs the command; what it says of that run, and the files that it has written by then."""
+    """Runs the command; returns its report of the run, and the files that exist then."""
 
     def call(*arguments):
         given = ["--tiny", "--device=cpu", f"--results={tmp_path / 'results'}", f"--cache={tmp_path / 'cache'}"]
@@ -82,7 +82,7 @@ def test_muon_moves_the_matrices_and_adamw_the_rest():
 
 
 def muon_rate(trainer):
-    """The learning rate that the schedule ended with, as both parts were told."""
+    """Returns the last learning rate of the schedule, which both parts must share."""
     return trainer._optimizer._optimizers[0].param_groups[0]["lr"]
 
 

@@ -21,7 +21,7 @@ def chain(planted) -> PredictiveAssociativeIndex:
 
 
 def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[str, tuple[float, int, tuple[str, ...]]]:
-    """id -> the score, hop and path of its best path, among all that there are."""
+    """Returns id -> score, hop and path of the best of all paths."""
     best: dict[str, tuple[float, int, tuple[str, ...]]] = {}
     paths = [(1.0, (cue,))]
     for hop in range(1, hops + 1):
@@ -81,7 +81,7 @@ def test_a_narrow_beam_costs_so_many_look_ups_and_no_more(chain, monkeypatch):
     search = whole.search
 
     def count(queries, *rest):
-        if queries[:, DIM:].any():  # of associations: the flat index answers for similarity as well
+        if queries[:, DIM:].any():  # queries by association: the flat index also answers those by similarity
             asked.append(len(queries))
         return search(queries, *rest)
 
@@ -97,7 +97,7 @@ def test_a_batch_is_its_queries_and_fewer_hits_are_the_first_of_more(chain):
     one, other = chain.recall("m010", k=9, hops=3), chain.recall("m020", k=9, hops=3)
     for together, alone in zip(many, [one, other], strict=True):
         assert [hit.id for hit in together] == [hit.id for hit in alone]
-        # products of other shapes add up in another order
+        # products of other shapes are summed in another order
         assert [hit.score for hit in together] == pytest.approx([hit.score for hit in alone], abs=1e-6)
     assert chain.recall("m010", k=4, hops=3) == one[:4]
     scores = [hit.score for hit in many[0]]
@@ -105,7 +105,7 @@ def test_a_batch_is_its_queries_and_fewer_hits_are_the_first_of_more(chain):
 
 
 def test_what_was_met_directly_is_told_so(planted):
-    """m002 lies two steps from m000 in one trajectory, inside the window: a path through m001 is no news."""
+    """m002 is two steps from m000, inside the window: a path through m001 must not replace the direct link."""
     index = new_index(planted)
     index.fit(planted.outings, window=2, config=TINY, progress=False)
     hits = {hit.id: hit for hit in index.recall("m000", k=4, hops=2, explain=True)}
@@ -199,7 +199,7 @@ def test_bad_hops_are_refused(chain, options, message):
 
 
 def test_what_is_met_everywhere_is_no_bridge(planted):
-    """m100 was met in every trajectory, m101 in two: from m000, through which of them is a bridge?"""
+    """m100 is in every trajectory, m101 in two: only m101 is a bridge from m000."""
     index = new_index(planted)
     trips = [[f"m{2 * n:03}", f"m{2 * n + 1:03}", "m100"] for n in range(30)]
     trips += [["m000", "m101"], ["m101", "m150"]]

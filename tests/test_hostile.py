@@ -1,4 +1,4 @@
-"""Files and values from a stranger: refused within limits, nothing run, nothing read outside the folder."""
+"""Hostile files and values: rejected within limits; nothing is executed, nothing outside the folder is read."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_rows_that_are_far_apart_take_no_memory(folder):
 
 def test_metadata_that_are_no_json_fail_the_call_that_needs_them(folder):
     changed = "UPDATE memories SET metadata = '{' WHERE id = 'm3'"
-    tamper(folder, "DROP TRIGGER words_changed", changed, words.SCHEMA[3])  # which would refuse it
+    tamper(folder, "DROP TRIGGER words_changed", changed, words.SCHEMA[3])  # this trigger would reject it
     with PredictiveAssociativeIndex.load(folder) as index:
         for call in (lambda: index.find({"n": 1}), lambda: index.get(["m3"]), lambda: index.search("m0", k=9)):
             with pytest.raises(IndexFormatError, match="damaged"):
@@ -209,7 +209,7 @@ def test_a_manifest_of_a_gigabyte_is_not_read(folder):
     refused(folder, "more than 1,000,000 bytes")
 
 
-# ---- what a caller hands in
+# ---- hostile arguments
 
 LIMITS = {
     "an id": lambda: index_of(ids=["x" * (limits.MAX_ID_BYTES + 1)]),
@@ -253,7 +253,7 @@ def test_metadata_are_nested_so_deep_and_no_deeper():
     assert index.find({"a": {"$exists": True}})[0].id == "deep"
     with pytest.raises(InvalidInput, match="levels deep"):
         index_of(metadatas=[nested(limits.MAX_METADATA_DEPTH + 1)])
-    brackets = {"a": '[{"' * 1000}  # in a string they nest nothing
+    brackets = {"a": '[{"' * 1000}  # brackets in a string do not nest
     assert index_of(metadatas=[brackets]).find()[0].metadata == brackets
 
 

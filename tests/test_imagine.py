@@ -1,4 +1,4 @@
-"""Imagination and surprise, against what is known of the planted world."""
+"""Imagination and surprise, against the known structure of the planted world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, pla
     found = fitted.imagine("m030", k=6)
     np.testing.assert_allclose(found.point, f, atol=1e-5)
     cosine = p @ f
-    cosine[30] = -2  # the query itself is not what it makes one think of
+    cosine[30] = -2  # the query is no associate of itself
     order = np.argsort(-cosine)[:6]
     assert [hit.id for hit in found.nearest] == [planted.ids[at] for at in order]
     np.testing.assert_allclose([hit.score for hit in found.nearest], cosine[order], atol=1e-5)
@@ -33,7 +33,7 @@ def test_batches_ids_vectors_and_points_agree(fitted, planted):
 
 
 def true_spreads(index, planted) -> tuple[np.ndarray, np.ndarray]:
-    """The spread that is said of each memory, and that of its associates round the point."""
+    """Returns the predicted spread of each memory, and the true spread of its associates around the point."""
     p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     said, true = [], []
     for id, found in zip(planted.ids, index.imagine(planted.ids), strict=True):
@@ -46,7 +46,7 @@ def true_spreads(index, planted) -> tuple[np.ndarray, np.ndarray]:
 def test_the_spread_is_that_of_the_associates(fitted, planted):
     said, true = true_spreads(fitted, planted)
     assert (said**2).mean() == pytest.approx(true.mean(), rel=0.02)
-    # also where more, and where less, is said
+    # also for small and for large predictions
     for half in (said >= np.median(said), said < np.median(said)):
         assert (said[half] ** 2).mean() == pytest.approx(true[half].mean(), rel=0.1)
 
@@ -55,7 +55,7 @@ def test_a_predictor_that_knows_nothing_has_a_wide_spread(fitted, planted):
     index = new_index(planted)
     shuffled = np.random.default_rng(0).permutation(planted.ids).reshape(20, 10).tolist()
     index.fit(shuffled, window=WINDOW, config=TINY, progress=False)
-    for outing in planted.outings:  # what really happened was never learnt
+    for outing in planted.outings:  # the real outings were never learnt
         index.observe(outing)
     assert index.imagine("m030").spread > 1.1 * fitted.imagine("m030").spread
 

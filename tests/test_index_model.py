@@ -84,13 +84,13 @@ class IndexMachine(RuleBasedStateMachine):
             id: float(vector @ query / np.linalg.norm(vector) / np.linalg.norm(query))
             for id, (vector, _, _) in eligible.items()
         }
-        best = sorted(scores.values(), reverse=True)[:k]  # not ids: equal vectors come in any order
+        best = sorted(scores.values(), reverse=True)[:k]  # scores, because equal vectors have no order
         assert [hit.score for hit in hits] == pytest.approx(best, abs=1e-5)
         for hit in hits:
             assert hit.score == pytest.approx(scores[hit.id], abs=1e-5)
             assert (hit.text, hit.metadata) == eligible[hit.id][1:]
         if self.index.is_fitted:
-            own = {  # the query is that memory itself
+            own = {  # memories equal to the query
                 id
                 for id, (vector, _, _) in self.model.items()
                 if vector @ query > SAME * np.linalg.norm(vector) * np.linalg.norm(query)

@@ -24,7 +24,7 @@ def named(user: str, place: int) -> str:
 
 
 def shared_index(others: int = OTHERS) -> PredictiveAssociativeIndex:
-    """Ann and others hold the same 60 notes, each in walks of their own; in half of the walks their steps are mixed."""
+    """Ann and others have the same 60 notes, each in separate walks; in half of the walks their steps are mixed."""
     index = PredictiveAssociativeIndex(DIM)
     random = np.random.default_rng(3)
     users = ["ann", *(f"bob{other}" for other in range(others))]
@@ -35,7 +35,7 @@ def shared_index(others: int = OTHERS) -> PredictiveAssociativeIndex:
         order = np.arange(PLACES) if user == "ann" else random.permutation(PLACES)
         for start in range(0, PLACES, 6):
             walk, name = [named(user, int(place)) for place in order[start : start + 6]], f"{user} walk {start}"
-            if others and start >= PLACES // 2:  # another user's steps between one's own
+            if others and start >= PLACES // 2:  # steps of another user between Ann's
                 other, name = users[1] if user == "ann" else "ann", f"mixed {number} {start}"
                 walk = [step for id in walk for step in (id, named(other, int(random.integers(PLACES // 2, PLACES))))]
             index.observe(Trajectory(walk, id=name))
@@ -49,7 +49,7 @@ def shared() -> PredictiveAssociativeIndex:
 
 
 def check_hidden(answer) -> None:
-    """No id, text or metadata of another, and no name of a session that is theirs alone."""
+    """Asserts that no id, text, metadata or session name of another user appears."""
     assert "bob" not in json.dumps(answer, default=str)
 
 
@@ -152,7 +152,7 @@ def test_expansion_keeps_to_the_filter(shared):
 
 
 def test_words_next_to_a_memory_count_only_where_the_filter_allows_them():
-    """Bob's words stand next to Ann's steps: they neither find hers nor raise their scores."""
+    """Bob's words are next to Ann's steps: they neither find her steps nor raise their scores."""
     scores = []
     for secret in ("zanzibar", "nothing"):
         index = PredictiveAssociativeIndex(2)
@@ -211,7 +211,7 @@ def test_random_operations_show_nothing_of_another(steps, seed):
 
 
 def ask(index, random, place, kind, mode, hops, faithful):
-    """An answer of the index under Ann's filter."""
+    """Returns an answer of the index under Ann's filter."""
     id, vector, hops = named("ann", place), noisy(place), 1 if mode == "similarity" else hops
     if not index.get([id], missing_ok=True):
         id = named("ann", 0)

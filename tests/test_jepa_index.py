@@ -102,7 +102,7 @@ def test_all_memories_move_to_the_new_encoder(index, background):
     np.testing.assert_allclose(vectors_of(index), moved.encode(moments), atol=1e-5)
     assert index.search(moments[3], k=1)[0].id == "m03"
     assert index.outward is not None
-    # what was observed is kept as it was: back again gives the first vectors
+    # observations are stored unchanged, so the first encoder gives the first vectors again
     index.reencode(encoder_of(), progress=False)
     np.testing.assert_allclose(vectors_of(index), encoder_of().encode(moments), atol=1e-5)
 
@@ -144,7 +144,7 @@ def test_the_index_answers_in_the_old_space_until_the_new_one_is_complete():
     gate.begun.clear()
     future = index.reencode(moved, background=True, progress=False)
     assert gate.begun.wait(30)
-    # in the middle: answers, takes new memories, replaces and forgets
+    # during the move it answers, adds, replaces and deletes
     np.testing.assert_array_equal(vectors_of(index, ids), before)
     for at in range(20):
         assert index.search({"place": places[at]}, k=1)[0].id == f"p{at}"
@@ -271,7 +271,7 @@ def test_a_move_with_another_predictor(index, tmp_path):
     index.save(tmp_path / "fitted")
     plain = Predictor(PredictorConfig(16, 8, 1), torch.Generator().manual_seed(0))
     with PredictiveAssociativeIndex.open(tmp_path / "fitted") as durable:
-        durable.reencode(encoder_of(seed=1), progress=False)  # keeps the predictor, and what is known of it
+        durable.reencode(encoder_of(seed=1), progress=False)  # keeps the predictor and its report
         assert durable._store.calibration == index._store.calibration
         durable.reencode(encoder_of(seed=1), plain, window=3, progress=False)
         expected = [(hit.id, hit.score) for hit in durable.recall("m03", k=5)]

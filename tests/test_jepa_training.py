@@ -53,7 +53,7 @@ def test_missing_modalities_do_not_leak():
     seen = {"a": np.ones((2, 3)), "b": [None, [1.0, 2.0]]}
     read = read_observations(seen, encoder.modalities, "test")
     first = encoder.encode(read)
-    read.values["b"][0] = 99  # what lies under a missing value does not matter
+    read.values["b"][0] = 99  # the value of a missing entry has no effect
     np.testing.assert_array_equal(encoder.encode(read), first)
     assert np.abs(first[0] - first[1]).max() > 0.01
     np.testing.assert_allclose(first.mean(1), 0, atol=1e-5)
@@ -156,7 +156,7 @@ def test_the_outward_predictor_learns_where_an_action_leads():
     centres = np.stack([states[fresh.place == place].mean(0) for place in range(6)])
     nearest = (predicted @ centres.T).argmax(1)
     assert (nearest == fresh.place[1:])[went_on].mean() > 0.9
-    # surprise: a jump to a place where no action leads
+    # surprise: a jump to a place that no action reaches
     jumped = Walks(seed=1)
     at = went_on[5] + 1
     wrong = np.flatnonzero(jumped.place == (jumped.place[at] + 3) % 6)[0]
@@ -187,7 +187,7 @@ def test_gradient_reaches_the_encoder_through_targets_only_if_it_may():
             states = trainer.encoder(values, present)
             targets = trainer._targets(states, values, present)
             assert targets.requires_grad is not stop
-            torch.testing.assert_close(targets.detach(), states.detach())  # nothing has moved yet
+            torch.testing.assert_close(targets.detach(), states.detach())  # the target encoder still equals the encoder
 
 
 def test_the_example_of_the_encoder():

@@ -52,7 +52,7 @@ def patient(monkeypatch):
 
 @pytest.fixture
 def held():
-    """Which files are open, and which wait to be closed, beyond those of an index that another test left open."""
+    """Returns the files that are open or wait to be closed, without those of other tests' indexes."""
     gc.collect()  # or such an index may close in the middle of this test
     connections, waiting = handles._connections.copy(), set(handles._waiting)
     return lambda: (handles._connections - connections, handles._waiting.keys() - waiting)
@@ -121,7 +121,7 @@ def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeyp
     with PredictiveAssociativeIndex.open(path) as index:
         assert read
         assert answers(index) == before
-    assert check(path) == []  # and kept again
+    assert check(path) == []  # the index is saved again
     read.clear()
     with PredictiveAssociativeIndex.open(path) as index:
         assert not read
@@ -131,7 +131,7 @@ def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeyp
 def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
     index = PredictiveAssociativeIndex.open(path)
     index.observe(["m100", "m900"])
-    index._store._home.close()  # as a kill: nothing is kept
+    index._store._home.close()  # like a kill: nothing is saved
     read = reading(monkeypatch)
     with PredictiveAssociativeIndex.open(path) as index:
         assert read
@@ -156,7 +156,7 @@ def test_a_flipped_byte_is_told_by_the_next_call_or_by_close(path, patient, plac
     flip(file, at)
     try:
         index = PredictiveAssociativeIndex.open(path, read_only=read_only)
-    except IndexFormatError:  # SQLite saw it itself, where it read
+    except IndexFormatError:  # SQLite itself found the damage while reading
         assert place.startswith("mem")
     else:
         patient.set()
@@ -206,11 +206,11 @@ def test_damage_below_new_memories_stays_damage(path, patient):
         width = bank.predictor.config.width
         stored = bank.database.memories.stored(np.array([1500]), DIM, width)[1].tobytes()
         patient.set()
-    at = contents.index(stored)  # an association vector, which has no checksum of its own
+    at = contents.index(stored)  # an association vector has no checksum of its own
     contents[at] ^= 1
     file.write_bytes(contents)
     index = PredictiveAssociativeIndex.open(path)
-    with suppress(IndexFormatError):  # it may be found before
+    with suppress(IndexFormatError):  # another check may find it earlier
         index.add(np.ones((1, DIM)), ["new"])
     with pytest.raises(IndexFormatError, match="checksum differs"):
         index.close()
@@ -231,7 +231,7 @@ def test_closing_an_index_that_was_only_asked_leaves_it_as_it_was(path):
 def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, held):
     first = PredictiveAssociativeIndex.open(path, read_only=True)
     second = PredictiveAssociativeIndex.open(path, read_only=True)
-    for index in first, second:  # a verification at work has taken the file that waits
+    for index in first, second:  # a running verification has taken the waiting file
         index._store.database.finish_verifying()
     connections, waiting = held()
     assert sum(connections.values()) == 2

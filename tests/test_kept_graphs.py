@@ -37,7 +37,7 @@ def path(kept, tmp_path):
 
 @pytest.fixture
 def built(monkeypatch):
-    """A list that grows with each index that is built."""
+    """Returns a list that records each build of an index."""
     built = []
     rebuild = FaissBackend.rebuild
     monkeypatch.setattr(FaissBackend, "rebuild", lambda self, *given: (built.append(1), rebuild(self, *given)))
@@ -55,7 +55,7 @@ def test_opening_takes_the_graphs_that_close_kept(path, built, tmp_path):
         assert not built
         before = answers(index)
         files = {file.name: file.read_bytes() for file in path.glob("ann-*")}
-    assert {file.name: file.read_bytes() for file in path.glob("ann-*")} == files  # nothing changed: not written again
+    assert {file.name: file.read_bytes() for file in path.glob("ann-*")} == files  # nothing changed: no file is written
     assert len(files) == 6
     with PredictiveAssociativeIndex.open(path, read_only=True) as index:
         assert answers(index) == before
@@ -64,15 +64,15 @@ def test_opening_takes_the_graphs_that_close_kept(path, built, tmp_path):
         file.unlink()
     with PredictiveAssociativeIndex.open(path) as index:
         assert built
-        assert answers(index) == before  # those of graphs that were built: adding in the same order gives the same
+        assert answers(index) == before  # equal to those of rebuilt graphs: the same order gives the same graphs
     built.clear()
-    with PredictiveAssociativeIndex.open(path) as index:  # kept again
+    with PredictiveAssociativeIndex.open(path) as index:  # saved again
         assert not built
 
 
 def changed(index) -> None:
     index.delete(IDS[:20])
-    index.add(5 * np.eye(DIM)[:1], ["m30"])  # in place of another
+    index.add(5 * np.eye(DIM)[:1], ["m30"])  # replaces a memory
     index.add(-7 * np.eye(DIM)[:2], ["new", "newer"])
     index.observe(["new", "m40", "newer"])
 
@@ -133,7 +133,7 @@ def test_where_most_changed_they_are_built(path, built):
 
 
 def edit(path, end: str, change) -> None:
-    """Changes the array in a file, with a checksum that says that it was so."""
+    """Changes the array in a file, with a valid checksum."""
     (file,) = path.glob(f"ann-*.whole.{end}.npy")
     array = np.load(file)
     change(array)
@@ -209,7 +209,7 @@ def test_a_file_that_promises_more_than_there_is_takes_no_memory(path, built):
 
 
 def test_whatever_is_taken_can_be_searched():
-    """Random damage is refused, or searches end and return existing places."""
+    """After random damage the file is rejected, or searches end and return existing places."""
     random = np.random.default_rng(1)
     backend = FaissBackend(DIM, "hnsw")
     backend.rebuild(np.arange(COUNT), VECTORS)

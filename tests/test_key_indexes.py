@@ -1,4 +1,4 @@
-"""What answers for p, whatever kind of index there is over whole keys at the moment."""
+"""Searches by p alone, for every kind of index over whole keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def over(backend: str, rows: np.ndarray, vectors: np.ndarray, associations: np.n
 
 
 def assert_answers(indexes: KeyIndexes, held: dict[int, np.ndarray], share: float) -> None:
-    """The nearest of all, and of half of them, by p alone."""
+    """Asserts the nearest of all, and of half of the memories, by p alone."""
     rows = np.array(sorted(held))
     stored = unit(np.stack([held[row] for row in rows.tolist()]))
     asked = unit(RANDOM.standard_normal((20, DIM)).astype(np.float32))

@@ -88,7 +88,7 @@ def run(operations, ours: PAMVectorStore) -> None:
             same_search(ours, theirs, *arguments)
         else:
             same_mmr(ours, theirs, *arguments)
-    same_search(ours, theirs, QUERIES[0], 20, None)  # whatever happened, the contents are the same
+    same_search(ours, theirs, QUERIES[0], 20, None)  # after all operations the contents are the same
 
 
 def same_search(ours, theirs, query, k, year) -> None:
@@ -115,7 +115,7 @@ def as_dict(year):
 
 
 def test_ids_that_were_deleted_are_stored_anew():
-    """The same id again and again, as a store under churn sees it."""
+    """Adds and deletes the same id many times."""
     store = PAMVectorStore(TableEmbedder())
     for text in itertools.islice(itertools.cycle(WORDS), 12):
         store.add_texts([text], ids=["only"])

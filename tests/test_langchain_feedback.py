@@ -1,4 +1,4 @@
-"""Feedback through LangChain: which documents served a question, before and after fit, and asynchronously."""
+"""Feedback through LangChain: which documents answered a question, before and after fit, and asynchronously."""
 
 from __future__ import annotations
 

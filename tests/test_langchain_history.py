@@ -17,7 +17,7 @@ ASKED = [HumanMessage("the disk is full"), AIMessage("restart the service")]
 
 @pytest.fixture
 def store() -> PAMVectorStore:
-    made = PAMVectorStore(TableEmbedder(dim=256))  # nothing looks like anything else
+    made = PAMVectorStore(TableEmbedder(dim=256))  # no two texts are similar
     made.add_texts([*STEPS, "feed the cat", "water the plants"], ids=["a", "b", "c", "d", "e", "f"])
     assert made.index is not None
     for _ in range(3):

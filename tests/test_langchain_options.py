@@ -29,7 +29,7 @@ def two_users():
 
 
 def both(retriever, query="note 3", **options):
-    """The answer of both calls, which is the same."""
+    """Returns the answer of the sync and async calls, which must be equal."""
     found = ids_of(retriever.invoke(query, **options))
     assert ids_of(asyncio.run(retriever.ainvoke(query, **options))) == found
     return found
@@ -101,11 +101,11 @@ def test_as_retriever_refuses_what_belongs_into_search_kwargs(unknown):
         assert all(id.startswith("ann") for id in found)
 
 
-# ---- hops, depth, reading alone
+# ---- hops, depth, read-only stores
 
 
 def test_several_hops_of_a_question_never_drop_its_words():
-    """Until the index takes words over several hops it refuses them, and so does everything above it."""
+    """The index supports no words over several hops, so it and its adapters must raise."""
     store = fitted_sessions()
     asks = (
         lambda: store.recall("s3 p0", hops=2),
@@ -121,7 +121,7 @@ def test_several_hops_of_a_question_never_drop_its_words():
 
 
 def outcome(ask):
-    """The ids that were found, or why none were."""
+    """Returns the found ids, or the name of the error."""
     try:
         return ids_of(ask())
     except InvalidInput as error:
@@ -194,7 +194,7 @@ def _scores(scored):
     return [(document.id, score) for document, score in scored]
 
 
-# ---- whose vectors these are
+# ---- vectors of another embedder
 
 
 class OtherEmbedder(TableEmbedder):

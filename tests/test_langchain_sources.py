@@ -31,7 +31,7 @@ def documents(shuffled: bool = False, group: str = "source", place: str = "start
 
 
 def orders(store: PAMVectorStore, ids) -> set[tuple[str, str, int]]:
-    """Who stands how far from whom, as the evidence of the index tells it after a fit."""
+    """Returns the distances between documents, from the evidence of the index after a fit."""
     store.fit(config=TINY, progress=False)
     return {
         (cue, hit.id, met.offset)
@@ -152,7 +152,7 @@ def _scores(scored):
     return [(document.id, score) for document, score in scored]
 
 
-# ---- what changes
+# ---- changes
 
 
 def test_a_reindexed_chunk_takes_its_right_place():
@@ -236,7 +236,7 @@ def test_whatever_is_added_and_deleted_the_links_are_those_of_the_sorted_sources
 
 
 def meetings(index) -> set[tuple[str, str, int]]:
-    """All pairs of memories that stand in one trajectory, and how far apart."""
+    """Returns all pairs of memories of one trajectory, with their distance."""
     documents = index._store.database
     rows, trajectories, positions, _ = documents.trajectories.experienced()
     names = {row: id for id, row in documents.memories.rows_of([record.id for record in index.find()]).items()}

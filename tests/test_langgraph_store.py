@@ -1,4 +1,4 @@
-"""PAMStore: LangGraph's contract, experience, durability, and what it refuses."""
+"""PAMStore: LangGraph's contract, experience, durability, and invalid calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MINUTE = 60_000_000
 
 
 def embed(texts: list[str]) -> list[list[float]]:
-    """A dimension for each known word; texts of none look like "other"."""
+    """Returns a dimension for each known word; texts without known words look like "other"."""
     rows = [[float(word in text.split()) for word in AXES] for text in texts]
     return [row if any(row) else [*row[:-1], 1.0] for row in rows]
 
@@ -54,7 +54,7 @@ def keys(found: Any) -> list[str]:
     return [item.key for item in found]
 
 
-# ---- beside LangGraph's own stores
+# ---- compared with LangGraph's own stores
 
 
 def test_it_answers_as_the_store_in_memory_does(tmp_path):
@@ -70,7 +70,7 @@ def test_the_comparison_sees_a_difference(monkeypatch):
 
 
 def test_it_answers_as_the_store_in_sqlite_does():
-    """Where that one has no fault: without TTL, filters that compare, and the order of what has none."""
+    """Compares where that store has no fault: without TTL, comparing filters, and the order of unordered items."""
     made, ours = compared.Generator(3), PAMStore()
     with sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False) as connection:
         theirs = SqliteStore(connection)
@@ -146,7 +146,7 @@ def test_what_served_a_question_is_found_by_the_next():
 
 @pytest.mark.parametrize("prefix", [("ann", "a"), ("ann",)])
 def test_a_search_keeps_to_its_prefix(prefix):
-    """Nothing outside it is found, or changes an answer: by vector, words, links or feedback."""
+    """Items outside the prefix are not found and do not change an answer: by vector, words, links or feedback."""
     alone, among = new(), new()
     for store in (alone, among):
         for number, word in enumerate(AXES):
@@ -232,7 +232,7 @@ def test_everything_is_there_after_opening_again(tmp_path):
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monkeypatch, durable):
-    """As after a kill between the two commits, half way through the changes."""
+    """The state is that of a kill between the two commits."""
     store = new(tmp_path / "store" if durable else None)
     store.put(("ann",), "old", {"text": "coffee"})
     apply = Memories.apply
@@ -379,7 +379,7 @@ def test_folders_that_are_no_store_are_refused(tmp_path):
         new(tmp_path / "store")
 
 
-# ---- LangGraph's contract, where it says more than the store in memory does
+# ---- LangGraph's contract beyond the store in memory
 
 
 def test_without_an_index_a_query_is_ignored(tmp_path):
@@ -504,7 +504,7 @@ def test_what_is_told_of_unknown_items_is_refused():
 
 
 def test_the_faults_of_the_reference_are_there():
-    """What ``Reference`` puts right is wrong in ``InMemoryStore``; when that changes, the list may get shorter."""
+    """``InMemoryStore`` still has the faults that ``Reference`` corrects; otherwise its list must get shorter."""
     store = InMemoryStore(index={**INDEX, "fields": ["text"]})
     assert store.get(("nobody",), "one") is None
     assert store.list_namespaces() == [("nobody",)]

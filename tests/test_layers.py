@@ -90,7 +90,7 @@ def test_only_the_connection_touches_sqlite():
 
 
 def test_no_kind_of_store_or_index_is_asked_for():
-    """What a store, a database or an ANN index can do, an attribute says."""
+    """An attribute states the abilities of a store, a database or an ANN index; code must not test types."""
     kinds = re.compile(
         r"isinstance\([^)]*\b\w*(Store|Database|Backend|AnnIndex|PrefixView|Engine|Rebuild|Generation)\b"
     )

@@ -1,4 +1,4 @@
-"""Words: what is found by them, against BM25 written out, and that they follow every change."""
+"""Search by words agrees with a plain BM25, and follows every change."""
 
 from __future__ import annotations
 

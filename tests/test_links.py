@@ -25,7 +25,7 @@ def append(links: CooccurrenceGraph, number: int, steps: list[int], **options) -
 
 
 def linked_to(told: list[list[int | None]], row: int, window: int) -> dict[int, float]:
-    """What the definition says: the sum over all meetings within the window of 1 / distance."""
+    """Returns the definition: the sum of 1 / distance over all meetings within the window."""
     found: dict[int, float] = {}
     for steps in told:
         for at, here in enumerate(steps):

@@ -25,7 +25,7 @@ from pam_retriever import PredictiveAssociativeIndex, Trajectory
 
 
 class Spoken(MockEmbedding):
-    """The vectors of the dialogue; what is asynchronous is never called in a thread, nor the other way round."""
+    """Vectors of the dialogue. Async methods must not run in a thread, nor sync methods in the event loop."""
 
     def __init__(self, **fields):
         super().__init__(embed_dim=dialogue.DIM, **fields)
@@ -84,7 +84,7 @@ def turn_nodes(documents: bool, shuffled: bool = True):
 
 
 def meetings(store) -> set[tuple[str, str, int]]:
-    """All pairs of nodes that stand in one trajectory, and how far the second is after the first."""
+    """Returns all pairs of nodes of one trajectory, and how far the second is after the first."""
     index = store.client
     documents = index._store.database
     rows, trajectories, positions, _ = documents.trajectories.experienced()

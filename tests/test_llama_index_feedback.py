@@ -1,4 +1,4 @@
-"""Feedback through LlamaIndex: which nodes served a question, before and after fit, and asynchronously."""
+"""Feedback through LlamaIndex: which nodes answered a question, before and after fit, and asynchronously."""
 
 from __future__ import annotations
 

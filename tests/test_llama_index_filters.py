@@ -1,4 +1,4 @@
-"""Every filter operator of LlamaIndex, alone and nested, against what Python itself says."""
+"""Every filter operator of LlamaIndex, alone and nested, agrees with Python's own operators."""
 
 import functools
 
@@ -54,7 +54,7 @@ def group(*filters, condition=And):
 
 
 def answers(store, filters):
-    """What passes, which must be the same for a query, for get_nodes, and for get_nodes by ids."""
+    """Returns the matching ids, which must be equal for a query, for get_nodes, and for get_nodes by ids."""
     result = store.query(VectorStoreQuery(query_embedding=[1.0, 1.0, 1.0], similarity_top_k=100, filters=filters))
     found = sorted(result.ids)
     assert sorted(node.node_id for node in store.get_nodes(filters=filters)) == found

@@ -21,7 +21,7 @@ from pam_retriever import IndexLocked, InvalidInput, NotFitted, PAMError, ReadOn
 
 
 def outcome(call):
-    """The ids that were found, or why none were."""
+    """Returns the found ids, or the name of the error."""
     try:
         found = call()
     except PAMError as error:

@@ -1,4 +1,4 @@
-"""What PAMVectorStore wrote to a folder is there again."""
+"""PAMVectorStore reads its own folders."""
 
 from contextlib import closing
 

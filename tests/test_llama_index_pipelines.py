@@ -18,7 +18,7 @@ from llama_index_pam import PAMVectorStore
 
 
 class WordEmbedding(MockEmbedding):
-    """A vector of how often each of a few words occurs."""
+    """Returns vectors that count a few words."""
 
     def __init__(self):
         super().__init__(embed_dim=4)

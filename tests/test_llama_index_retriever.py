@@ -22,7 +22,7 @@ WORDS = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel
 
 
 class OneHot(MockEmbedding):
-    """Each word a direction of its own, so that nothing looks like anything else."""
+    """Each word has its own direction, so no two texts are similar."""
 
     def __init__(self):
         super().__init__(embed_dim=len(WORDS))
@@ -46,7 +46,7 @@ class OneHot(MockEmbedding):
 
 @pytest.fixture(scope="module")
 def index():
-    """alpha happened with bravo, charlie with delta, ..."""
+    """Returns an index: alpha happened with bravo, charlie with delta, ..."""
     store = PAMVectorStore()
     nodes = [
         TextNode(id_=word, text=f"{word} text", metadata={"session": at // 2, "at": at, "word": word})

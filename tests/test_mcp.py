@@ -203,7 +203,7 @@ async def test_ids_of_every_kind_are_resources(folder):
         index.add(ids=ids, texts=[f"text of {id}" for id in ids])
     async with Client(MemoryServer(folder, code=False)) as client:
         for one in (await client.list_resources()).resources:
-            if one.name != "..":  # the SDK refuses steps upward, whatever they mean
+            if one.name != "..":  # the SDK rejects every path with ".."
                 assert (await client.read_resource(one.uri)).contents[0].text == f"text of {one.name}"
 
 
@@ -352,7 +352,7 @@ async def test_the_command_over_stdio_and_a_kill_in_the_middle(tmp_path):
 
 
 def children(process: int, word: str) -> list[int]:
-    """The processes that this one started, and whose command line holds a word."""
+    """Returns the child processes whose command line contains a word."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -365,7 +365,7 @@ def children(process: int, word: str) -> list[int]:
 
 
 def listening_on(port: int) -> set[str]:
-    """The addresses on which somebody listens to a port, as the kernel writes them."""
+    """Returns the addresses that listen on a port, in the kernel's format."""
     rows = [line.split() for file in ("tcp", "tcp6") for line in Path("/proc/net", file).read_text().splitlines()[1:]]
     return {row[1].split(":")[0] for row in rows if row[3] == "0A" and int(row[1].split(":")[1], 16) == port}
 

@@ -58,7 +58,7 @@ class World:
             self.graph.rebuild()
 
     def edges(self) -> set[tuple[str, str, str, int]]:
-        """(who, whom, by which words of the text, where); whom is empty for a phrase or a link to nothing."""
+        """Returns (source, target, words in the text, position); target is empty for a phrase or a link to nothing."""
         return set(
             self.database.connection.fetch(
                 "SELECT m.id, coalesce(t.id, ''), substr(m.text, start + 1, length), start FROM mentions "
@@ -67,7 +67,7 @@ class World:
         )
 
     def state(self) -> tuple[object, ...]:
-        """All that is stored, names by their words."""
+        """Returns everything that is stored, with names as words."""
         names = dict(self.database.connection.fetch("SELECT number, phrase FROM names"))
         called = self.database.connection.fetch("SELECT number, row, short FROM called")
         mentions = self.database.connection.fetch("SELECT row, number, start, length FROM mentions")
@@ -155,7 +155,7 @@ def test_keys_that_are_no_keys_are_refused(names: object) -> None:
 
 
 def _found_by_regex(text: str, names: list[str]) -> list[tuple[str, int]]:
-    """Leftmost, longest: one alternative a name, most words first, over a text of plain words."""
+    """Finds leftmost, longest names by a regex with one alternative per name, in a text of plain words."""
     ordered = sorted(names, key=lambda name: -name.count(" "))
     pattern = re.compile("|".join(rf"(?<!\S){re.escape(name)}(?!\S)" for name in ordered))
     return [(match.group(), match.start()) for match in pattern.finditer(text)]
@@ -165,7 +165,7 @@ PHRASES = st.lists(st.sampled_from(("a1", "b1", "c1", "d1")), min_size=1, max_si
 
 
 class _Table:
-    """Names that are looked up, as in SQLite: an answer has what was asked for, and no more."""
+    """Looks names up, as SQLite does: an answer has only the requested names."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self._numbers, self._longest = numbers, beginnings(numbers)
@@ -400,7 +400,7 @@ def test_mentions_are_those_of_plain_python(memories: list[tuple[str, str | None
 
 
 def _plain_words(text: str) -> list[str]:
-    """Words by the standard library alone, for texts in Latin letters."""
+    """Returns words by the standard library alone, for texts in Latin letters."""
     bare = "".join(c for c in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(c))
     return re.findall(r"[^\W_]+", bare)
 

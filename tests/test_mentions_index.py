@@ -1,4 +1,4 @@
-"""Mentions in an index: kept in step whatever is done to it, and found again by recall."""
+"""Mentions in an index follow every write, and recall uses them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _films(make=PredictiveAssociativeIndex, **options):
 
 
 def _state(index):
-    """All that is stored of names and mentions, names by their words and memories by their ids; a bulk is searched."""
+    """Returns all stored names and mentions, with words and ids instead of rows; searches bulks first."""
     index._search_names()
     database = index._store.database
     fetch = database.mentions.store._sql.fetch
@@ -166,7 +166,7 @@ def _change_and_compare(random: random.Random, steps: list[str]):
         elif step == "delete":
             index.delete(some)
             there = {id: one for id, one in there.items() if id not in some}
-        elif step == "observe":  # states that are given by their vectors replace memories
+        elif step == "observe":  # states with vectors replace memories
             states = random.choice(range(at))
             index.observe(Trajectory(id=str(states), vectors=_vectors(2)))
             there |= {f"{states}/{position}": (None, {}) for position in range(2)}
@@ -183,7 +183,7 @@ def _change_and_compare(random: random.Random, steps: list[str]):
         whole.add(_vectors(len(there)), list(there), texts, metadatas)
     if whole._store.database.mentions.known:
         assert _state(index) == _state(whole)
-    else:  # links and phrases may be left of what once had a name
+    else:  # links and phrases may remain from an earlier name
         assert _state(index)[0] == []
 
 
@@ -287,7 +287,7 @@ def test_repair_finds_mentions_anew(tmp_path):
 
 
 def _format_1(folder):
-    """Makes the index in a folder one of format 1."""
+    """Converts the index in a folder to format 1."""
     tables = [f"DROP TABLE {table}" for table in (*TABLES, "times", "uses", "feedback")]
     _change(
         folder,
@@ -337,7 +337,7 @@ def test_a_mention_leads_only_to_what_a_filter_leaves(anywhere):
         hits = index.recall(vector, text="which film is about a kiss", where=where, explain=True)
         assert "temple" not in hits.ids
         assert {one.source_id for hit in hits for one in hit.mentions} <= steps
-    # Ghana is named by Shirley Temple alone, who may not lead there
+    # only Shirley Temple mentions Ghana, and the filter excludes her
     hits = index.recall(vector, text="which film", where={"title": {"$in": ["Kiss and Tell", "Ghana"]}}, explain=True)
     assert [hit.mentions for hit in hits if hit.id == "ghana"] == [()]
 
@@ -347,7 +347,7 @@ def test_a_memory_has_those_it_names_before_any_fit(anywhere):
     for mode in (None, "association"):
         hits = index.recall("temple", mode=mode, explain=True)
         assert set(hits.ids[:2]) == {"kiss", "ghana"}
-        assert len(hits) == (10 if mode is None else 2)  # what looks like it comes afterwards
+        assert len(hits) == (10 if mode is None else 2)  # similar memories come afterwards
         assert list(hits.scores) == sorted(hits.scores, reverse=True)
         assert repr(hits[hits.ids.index("kiss")].mentions[0]) == 'names "Shirley Temple"'
         assert all(0 <= score <= 1 for score in hits.scores)

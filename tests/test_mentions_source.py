@@ -18,7 +18,7 @@ LOOKS = (0.8, 0.5, 0.3, 0.2, 0.1, 0.0)
 
 
 class Question:
-    """A question whose scores are given, and whose terms are its words."""
+    """A question with given scores; its terms are its words."""
 
     def __init__(self, world: World, text: str | None, scores: dict[str, float], forbidden: str = "") -> None:
         self.text = text
@@ -81,7 +81,7 @@ def test_a_chain_of_names() -> None:
     one, two = _idf(24, 0), _idf(24, 2)
     assert found["a"]["asked"] == pytest.approx(one, rel=1e-5)  # no text has this name
     strength = (0.8 + PRIOR["asked"] * one) ** POWER
-    left = 3 / 7  # "ambassador", "and" and "in" are in the second text alone
+    left = 3 / 7  # only the second text has "ambassador", "and" and "in"
     assert found["b"]["names"] == pytest.approx(strength * two * (1 + LEFT * left), rel=1e-5)
     assert found["c"]["second step"] > 0 and "names" not in found["c"]
     assert "d" not in found or "names" not in found["d"]
@@ -94,7 +94,7 @@ def test_who_names_it_and_who_shares_a_phrase() -> None:
     assert found["a"]["named by"] == found["d"]["named by"] == pytest.approx(0.5**POWER * _idf(24, 2), rel=1e-5)
     shared = _ask(world, Question(world, None, scores), "a")["d"]
     assert shared["shares"] == pytest.approx(0.8**POWER * _idf(24, 2), rel=1e-5)
-    # a phrase that the question has leads nowhere new
+    # a phrase of the question itself adds nothing
     assert "shares" not in _ask(world, Question(world, "when was Shirley Temple born", scores), "a").get("d", {})
 
 

@@ -1,4 +1,4 @@
-"""The index of the metadata in memory: in step with every write, whatever its segments, and beside other threads."""
+"""The index of the metadata in memory follows every write, with any segments, and with other threads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def remove_and_undo(index, ids):
     documents = index._store.database
     with documents.transaction():
         documents.memories.remove(np.array(sorted(documents.memories.rows_of(ids).values()), np.int64))
-        index.find({"a": 1})  # what is read here is not committed
+        index.find({"a": 1})  # this reads uncommitted data
         raise UndoneError
 
 
@@ -82,11 +82,11 @@ def test_segments_stay_few_however_much_is_written_one_by_one():
     index.delete([str(n) for n in range(150)])
     assert len(index.find({"n": {"$gte": 0}})) == 50
     segments = index._store.database.memories.metadata()._segments
-    assert sum(len(one.rows) for one in segments) <= 100  # the deleted do not stay
+    assert sum(len(one.rows) for one in segments) <= 100  # deleted rows do not remain
 
 
 def exactly(value):
-    """A number as it is compared: whole ones of 64 bits as they are, larger ones as doubles."""
+    """Returns a number in the form for comparison: 64-bit integers unchanged, larger ones as doubles."""
     return float(value) if abs(value) >= 2**63 else value
 
 

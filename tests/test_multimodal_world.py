@@ -1,4 +1,4 @@
-"""The multimodal world: what happens is lawful, what is observed is never twice the same."""
+"""The multimodal world: events follow rules, and no observation occurs twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_ring_of_rooms():
             around = move(around, np.full(48, there))
         np.testing.assert_array_equal(around, spots)
     north, south = (move(spots, np.full(48, action)) for action in (NORTH, SOUTH))
-    assert (north == spots).sum() == (south == spots).sum() == 24  # a wall for every other
+    assert (north == spots).sum() == (south == spots).sum() == 24  # every other spot has a wall
     np.testing.assert_array_equal(move(north, np.full(48, SOUTH)), south)
     np.testing.assert_array_equal(move(spots, np.full(48, STAY)), spots)
     assert move(np.array([2]), np.array([EAST]))[0] == 6  # through the door, into the next room
@@ -76,7 +76,7 @@ def test_senses_are_missing_at_the_stated_rates():
 
 
 def test_pixels_do_not_tell_the_object_but_it_can_be_told():
-    """The nearest image is more often of another object; colours and light are mixed on purpose."""
+    """The nearest image is usually of another object, because the world mixes colours and light."""
     world = build(seed=5, episodes=30)
     values, _ = world.observe(np.arange(len(world)), seed=1)
     flat = values["visual"].reshape(len(world), -1).astype(np.float32)

@@ -46,7 +46,7 @@ def rings(count: int, seed: int = 0) -> list[Trajectory]:
     ]
 
 
-# ---- what is counted
+# ---- counts
 
 
 @settings(max_examples=60, deadline=None)
@@ -79,7 +79,7 @@ def test_contexts_are_counted_as_in_plain_python(walks, data):
 
 
 def test_what_always_followed_comes_before_what_looks_alike():
-    """Before a fit, in few dimensions: a memory that followed three times of three, or once of once, leads."""
+    """Before a fit, in few dimensions, a memory that followed three times of three, or once of once, is first."""
     for seed in range(20):
         for times in (1, 3):
             index = filled(seed=seed)
@@ -206,7 +206,7 @@ def test_one_kind_of_evidence_is_enough():
     assert {*names(*hot)} <= set(index.recall_next(names(*walk[-3:]), k=5).ids)
 
 
-# ---- what is answered
+# ---- answers
 
 
 def test_what_followed_comes_first_and_at_once():
@@ -291,7 +291,7 @@ def test_the_sessions_in_which_it_came_next_are_named():
 
 
 def test_a_batch_answers_as_each_alone():
-    index = filled(600, seed=3)  # more than are all candidates
+    index = filled(600, seed=3)  # more memories than candidates
     random = np.random.default_rng(1)
     for n in range(60):
         index.observe(Trajectory(ids=names(*random.integers(0, 600, 6).tolist()), id=str(n)))
@@ -319,7 +319,7 @@ def test_without_experience_content_answers():
     assert len(PredictiveAssociativeIndex(DIM).recall_next([near])) == 0
 
 
-# ---- what is fitted
+# ---- fits
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +337,7 @@ def test_fit_weighs_the_evidence_and_says_what_it_is_worth(fitted):
     assert found["mixture"] > 0.95
     assert found["mixture"] >= found["popularity"] + 0.3
     again = report.fit(config=TINY, progress=False)
-    assert (again.next_steps, again.validation) == (done.next_steps, done.validation)  # nothing is new
+    assert (again.next_steps, again.validation) == (done.next_steps, done.validation)  # there is no new data
 
 
 def test_whether_steps_come_again_is_fitted():
@@ -425,7 +425,7 @@ def test_the_prior_names_shares_that_are_there():
         NextMixture.from_dict({"features": [*FEATURES, *SHARES]})
 
 
-# ---- what is refused
+# ---- invalid arguments
 
 
 @pytest.mark.parametrize(

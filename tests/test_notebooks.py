@@ -1,4 +1,4 @@
-"""The notebooks say what the guides say, and run."""
+"""The notebooks agree with the guides, and run."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from engine_servers import ENGINES, fresh_engine
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
 
-CUT = "m1\x00zzz"  # read up to the NUL it is another memory
+CUT = "m1\x00zzz"  # the part before the NUL is the id of another memory
 
 
 @pytest.fixture(params=["exact", *ENGINES])

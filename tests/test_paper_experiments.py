@@ -1,4 +1,4 @@
-"""The paper's experiments: what each holds out, asks for and controls, on small worlds."""
+"""The paper's experiments on small worlds: held-out data, targets and controls."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_fit_is_kept_for_its_training_code_config_and_name(setting, monkeypatc
     fits.trained(setting, 1, "two")
     fits.trained(replace(setting, passes=2), 1, "one")
     assert len(calls) == 4
-    monkeypatch.setattr(fits, "TRAINING", (*fits.TRAINING, "retrieval"))  # as if the code were another
+    monkeypatch.setattr(fits, "TRAINING", (*fits.TRAINING, "retrieval"))  # simulates changed code
     fits.trained(setting, 1, "one")
     assert len(calls) == 5
 
@@ -114,7 +114,7 @@ class Table(Predictor):
 
 
 def partial_loss(setting, partial, code=16, rate=1e-3):
-    """The objective, its loss, and how much f and the code of each state are moved by it."""
+    """Returns the objective, its loss, and how far a step moves f and the code of each state."""
     states = torch.from_numpy(setting.world.states)
     generator = torch.Generator().manual_seed(0)
     config = FitConfig(code=code).resolve(len(states), len(states))
@@ -148,7 +148,7 @@ def test_everything_kept_is_the_recipe_itself(setting):
 
 
 def test_what_is_not_drawn_is_no_negative_either(setting):
-    """With all but one association undrawn, the gradient is that of one positive against true strangers."""
+    """With one drawn association, the gradient is that of one positive against memories that never met the cue."""
     kept = np.zeros(len(setting.associations), bool)
     kept[100] = True
     anchor = setting.associations.anchors()[100]
@@ -175,7 +175,7 @@ def test_shuffling_keeps_the_states_of_a_trajectory_and_a_tenth_of_its_associate
 
 
 def test_matched_negatives_leave_similarity_nothing():
-    """Strict: as similar to the query as the associates are."""
+    """Strict negatives are as similar to the query as the associates."""
     world = Setting("strict", trajectories=60)
     looks = Similarity()
     looks.fit(world.experience, world.world.states, WINDOW)
@@ -216,7 +216,7 @@ def test_the_oracle_bridges_only_what_a_shared_state_connects(setting):
     assert apart["components"] == 4
     assert apart["associations across trajectories"] == 0
     joined = world.trajectories.copy()
-    joined[1, 50] = 3  # an entity of the first trajectory comes again in the second
+    joined[1, 50] = 3  # an entity of the first trajectory occurs again in the second
     found = bridging.reach(experience_of(world, joined), world, ends)
     assert found["reach"] == pytest.approx(2 / 3)
 

@@ -1,4 +1,4 @@
-"""Pictures by matplotlib: what they draw is what the reports and the index say."""
+"""Figures by matplotlib agree with the reports and the index."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ def test_recall_finds_what_happened_and_search_does_not(fitted, planted):
 
 def test_a_vector_or_a_noisy_view_of_a_memory_recalls_like_its_id(fitted, planted):
     assert share_found(fitted, planted, planted.vectors) > 0.98
-    # what is only recognised stays among the answers, so one place more
+    # a recognised cue stays among the answers, so one place more
     noise = 0.2 * np.random.default_rng(0).standard_normal(planted.vectors.shape).astype(np.float32)
     assert share_found(fitted, planted, planted.vectors + noise, k=5) > 0.97
 
 
 def test_shuffled_time_gives_other_answers(planted):
-    """The control: with the order destroyed, what is recalled is not what happened."""
+    """The control: after training on a shuffled order, recall does not find the true neighbours."""
     index = new_index(planted)
     shuffled = np.random.default_rng(0).permutation(planted.ids).reshape(20, 10).tolist()
     index.fit(shuffled, window=WINDOW, config=TINY, progress=False)
@@ -130,7 +130,7 @@ def test_faithful_recall_is_what_was_experienced_and_all_of_it(fitted, planted):
 
 
 def test_specific_wants_both_similar_and_associated():
-    """Four drills that look alike, each experienced with its own screw; a fifth thing looks like neither."""
+    """Four similar drills, each experienced with its own screw; a fifth thing is similar to none of them."""
     random = np.random.default_rng(0)
     drill = random.standard_normal(DIM)
     drills = drill + 0.4 * random.standard_normal((8, DIM))
@@ -208,7 +208,7 @@ def test_before_fit_experience_decides_where_there_is_some(index, planted):
     for id in ("m000", "m044", "m099"):
         cue = planted.vectors[int(id[1:])]
         linked = planted.associates(id, window=index.overview().window)
-        for query in (id, cue):  # a vector that is a memory is taken for it, as after fit
+        for query in (id, cue):  # the vector of a memory counts as the memory, as after fit
             hits = index.recall(query, k=40)
             assert set(hits.ids[: len(linked)]) == linked
             assert id not in hits.ids
@@ -223,7 +223,7 @@ def test_before_fit_experience_decides_where_there_is_some(index, planted):
         assert index.recall(id, k=5, without=["experience"]).ids == index.search(id, k=5).ids
         assert set(index.recall(id, k=40, without=["similarity"]).ids) == linked
     assert index.recall("m150").ids == index.search("m150").ids  # never experienced
-    # what is never experienced is answered through what looks like it, where association is asked for
+    # with association requested, similar memories answer for a memory without experience
     found = index.recall("m150", k=5, mode="association")
     assert found
     assert all(int(one[1:]) < 100 for one in found.ids)

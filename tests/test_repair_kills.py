@@ -1,4 +1,4 @@
-"""``repair`` is killed before each of its steps on the disk: what it had to work on is never lost."""
+"""``repair`` is killed before each of its steps on the disk, and never loses its input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = ((os, "fsync"), (os, "rename"), (os, "replace"), (os, "unlink"))
 
 
 def flip(database: Path) -> None:
-    """A letter in the text of m3."""
+    """Flips a letter in the text of m3."""
     damaged = database.read_bytes().replace(b"text m3\n", b"text mX\n").replace(b"text m3", b"text mX", 1)
     assert damaged != database.read_bytes()
     database.write_bytes(damaged)
@@ -35,7 +35,7 @@ def closed(folder: Path) -> None:
 
 
 def left_by_a_killed_writer(folder: Path) -> None:
-    """With a journal that holds the latest memories."""
+    """Leaves a folder with a journal that contains the latest memories."""
     with make(folder.with_name("first"), MEMORIES):
         pass
     with PredictiveAssociativeIndex.open(folder.with_name("first")) as index:

@@ -1,4 +1,4 @@
-"""What a result says of the command that made it."""
+"""A result records its command."""
 
 from __future__ import annotations
 

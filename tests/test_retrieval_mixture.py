@@ -46,7 +46,7 @@ def unit(values):
 
 
 class Array:
-    """Vectors of memories, as sources read them."""
+    """Vectors of memories in the form for sources."""
 
     def __init__(self, vectors):
         self.vectors = vectors
@@ -62,7 +62,7 @@ class Array:
 
 
 def world(seed=0, things=30, requests=200, dim=8):
-    """Requests have one of ten topics, and use two of the three things of that topic, which they do not look like."""
+    """Requests have one of ten topics, and use two of its three things, which are not similar to them."""
     random = np.random.default_rng(seed)
     centres = unit(random.normal(size=(10, dim)))
     topic = random.integers(0, 10, requests)
@@ -140,7 +140,7 @@ def test_a_word_that_is_added_later_is_found():
     before = words.scores(["a"])[0]
     index.add(1, ["c", "c", "c"], 0.5)
     assert words.scores(["c"])[1] > 0
-    assert words.scores(["a"])[0] > before  # what is kept of a word follows the lengths
+    assert words.scores(["a"])[0] > before  # cached values of a word follow the lengths
     index.grow(3)
     index.put(2, ["c"])
     assert words.scores(["c"])[2] > words.scores(["c"])[1] > 0
@@ -149,7 +149,7 @@ def test_a_word_that_is_added_later_is_found():
 
 
 def test_fields_add_up_their_words():
-    """A word three times in a name is as a text that says it three times."""
+    """A word three times in a name counts like a word three times in a text."""
     text, name = WordIndex.of([["a"], ["b"]]), WordIndex.of([["n"], []])
     together = WordIndex.of([["a", "n", "n", "n"], ["b"]])
     for word in ("a", "n"):
@@ -301,7 +301,7 @@ def test_what_did_not_help_has_a_finite_share():
 
 
 def test_a_single_question_scores_as_one_of_a_batch():
-    """What is kept, and what is derived from the likeness of requests for one question alone, is the same."""
+    """Cached values, and values derived for a single question, give the same scores."""
     history = world(requests=40, dim=96)
     log = history.log(np.arange(25))
     evidence = maker(history)(log)
@@ -440,7 +440,7 @@ def test_doubtful_candidates_compete_and_can_be_left_out():
     asked = ask_held_out(history, maker(history), seed=0)[0]
     never = asked.row >= 30
     assert never.any()
-    assert asked.doubtful[never].all()  # each was used often: no use of a new one is to be expected
+    assert asked.doubtful[never].all()  # each was used often, so no new one is expected
     assert not asked.doubtful[~never].any()
     settled = asked.settled()
     assert len(settled) == len(asked)
@@ -451,7 +451,7 @@ def test_doubtful_candidates_compete_and_can_be_left_out():
 
 
 def test_what_validation_says_is_what_is_then_found():
-    """Things that nothing ever used look as the requests do, and stand in the way, held out or not."""
+    """Things that were never used look like the requests, and take places, in validation and in use."""
     asked = world(requests=500, things=90)
     stored = asked.stored.vectors.copy()
     stored[30:] = asked.vectors[:60]
@@ -475,7 +475,7 @@ def test_what_validation_says_is_what_is_then_found():
 
 
 def test_by_time_no_part_is_judged_by_what_came_later():
-    """The first part wants the opposite of the others: judged by what came before, the weight is not to be trusted."""
+    """The first part contradicts the later ones: judged by earlier data, the weight must not be trusted."""
     sizes = (15, 200, 200)
     each = [planted(questions=n, weights=(w, 0.0, 0.0), seed=n) for n, w in zip(sizes, (-3.0, 3.0, 3.0), strict=True)]
     joined = Choices(
@@ -497,7 +497,7 @@ def test_by_time_no_part_is_judged_by_what_came_later():
 
 
 def test_where_the_prior_is_wrong_recall_without_feedback_is_not_lost():
-    """Other data say that the second column counts; here the first does, and few questions are there to tell."""
+    """The prior favours the second column. Here the first one counts, but there are few questions."""
     choices = planted(questions=45, candidates=20, weights=(3.0, 0.0, 0.0, 0.0, 0.0))
     part, pairs = np.repeat(np.arange(3), 15), 45 * 20
     row = np.tile(np.arange(20), 45)
@@ -514,7 +514,7 @@ def test_where_the_prior_is_wrong_recall_without_feedback_is_not_lost():
 
 
 def test_the_interval_of_questions_of_one_time_is_wider():
-    values = np.repeat(np.random.default_rng(0).random(20), 20)  # what is asked together is alike
+    values = np.repeat(np.random.default_rng(0).random(20), 20)  # the choices of one question are equal
     apart, together = (mean_interval(values, ordered=ordered) for ordered in (False, True))
     assert apart.mean == together.mean == pytest.approx(values.mean())
     assert together.high - together.low > 2 * (apart.high - apart.low)
@@ -527,7 +527,7 @@ def test_memories_that_were_never_used_are_found_where_they_are_alike():
     topic = random.integers(0, 15, 600)
     vectors = unit(centres[topic] + 0.1 * random.normal(size=(600, 12)))
     stored = Cues(np.repeat(centres, 2, axis=0), [[] for _ in range(30)], np.arange(30))
-    new = 2 * np.arange(5) + 1  # struck
+    new = 2 * np.arange(5) + 1  # removed from experience
     used = [[2 * t] if 2 * t + 1 in new else [2 * t, 2 * t + 1] for t in topic.tolist()]
     history = History(vectors, [[] for _ in range(600)], Uses.of(used), stored, timed=False)
     fitted = fit_mixture(history, maker(history), NO_PRIORS)
@@ -583,7 +583,7 @@ def test_no_questions_have_no_pairs():
 
 
 def test_requests_that_used_what_nothing_used_before_can_be_learnt_from():
-    """What a part of them used counts nothing, so that the part asks nothing."""
+    """The things of one part have no count, so that part has no questions."""
     index = PredictiveAssociativeIndex(4)
     random = np.random.default_rng(0)
     ids = index.add(random.standard_normal((90, 4)), [str(at) for at in range(90)])

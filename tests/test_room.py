@@ -20,7 +20,7 @@ candidates = st.lists(st.tuples(finite, st.booleans(), finite), min_size=1, max_
 
 
 def share_of_unused(scores, never):
-    """The probability that a softmax gives to those that were never used."""
+    """Returns the probability that a softmax gives to never-used memories."""
     odds = [math.exp(score - max(scores)) for score in scores]
     return sum(odd for odd, new in zip(odds, never, strict=True) if new) / sum(odds)
 
@@ -69,7 +69,7 @@ def test_words_of_a_long_question_count_less_each():
 
 
 def tools_of_long_requests(seed=0, requests=300):
-    """Tools of which a third were never used, and requests of thirty words that no tool's own text has."""
+    """Returns tools, a third of them never used, and requests of thirty words that are in no tool's text."""
     random = np.random.default_rng(seed)
     tools, used, dim = 60, 40, 24
     looks = random.normal(size=(tools, dim))
@@ -87,7 +87,7 @@ def tools_of_long_requests(seed=0, requests=300):
 
 
 def test_tools_that_nothing_used_are_found_beside_long_requests_that_used_others():
-    """The words of the requests that used a tool are its own, too, and make it look wanted: a third was found."""
+    """Tools inherit the words of requests that used them, which ranks them first: once only a third was found."""
     index, asked = tools_of_long_requests()
     assert np.mean([tool in index.recall(vector, 5, text=text).ids for tool, vector, text in asked]) > 0.65
 

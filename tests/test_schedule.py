@@ -1,4 +1,4 @@
-"""The turns of a training are drawn pass by pass, and are those that a whole plan would have."""
+"""The turns of a training are drawn pass by pass, and equal those of a plan drawn at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VECTORS = np.random.default_rng(3).standard_normal((12, 4)).astype(np.float32)
 
 
 class Passes:
-    """Shards of which a pass has as many as ``lengths`` says."""
+    """Shards with the given numbers of batches per pass."""
 
     def __init__(self, lengths: list[int], whole: bool = False) -> None:
         self.lengths, self.whole, self.drawn = lengths, whole, 0

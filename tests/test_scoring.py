@@ -29,13 +29,13 @@ COUNT, WINDOW = 180, 2  # the last 20 are never experienced
 def calibrated(request, monkeypatch) -> tuple[PredictiveAssociativeIndex, Memories]:
     """A fitted index, and the memories that its fit was calibrated on."""
     random = np.random.default_rng(0)
-    # in a cone: more than the 64 nearest look like a cue
+    # in a cone: more than 64 memories are similar to a cue
     vectors = (random.standard_normal((COUNT, DIM)) + 3).astype(np.float32)
     ids = [f"m{number:03}" for number in range(COUNT)]
     index = PredictiveAssociativeIndex(DIM, "exact")
     index.add(vectors, ids)
     walks = []
-    for _ in range(60):  # the first two come everywhere, the others again and again; some of it does not count
+    for _ in range(60):  # the first two occur everywhere, the others repeatedly; some steps do not count
         states = random.choice(160, 8).tolist()
         states[2], states[6] = 0, 1
         walks.append(Trajectory(ids=[ids[n] for n in states], salience=np.clip(random.normal(1, 1, 8), 0, 5).tolist()))
@@ -48,7 +48,7 @@ def calibrated(request, monkeypatch) -> tuple[PredictiveAssociativeIndex, Memori
     monkeypatch.setattr(holdout, "fit_scoring_weights", noted)
     config = FitConfig(hidden=32, passes=20, familiarity=request.param, holdout=0.1)
     index.fit(walks, window=WINDOW, config=config, progress=False)
-    assert len(seen) == 2  # of cues that were held out, and of those that were not
+    assert len(seen) == 2  # of held-out cues, and of the others
     return index, seen[-1]
 
 
@@ -69,7 +69,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
     rows, count = sample.cues + 1, len(sample.cues)
     keys = view.associative.keys(rows)
 
-    # recall, as if each cue were a vector that it does not know
+    # recall by unknown vectors
     nearness, near = view.similar.search(keys[:, :DIM], 65)  # itself, and 64 others
     plain = plain_cues(known.vectors[sample.cues], view.predict(known.vectors[sample.cues]))
     plain = replace(plain, own=rows, near=near, nearness=nearness)
@@ -149,7 +149,7 @@ def test_a_walk_is_the_step_of_a_random_walk(seeds, fan_out, seed):
         share = m / sum(other for asked, _, other in seeds if asked == q)
         if share <= LEAST * 1.001:
             if share > LEAST * 0.999:
-                return  # too near to call
+                return  # almost equal scores have no order
             continue
         order = np.argsort(-strength[r], kind="stable")[:FAN_OUT]
         for to in order.tolist():

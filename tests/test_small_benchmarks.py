@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def ran(monkeypatch, tmp_path) -> Callable[..., dict]:
-    """Runs a program with arguments; what it would have written, by name."""
+    """Runs a program with arguments; returns its results by name, without writing them."""
 
     def run(module: str, *arguments: str) -> dict:
         written = {}
@@ -60,7 +60,7 @@ def test_peers_that_are_there(ran, tmp_path):
     found = ran("benchmarks.performance.peers", "--stores", "FAISS", f"--folder={tmp_path}", *small)
     stores = found["performance/peers"]["stores"]
     assert stores.keys() == {"this library", "FAISS"}
-    for measured in stores.values():  # all three kinds of question, of stores that compare with everything
+    for measured in stores.values():  # all three kinds of query, in exact stores
         recalls = [measured[f"search, {kind}"]["recall@10"] for kind in KINDS]
         assert recalls == [1.0, 1.0, 1.0]
         assert measured["disk"] > 4 * 16 * 303
@@ -75,4 +75,4 @@ def test_growth(ran):
 def test_random_operations_on_every_engine(ran):
     with pytest.raises(SystemExit) as ended:
         ran("benchmarks.scaling.operations", "--operations=60")
-    assert ended.value.code == 0  # every engine answers as the model of it does
+    assert ended.value.code == 0  # every engine agrees with the model

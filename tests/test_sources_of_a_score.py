@@ -1,4 +1,4 @@
-"""What each source brings to a score, and recall without some of them."""
+"""The part of each source in a score, and recall without some sources."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_experience_the_links_do_not_count(fitted, planted):
     only = fitted.recall(
         "m005", k=50, without=["prediction", "similarity", "links of look-alikes", "links of predictions"]
     )
-    assert set(only.ids) == planted.associates("m005")  # who has no link is no answer
+    assert set(only.ids) == planted.associates("m005")  # memories without a link are no answer
 
 
 def test_sources_of_words_add_up_and_can_be_left_out():

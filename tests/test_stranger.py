@@ -51,12 +51,12 @@ def beside(folder: Path, end: str) -> Path:
 
 
 def unseal(folder: Path) -> None:
-    """As a writer leaves it that was killed."""
+    """Leaves the folder as a killed writer does."""
     write_manifest(folder, {**read_manifest(folder), "database_sha256": None})
 
 
 def hot_journal(contents: bytes, super_journal: Path | None = None) -> bytes:
-    """A rollback journal that turns a database into ``contents`` (sqlite.org/fileformat2.html, section 4)."""
+    """Returns a rollback journal that turns a database into ``contents`` (sqlite.org/fileformat2.html, section 4)."""
     size, nonce = int.from_bytes(contents[16:18], "big"), 7
     pages = [contents[at : at + size] for at in range(0, len(contents), size)]
     journal = (MAGIC + struct.pack(">5I", len(pages), nonce, len(pages), 512, size)).ljust(512, b"\x00")
@@ -71,7 +71,7 @@ def hot_journal(contents: bytes, super_journal: Path | None = None) -> bytes:
 
 
 def other_contents(folder: Path, tmp_path: Path) -> bytes:
-    """The same database with another text in it."""
+    """Returns the same database with another text."""
     copy = tmp_path / "copy.sqlite"
     shutil.copy(database(folder), copy)
     connection = sqlite3.connect(copy)
@@ -83,7 +83,7 @@ def other_contents(folder: Path, tmp_path: Path) -> bytes:
 
 
 def write_ahead_log(folder: Path, tmp_path: Path) -> bytes:
-    """A log that deletes all steps of trajectories."""
+    """Returns a log that deletes all steps of trajectories."""
     copy = tmp_path / "copy.sqlite"
     shutil.copy(database(folder), copy)
     connection = sqlite3.connect(copy)
@@ -108,7 +108,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_sqlite_itself_obeys_these_journals(folder, tmp_path, victim):
-    """Or the tests below would show nothing."""
+    """Without this, the tests below would prove nothing."""
     plain, log = tmp_path / "plain.sqlite", write_ahead_log(folder, tmp_path)
     for end, contents in (("-journal", hot_journal(other_contents(folder, tmp_path), victim)), ("-wal", log)):
         shutil.copy(database(folder), plain)

@@ -29,7 +29,7 @@ def weights(index: PredictiveAssociativeIndex) -> np.ndarray:
 
 
 def recalled(index: PredictiveAssociativeIndex, planted) -> float:
-    """The share of each memory's neighbours in its outing that are among as many hits of the channels alone."""
+    """Returns the share of each memory's neighbours in its outing among as many hits of the channels alone."""
     right = []
     for outing in planted.outings:
         for at, cue in enumerate(outing):
@@ -52,7 +52,7 @@ def test_parts_from_any_iterator_learn_what_fit_learns_at_once(planted):
     quality = recalled(whole, planted)
     assert quality > 0.97
     assert recalled(one, planted) > quality - 0.02
-    assert recalled(many, planted) > quality - 0.05  # the negatives are those of the part
+    assert recalled(many, planted) > quality - 0.05  # the negatives are only those of the part
 
 
 def test_a_shard_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(planted):
@@ -84,7 +84,7 @@ def kill_after(steps: int, monkeypatch) -> None:
     monkeypatch.setattr(Trainer, "step", counted)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.97])  # the last: after what was held out was released
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.97])  # the last share: after the held-out memories were released
 def test_a_killed_fit_goes_on_to_the_very_same_weights(planted, tmp_path, monkeypatch, share):
     monkeypatch.setattr(checkpoint, "EVERY", 0)
     settings = {"window": WINDOW, "config": SMALL, "buffer": 60, "progress": False}
@@ -130,7 +130,7 @@ def test_kill_9_in_the_middle_of_a_fit_costs_nothing_of_it(planted, tmp_path):
     arguments = [sys.executable, "-c", FITTING, str(path), str(file), str(WINDOW)]
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
         written: set[int] = set()
-        while process.poll() is None and len(written) < 20:  # so many checkpoints
+        while process.poll() is None and len(written) < 20:  # until there are 20 checkpoints
             if file.exists():
                 written.add(file.stat().st_mtime_ns)
             time.sleep(0.001)
@@ -199,7 +199,7 @@ def test_a_little_more_experience_costs_no_more_as_a_stream(planted):
 
 
 def check_keys(index: PredictiveAssociativeIndex, vectors: np.ndarray) -> None:
-    """What is searched is what is stored, to the bit, and that is f of each memory by the weights of now.
+    """Searched keys equal stored keys, bit for bit, and are f of each memory by the current weights.
 
     f as it was computed in one batch and in another agrees only as far as sums of float32 do: a sum of n products in
     another order moves by up to n * eps of its terms on either side, and f is made by that many products in a row.

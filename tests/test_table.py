@@ -18,7 +18,7 @@ WIDTH = 100
 
 
 class Terminal(io.StringIO):
-    """Standard output that a person reads."""
+    """Standard output on a terminal."""
 
     encoding = "utf-8"
 
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def look(monkeypatch):
-    """Runs a command in front of a person; returns what is on the screen."""
+    """Returns a function that runs a command on a terminal and returns the screen."""
 
     def run(*arguments: str) -> str:
         monkeypatch.setenv("COLUMNS", str(WIDTH))
@@ -86,7 +86,7 @@ def test_nothing_in_a_text_acts_on_the_terminal(planted, look, tmp_path):
 
 
 def bars_of(shown: str, mark: str) -> dict[str, tuple[str, int]]:
-    """name -> the number beside it, and how long its bar is."""
+    """Returns name -> its number, and the length of its bar."""
     found = {}
     for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines():
         if match := re.match(rf" +(.+?) +([\d,]+)(?: +({mark}+))?(?:  .*)?$", line.rstrip()):

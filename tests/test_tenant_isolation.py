@@ -33,14 +33,14 @@ def test_answers_are_the_same_on_the_disk(front):
 
 
 def test_a_difference_is_found(monkeypatch):
-    """One index for all, with the tenants' ids in it, is what the comparison is there to find."""
+    """The comparison must detect one index for all, with the tenants in the ids."""
     monkeypatch.setattr(PredictiveAssociativeIndex, "tenant", lambda self, name: self)
     steps = [(WHO[seed % 4], draw(np.random.default_rng(seed), fit_every=1000)) for seed in range(60)]
     assert run("core", FILL + steps, durable=False)["difference"] is not None
 
 
 def test_others_with_the_same_notes_take_no_recognition_away():
-    """Cues were once completed to all users' memories: with five copies of the same notes, Ann's steps were lost."""
+    """Once cues were completed to the memories of all users, and five copies of the notes hid Ann's steps."""
     index, ids = PredictiveAssociativeIndex(VECTORS.shape[1]), [f"m{n}" for n in range(len(VECTORS))]
     for name in ("bob", "carl", "dora", "emil", "fred", "ann"):
         index.tenant(name).add(VECTORS, ids, ids)
@@ -84,7 +84,7 @@ def test_a_store_of_a_tenant(front, tmp_path):
     over = opened(index=index, tenant="ann")
     assert texts(over) == ["of ann"]
     over.close()
-    assert len(index.tenant("ann")) == 1  # the index is not its own
+    assert len(index.tenant("ann")) == 1  # the store does not own the index
     index.close()
 
 
@@ -112,6 +112,6 @@ def test_a_retriever_of_a_tenant(front):
 
 
 def test_the_fronts_do_something():
-    """An operation that fails for every tenant would compare well."""
+    """An operation that fails for every tenant would compare as equal."""
     found = run("core", FILL + [("ann", draw(np.random.default_rng(seed), 10)) for seed in range(80)], durable=False)
     assert {"ask", "look", "append", "observe", "add", "fit"} <= found["counts"].keys()

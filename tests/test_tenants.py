@@ -227,7 +227,7 @@ def test_few_stay_open_and_who_holds_one_keeps_it(tmp_path):
         for number in range(8):
             index.tenant(f"t{number}").add(VECTORS[:1], [f"of t{number}"])
         gc.collect()
-        assert len(list((tmp_path / "index").rglob("t-*/writer.lock"))) == 3  # two, and the one that is held
+        assert len(list((tmp_path / "index").rglob("t-*/writer.lock"))) == 3  # two, and the open one
         assert index.tenant("t0") is held
         held.add(VECTORS[1:2], ["more"])
         assert len(index.tenant("t0")) == 2
@@ -315,7 +315,7 @@ def test_a_forged_name_of_the_tenants_folder_is_refused(folder, named):
 
 
 def test_an_unknown_entry_of_the_manifest_is_refused(folder):
-    """A flipped bit in the key of the tenants would have them be nobody's."""
+    """Otherwise a flipped bit in the key of the tenants would hide them."""
     text = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(text.replace('"tenants"', '"tenantr"'))
     with pytest.raises(IndexFormatError):

@@ -1,4 +1,4 @@
-"""Recall for a query in words, and an index that owns its embedder."""
+"""Recall by text, and an index that has its own embedder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXTS = ["we fly to Lisbon", "the hotel is by the sea", "a heron on the roof", "
 
 
 def embed(texts: list[str]) -> np.ndarray:
-    """Letters counted: a stand-in that is deterministic, and good enough to tell texts apart."""
+    """Counts letters: a deterministic substitute for an embedder that separates the texts."""
     return np.array([[text.lower().count(chr(97 + at)) + 0.1 for at in range(26)] for text in texts], np.float32)
 
 
@@ -47,7 +47,7 @@ def test_text_recall_needs_no_fit_and_leans_on_neighbours():
     assert place[0] == "m0"
     assert {*place[1:3]} == {"m1", "m2"}  # within two steps of it
     ana = index.recall(text="Lisbon", k=9, where={"by": "Ana"})
-    assert {hit.lexical for hit in ana} == {0}  # the word is Ben's: what a filter leaves out is no context either
+    assert {hit.lexical for hit in ana} == {0}  # the word is Ben's: excluded memories are no context either
 
 
 def test_scores_are_the_weighted_mean_smoothed_over_neighbours():
@@ -56,7 +56,7 @@ def test_scores_are_the_weighted_mean_smoothed_over_neighbours():
     index.fit([walk], window=2, config=TINY, progress=False)
     text = "Ben at sea"
     hits = {hit.id: hit for hit in index.recall(text=text, k=6)}
-    assert len(hits) == 6  # a small bank is a candidate as a whole
+    assert len(hits) == 6  # in a small index all memories are candidates
     labels = {f"m{at}": 1 - at % 2 for at in range(6)}
     total = LEXICAL + LABEL + FUSED.total
     mean = {
@@ -159,7 +159,7 @@ def test_an_embedder_may_be_a_sentence_transformers_model():
     index = PredictiveAssociativeIndex(embedder=load_embedder(None))
     index.add(texts=["The cat sat on the mat.", "Interest rates rose again."], ids=["cat", "bank"])
     assert index.recall(text="monetary policy", k=1)[0].id == "bank"
-    assert index.embedder_name.endswith(".SentenceTransformer")  # a folder has no name to remember
+    assert index.embedder_name.endswith(".SentenceTransformer")  # the path of a folder is not stored
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def _threads_take_turns_often():
 
 
 def in_threads(ask, questions, rounds=ROUNDS):
-    """What each of ``questions`` is answered, asked again and again by threads that begin together."""
+    """Returns the answers to ``questions`` from threads that begin together and repeat them."""
     begin = threading.Barrier(THREADS)
 
     def run(thread):
@@ -99,7 +99,7 @@ class Memories:
 
 
 class Lengths(np.ndarray):
-    """Numbers that take a while to be converted."""
+    """Numbers whose conversion takes a while."""
 
     pause = None
 
@@ -117,7 +117,7 @@ def test_a_lexicon_that_another_thread_brings_up_to_date_ranks_as_before():
     late = threading.Thread(target=lambda: lexicon.best(["boat"], 1, None), name="late")
     late.start()
     assert memories.began.wait(10)
-    assert lexicon.best(["boat"], 1, None).tolist() == [1]  # the short one; by its two "boat" alone it were 3
+    assert lexicon.best(["boat"], 1, None).tolist() == [1]  # the short text; by its two "boat" alone 3 would be first
     assert memories.halfway.is_set()
     memories.end.set()
     late.join()

@@ -1,4 +1,4 @@
-"""Filters by the time of a memory, and records that say it."""
+"""Filters by the time of a memory, and records with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def dated(request) -> PredictiveAssociativeIndex:
 
 def found(index, where) -> str:
     ids = [record.id for record in index.find(where)]
-    assert sorted(index.search(np.ones(5), k=9, where=where).ids) == ids  # every call that filters agrees
+    assert sorted(index.search(np.ones(5), k=9, where=where).ids) == ids  # every call with filters agrees
     return "".join(ids)
 
 
@@ -45,7 +45,7 @@ def found(index, where) -> str:
         ({"$gte": date(2023, 7, 2)}, "bcd"),
         ({"$gt": date(2023, 7, 2)}, "d"),  # after that day
         ({"$lt": date(2023, 7, 2)}, "a"),
-        ({"$lte": date(2023, 7, 2)}, "abc"),  # the day is in it
+        ({"$lte": date(2023, 7, 2)}, "abc"),  # the day is included
         ({"$gte": "2023-07-02", "$lt": "2023-07-03"}, "bc"),
         ({"$gte": "2023-07-02T00:00:01+00:00"}, "cd"),
         ({"$gt": datetime(2023, 7, 2)}, "cd"),

@@ -1,4 +1,4 @@
-"""Times in words, against two lists that were written down first, and against what is hostile."""
+"""Times in texts, against two lists that were written before the code, and against hostile texts."""
 
 import builtins
 import json

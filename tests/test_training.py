@@ -90,7 +90,7 @@ def test_stopping_early_is_the_beginning_of_the_whole_schedule(planted):
 def test_the_same_seed_gives_the_same_index_and_another_does_not(planted):
     predicted = []
     for seed in (1, 1, 2):
-        torch.rand(3)  # the global generator has no say
+        torch.rand(3)  # the global generator has no effect
         np.random.rand(3)
         index = new_index(planted)
         index.fit(planted.outings, config=FitConfig(hidden=32, passes=5, noise=0.1), seed=seed, progress=False)
@@ -132,12 +132,12 @@ def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):
     over = threading.Event()
 
     def interrupt() -> None:
-        # again, as a person would: an interrupt may be dropped, see above
+        # a second interrupt, because the first may be dropped, see above
         while not over.wait(2.0):
             _thread.interrupt_main()
 
     def handler(number: int, frame: FrameType | None) -> None:
-        while frame is not None:  # one that comes late, on a slow machine, would end pytest
+        while frame is not None:  # a late interrupt, on a slow machine, would end pytest
             if frame.f_code is PredictiveAssociativeIndex.fit.__code__:
                 signal.default_int_handler(number, frame)
             frame = frame.f_back
@@ -185,7 +185,7 @@ def test_a_fit_inside_a_block_without_gradients_learns_the_same(planted, mode):
         index = new_index(planted)
         with within():
             index.fit(planted.outings, config=QUICK, progress=False)
-            index.fit([planted.ids[:3]], config=QUICK, progress=False)  # goes on from the first
+            index.fit([planted.ids[:3]], config=QUICK, progress=False)  # continues from the first
         weights.append(index._store.predictor.arrays)
     for name, expected in weights[0].items():
         np.testing.assert_array_equal(weights[1][name], expected)
@@ -253,7 +253,7 @@ def test_few_memories_are_learnt_by_a_narrow_network_in_small_batches(memories, 
 
 def test_the_fewer_steps_of_a_few_hundred_states_find_what_the_many_did():
     vectors = np.random.default_rng(5).standard_normal((300, 64)).astype(np.float32)
-    vectors += 2 * np.repeat(np.random.default_rng(6).standard_normal((60, 64)), 5, axis=0)  # look-alikes
+    vectors += 2 * np.repeat(np.random.default_rng(6).standard_normal((60, 64)), 5, axis=0)  # similar vectors
     index = PredictiveAssociativeIndex(dim=64)
     ids = index.add(vectors, [str(number) for number in range(300)])
     report = index.fit([ids[start : start + 20] for start in range(0, 300, 20)], window=WINDOW, progress=False)
@@ -271,7 +271,7 @@ def test_equal_memories_have_a_prediction_with_a_direction(count, tmp_path):
     ids = [f"m{number}" for number in range(count)]
     index.add(np.tile(np.random.default_rng(0).standard_normal(4).astype(np.float32), (count, 1)), ids)
     index.fit([ids], config=FitConfig(hidden=8, passes=1), progress=False)
-    index.fit([ids], config=FitConfig(hidden=8, passes=1), progress=False)  # reads what the first one wrote
+    index.fit([ids], config=FitConfig(hidden=8, passes=1), progress=False)  # reads the stored result of the first one
     index.close()
     with PredictiveAssociativeIndex.open(tmp_path / "index") as again:
         assert len(again.recall(ids[0], k=5)) == count - 1

@@ -14,7 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent / "typing"
 ROOT = HERE.parent.parent
-# file -> line -> the rules that it breaks
+# file -> line -> the expected rules
 Findings = dict[str, dict[int, set[str]]]
 
 pytestmark = pytest.mark.slow

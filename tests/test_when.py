@@ -27,7 +27,7 @@ N = 36  # three a month of 2023: on the 5th, the 15th and the 25th
 DAYS = [datetime(2023, 1 + n // 3, 5 + 10 * (n % 3), 9, tzinfo=UTC) for n in range(N)]
 IDS = [f"m{n}" for n in range(N)]
 TEXTS = [f"we talked about topic {n}" for n in range(N)]
-TEXTS[13] = "we went camping in March"  # said in May
+TEXTS[13] = "we went camping in March"  # its own date is in May
 VECTORS = (1 + 0.2 * np.random.default_rng(0).normal(size=(N, DIM))).astype(np.float32)
 QUESTION = VECTORS.mean(axis=0)
 
@@ -112,7 +112,7 @@ def test_kinds_are_not_mixed(anywhere):
     with pytest.raises(InvalidInput, match="dates, for an index whose timestamps are numbers"):
         numbers.observe(Trajectory(ids=["m0", "m1"], timestamps=DAYS[:2]))
     numbers.delete(IDS)
-    numbers.add(VECTORS, IDS, timestamps=DAYS)  # nothing is left of the other kind
+    numbers.add(VECTORS, IDS, timestamps=DAYS)  # no timestamps of the other kind remain
     assert numbers.recall(when="July 2023").ids == ["m20", "m19", "m18"]
 
 
@@ -123,13 +123,13 @@ def test_trajectories_hand_their_dates_down(anywhere):
     index.observe(Trajectory(ids=["m0", "m1", "m2"], timestamps=later))
     index.observe(Trajectory(ids=["m1", "m2"], timestamps=[DAYS[5], DAYS[20]]))
     index.observe(Trajectory(vectors=VECTORS[10:12], timestamps=[DAYS[30], DAYS[31]], id="t"))
-    assert index.recall(when="January 2023").ids == ["m0"]  # what was given counts first
+    assert index.recall(when="January 2023").ids == ["m0"]  # a given time has precedence
     assert index.recall(when="February 2023").ids == ["m1"]  # the earliest step
     assert index.recall(when="April 2023").ids == ["m2"]
     assert index.recall(when="November 2023").ids == ["t/1", "t/0"]
-    index.add(VECTORS[:1], ["m0"])  # replaced without a time: the trajectory's is left
+    index.add(VECTORS[:1], ["m0"])  # replaced without a time, so only the trajectory's remains
     assert index.recall(when="April 2023").ids == ["m2", "m0"]
-    index.observe(Trajectory(ids=["m0", "m1"], timestamps=[1.0, 2.0]))  # numbers are handed to nobody
+    index.observe(Trajectory(ids=["m0", "m1"], timestamps=[1.0, 2.0]))  # plain numbers are no time of a memory
     assert index.recall(when="1970").ids == []
 
 
@@ -156,7 +156,7 @@ def test_the_date_of_a_step_that_is_appended_is_that_of_its_memory(anywhere):
     index.append("s", VECTORS[1], text="and today?", id="b")
     index.add(VECTORS[2:3], ["c"])
     index.append("s", id="c", timestamp=date(2023, 8, 1))
-    index.append("t", VECTORS[3], id="d", timestamp=5.0)  # a number is handed to nobody
+    index.append("t", VECTORS[3], id="d", timestamp=5.0)  # a plain number is no time of a memory
     assert index.recall(when=("1970", None)).ids == ["c", "a"]
     (named,) = index.recall(when="July 2023", explain=True)[0].times
     assert named.start == datetime(2023, 7, 10, 14, tzinfo=UTC)
@@ -175,7 +175,7 @@ def test_a_period_in_a_question_raises_the_memories_of_then(anywhere):
     dated = index.recall(QUESTION, k=10, text="what did we talk about in July 2023?", now=NOW)
     assert all(of_month(dated[:3], 7))
     assert sum(of_month(plain[:3], 7)) < 3
-    assert len(dated) == 10  # it raises, and leaves nothing out
+    assert len(dated) == 10  # times raise scores, but exclude nothing
     last = index.recall(QUESTION, k=3, text="what did we talk about last month?", now=date(2023, 10, 1))
     assert all(of_month(last, 9))
 
@@ -249,7 +249,7 @@ def test_an_event_in_a_question_gives_the_time():
         there = [id for id in hits.ids if id != "move" and of_month([hits[hits.ids.index(id)]], month)[0]]
         assert sum(map(hits.ids.index, there)) < sum(map(plain.ids.index, there))
         assert f'"{word} we moved into the house" -> 2023-0' in str(hits[hits.ids.index(there[0])].times[0])
-    for text in ("before the flood came", "what came after that?", "after all, what did we say?"):  # nobody tells of it
+    for text in ("before the flood came", "what came after that?", "after all, what did we say?"):  # no such event
         heard = index.recall(QUESTION, k=N, text=text, now=NOW, explain=True)
         assert not any(time.source == "question" for hit in heard for time in hit.times)
 
@@ -289,7 +289,7 @@ def test_times_count_beside_feedback_and_undated_questions_change_nothing():
 
 
 def test_fit_learns_from_feedback_what_a_time_is_worth():
-    """Two indices: in one the answers lie in the month that was asked for, in the other they never do."""
+    """In one index the answers are in the requested month, in the other they never are."""
     months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October"]
     random, weights = np.random.default_rng(3), []
     for there in (True, False):
@@ -341,7 +341,7 @@ def test_only_texts_that_changed_are_read_again(anywhere, monkeypatch):
     read = []
     monkeypatch.setattr(reader, "read_text", lambda text, at: read.append(text) or read_text(text, at))
     index = world(anywhere)
-    assert read == []  # not while adding
+    assert read == []  # no text is read while adding
     ask = {"text": "what did we do in March 2023?", "now": NOW}
     index.recall(QUESTION, text="what did we do?")
     assert read == []

@@ -29,7 +29,7 @@ from pam_retriever import (
 
 @dataclass(frozen=True)
 class Turn:
-    """One thing that was said."""
+    """One turn of a dialogue."""
 
     id: str
     text: str
@@ -38,7 +38,7 @@ class Turn:
 
 
 class Memory:
-    """Dialogues that are remembered by what was said near to what is asked."""
+    """Dialogues; a question recalls the turns near similar turns."""
 
     def __init__(self, folder: Path, dim: int) -> None:
         self.index = PredictiveAssociativeIndex.open(folder, dim=dim)
@@ -127,7 +127,7 @@ def refused(index: PredictiveAssociativeIndex) -> str:
 
 
 def again(path: Path) -> int:
-    """Batches and single queries of a copy, each with its type."""
+    """Runs batches and single queries of a copy, each with its type."""
     index = PredictiveAssociativeIndex.load(path)
     index.save(path.with_name("copy"), overwrite=True)
     with PredictiveAssociativeIndex.open(path, read_only=True) as reader:
