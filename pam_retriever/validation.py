@@ -126,7 +126,7 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
 
 
 def _wrong_length(array: Float32, squares: Float32, where: str) -> InvalidInput:
-    """Returns what is wrong with the first bad one of vectors (n, d) with these squared lengths."""
+    """Returns the error for the first invalid one of vectors (n, d) with these squared lengths."""
     if (bad := ~np.isfinite(array).all(axis=1)).any():
         return InvalidInput(
             f"Vector {int(bad.argmax())} of {where} holds NaN or infinity.",

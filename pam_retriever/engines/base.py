@@ -20,7 +20,7 @@ class EngineMemories(Memories, Protocol):
     """Memories in an engine.
 
     Attributes:
-        kept: is told of what is written and removed, and knows the times.
+        kept: feedback, times and mentions; it receives every write and removal.
     """
 
     kept: Kept

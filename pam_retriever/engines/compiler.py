@@ -45,13 +45,13 @@ class Compiler(ABC):
         self.parameters: list[Any] = []
 
     def compile(self, asked: Condition) -> tuple[str, list[Any]]:
-        """The condition in the engine's language, and its parameters.
+        """Returns the condition in the engine's language, and its parameters.
 
         Args:
-            asked: in which the memories of each time are named.
+            asked: the filter, with a list of memories for each condition on time.
 
         Raises:
-            InvalidInput: for more parameters than the engine takes.
+            InvalidInput: the filter has more parameters than the engine accepts.
         """
         condition = self._write(asked)
         if len(self.parameters) > self.most_parameters:
@@ -102,24 +102,24 @@ class Compiler(ABC):
         return f"({f' {word} '.join(terms)})" if terms else (self.true if word == "AND" else self.false)
 
     def negated(self, test: str) -> str:
-        """The test is false."""
+        """Returns the test that this test is false."""
         return f"NOT {test}"
 
     @abstractmethod
     def is_listed(self, rows: Int64) -> str:
-        """The memory is in one of these rows."""
+        """Tests that the memory is in one of these rows."""
 
     @abstractmethod
     def has(self, path: Path) -> str:
-        """The value exists."""
+        """Tests that the value exists."""
 
     @abstractmethod
     def is_none(self, path: Path) -> str:
-        """The value is stored as None."""
+        """Tests that the value is stored as None."""
 
     @abstractmethod
     def is_among(self, path: Path, kind: Kind, values: Sequence[Value]) -> str:
-        """The value has this kind, and is one of ``values``."""
+        """Tests that the value has this kind, and is one of ``values``."""
 
     @abstractmethod
     def compares(self, path: Path, kind: Kind, symbol: Symbol, value: Value) -> str:
@@ -127,8 +127,8 @@ class Compiler(ABC):
 
     @abstractmethod
     def has_entry(self, path: Path, kind: Kind, value: Value) -> str:
-        """The value is a list with this entry."""
+        """Tests that the value is a list with this entry."""
 
     @abstractmethod
     def has_part(self, path: Path, value: str) -> str:
-        """The value is a string that contains this part."""
+        """Tests that the value is a string that contains this part."""

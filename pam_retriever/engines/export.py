@@ -14,7 +14,7 @@ from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 
 class Copied(Protocol):
-    """What a copy is made of, as ``EngineDatabase`` has it."""
+    """The parts of a copy, as in ``EngineDatabase``."""
 
     @property
     def memories(self) -> EngineMemories: ...

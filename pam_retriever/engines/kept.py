@@ -1,9 +1,9 @@
 """Feedback, times and mentions of an index in an engine: a copy in SQLite, which follows the engine.
 
-The engine stores documents, and never looks into them: each is what the copy holds of one request, or of one memory's
-time or mentions. A transaction changes the copy, by the code that a folder has; triggers note which documents that
-changes, and these are written to the engine before it commits. Other processes read what is newer than what they
-know. So every call answers from the copy, and sends nothing.
+The engine stores documents without reading them. Each has the data of the copy on one request, or on one memory's
+time or mentions. A transaction changes the copy, by the same code as for a folder. Triggers record the changed
+documents, which are written to the engine before it commits. Other processes read only newer documents.
+So every call answers from the copy, and sends nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Document = tuple[str, int, str | None]
 
 # kind of document -> tables and their columns, the first of which is the key
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "memories": {"memories": "row, id, text, metadata, checksum"},  # of those that one of the others is about
+    "memories": {"memories": "row, id, text, metadata, checksum"},  # memories that another kind refers to
     "feedback": {
         "feedback": "number, id, text, metadata, vector, timestamp, checksum",
         "uses": "feedback, row, weight",
@@ -39,34 +39,34 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "settings": {"settings": "rowid, key, value"},
 }
 ABOUT_MEMORIES = ("uses", "times", "called", "mentions")
-LAST = "last_feedback"  # the setting with the highest number of any request, also of one that is gone
+LAST = "last_feedback"  # the setting with the highest number of any request, also a removed one
 
 
 class Documents(Protocol):
     """Documents in an engine."""
 
     def since(self, version: int) -> list[Document]:
-        """Those that were written after a version; all that are there, for a version below 0."""
+        """Returns the documents written after a version; for a version below 0, all stored ones."""
 
     def put(self, documents: Sequence[Document]) -> None:
-        """Inside a transaction: stores documents, replacing those of the same kind and key."""
+        """Inside a transaction: stores documents, and replaces those of the same kind and key."""
 
 
 def _own_tables() -> Iterator[str]:
-    """What notes the documents that a transaction changes, and gives what is about a memory a row to refer to."""
+    """Returns triggers that record changed documents, and that create the memory rows to which documents refer."""
     yield "CREATE TEMP TABLE changed (kind TEXT, key INTEGER, PRIMARY KEY (kind, key)) WITHOUT ROWID"
     for kind, tables in KINDS.items():
         for table, columns in tables.items():
             for event, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")):
                 if (table, event) == ("memories", "INSERT"):
-                    continue  # whoever refers to one makes it
+                    continue  # a trigger of the referring table creates it
                 this = f"{row}.{columns.partition(',')[0]}"
                 yield (
                     f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON {table} BEGIN "
                     f"INSERT INTO changed SELECT '{kind}', {this} "
                     f"WHERE NOT EXISTS (SELECT 1 FROM changed WHERE kind = '{kind}' AND key = {this}); END"
                 )
-    for table in ABOUT_MEMORIES:  # no id is a blob
+    for table in ABOUT_MEMORIES:  # a blob, because ids are strings
         yield (
             f"CREATE TEMP TRIGGER {table}_memory BEFORE INSERT ON {table} BEGIN "
             "INSERT INTO memories SELECT new.row, CAST(new.row AS BLOB), NULL, '{}', 0 "
@@ -82,16 +82,16 @@ class Kept:
         memories: of the same index.
 
     Attributes:
-        feedback: requests, and what served them.
-        times: when memories were.
-        mentions: which texts name which memories.
+        feedback: requests, and the memories that they used.
+        times: of memories.
+        mentions: of memories in texts.
     """
 
     def __init__(self, documents: Documents, memories: Readable) -> None:
         self._documents, self._memories = documents, memories
         self._copy = SQLiteDatabase()
         self._sql = self._copy.connection
-        self._sql.fetch("PRAGMA recursive_triggers = ON")  # what is replaced is noted, too
+        self._sql.fetch("PRAGMA recursive_triggers = ON")  # records replaced rows, too
         for statement in _own_tables():
             self._sql.fetch(statement)
         self.feedback, self.times = self._copy.feedback, self._copy.times
@@ -99,7 +99,7 @@ class Kept:
         self.mentions = KeptMentions(self._names, self._copy.settings)
 
     def copy_to(self, database: SQLiteDatabase) -> None:
-        """Inside a transaction of another database, which has the memories: puts all of it there."""
+        """Inside a transaction of another database, with the same memories: copies everything to it."""
         for kind, tables in KINDS.items():
             for table, columns in tables.items() if kind not in ("memories", "settings") else ():
                 database.connection.run_many(
@@ -112,7 +112,7 @@ class Kept:
         database.mentions.store.add_beginnings([phrase for (phrase,) in self._sql.fetch("SELECT phrase FROM names")])
 
     def condition(self, where: Mapping[str, object]) -> Condition:
-        """A filter, with the memories of each time in its place.
+        """Returns a filter in which each condition on time is a list of memories.
 
         Raises:
             InvalidInput: of the filter.
@@ -121,16 +121,16 @@ class Kept:
 
     @property
     def memories(self) -> Int64:
-        """The rows of the memories that have feedback, a time, names or mentions."""
+        """Returns the rows of the memories that have feedback, a time, names or mentions."""
         return np.array(self._sql.fetch("SELECT row FROM memories"), np.int64).reshape(-1)
 
     # ---- following
 
     def follow(self, version: int) -> None:
-        """Takes in what was written to the engine after a version; everything, for a version below 0."""
+        """Reads the documents written to the engine after a version; everything, for a version below 0."""
         found = self._documents.since(version)
         with self._sql.alone():
-            self._sql.fetch("PRAGMA foreign_keys = OFF")  # each document says all of itself, and nothing of others
+            self._sql.fetch("PRAGMA foreign_keys = OFF")  # a document is complete, and independent of others
             try:
                 with self._copy.transaction():
                     self._take_in(found)
@@ -160,20 +160,20 @@ class Kept:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside stays in the copy, or is undone with what is in the engine."""
+        """Commits the writes of the block to the copy, or undoes them together with those in the engine."""
         with self._copy.transaction():
             yield
 
     def written(self, rows: Int64, version: int) -> None:
-        """The contents of memories were replaced at a version."""
+        """Updates the copy after the contents of memories were replaced at a version."""
         self._sql.run_many("UPDATE memories SET checksum = ? WHERE row = ?", [(version, row) for row in rows.tolist()])
 
     def forget(self, rows: Int64) -> None:
-        """Memories are gone; what is about them goes, too."""
+        """Removes the data of removed memories."""
         self._sql.run_many("DELETE FROM memories WHERE row = ?", [(row,) for row in rows.tolist()])
 
     def store(self) -> None:
-        """Hands what the transaction changed to the engine."""
+        """Writes the documents that the transaction changed to the engine."""
         fetch = self._sql.fetch
         self._complete_requests()
         changed = fetch("SELECT kind, key FROM changed")
@@ -190,7 +190,7 @@ class Kept:
             self._documents.put(documents)
 
     def _complete_requests(self) -> None:
-        """Requests name memories by their ids, and the next one gets a number that none ever had."""
+        """Adds the ids of memories to requests, and stores the highest number, which is never used again."""
         fetch = self._sql.fetch
         if not fetch("SELECT 1 FROM changed WHERE kind = 'feedback' LIMIT 1"):
             return
@@ -212,7 +212,7 @@ def _places(columns: str) -> str:
 
 
 def _plain(value: object) -> object:
-    """As JSON can hold it."""
+    """Converts a value for JSON."""
     return [base64.b64encode(value).decode()] if isinstance(value, bytes) else value
 
 

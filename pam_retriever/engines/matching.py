@@ -15,14 +15,14 @@ class Matcher:
     """One filter.
 
     Args:
-        condition: the filter, in which the memories of each time are named.
+        condition: the filter, with a list of memories for each condition on time.
     """
 
     def __init__(self, condition: Condition) -> None:
         self._condition = condition
 
     def __call__(self, rows: Sequence[int], metadatas: Sequence[str]) -> Bools:
-        """Whether each of distinct memories satisfies the filter."""
+        """Returns whether each of distinct memories satisfies the filter."""
         numbers: Int64 = np.array(rows, np.int64)
         order = np.argsort(numbers)
         segment = Segment.of(numbers[order], [metadatas[at] for at in order])

@@ -12,13 +12,13 @@ from pam_retriever.engines.words import WordCounter
 from pam_retriever.mentions.store import SQL, Document, SQLiteMentions
 from pam_retriever.types import Int64
 
-AT_ONCE = 10_000  # memories that are read
-COMMON = 100_000  # a term of more texts says little about where a name is
-FEW = 1_000  # texts that may hold a name: to read them costs less than to ask for another of its terms
+AT_ONCE = 10_000  # memories per read
+COMMON = 100_000  # a term of more texts hardly narrows the search for a name
+FEW = 1_000  # candidate texts: reading them costs less than a query for another term of the name
 
 
 class Readable(Protocol):
-    """What is asked of memories in an engine."""
+    """The reads of memories in an engine that mentions need."""
 
     def __len__(self) -> int: ...
     def rows(self) -> Int64: ...

@@ -21,11 +21,11 @@ class Texts(Protocol):
 
     @property
     def words_known(self) -> int:
-        """The last ``words_version`` that will not be undone."""
+        """Returns the last ``words_version`` that will not be undone."""
 
     @property
     def changes(self) -> int:
-        """How often this process has written."""
+        """Returns how often this process has written."""
 
     def rows(self) -> Int64:
         """Returns all rows, sorted."""
@@ -45,7 +45,7 @@ class Postings:
         self._memories = memories
         self._count = WordCounter()
         self._seen = (-1, 0)
-        self._version = -1  # up to which all is known, and stays so
+        self._version = -1  # everything up to this version is known, and is final
         self._mutex = threading.Lock()  # no thread reads the table while another one updates it
         self._table = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._table.execute("CREATE TABLE words (term TEXT, label INTEGER, row INTEGER, times INTEGER)")

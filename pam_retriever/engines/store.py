@@ -128,7 +128,7 @@ class EngineStore(Store):
         self.seen = replace(state)
 
     def _follow(self, state: State) -> None:
-        """Brings the links, feedback, times and mentions from what was seen last up to a state of the engine."""
+        """Updates the links, feedback, times and mentions from the last seen state to a state of the engine."""
         seen, trajectories = self.seen, self._database.trajectories
         if state.version == seen.version:
             return
@@ -199,15 +199,15 @@ class EngineStore(Store):
         return self.again(lambda: super(EngineStore, self).delete_trajectories(numbers))
 
     def add_feedback(self, new: NewFeedback, vectors: Float32) -> None:
-        """Stores requests (n, dim), and what served them."""
+        """Stores requests (n, dim), and the memories that they used."""
         self.again(lambda: super(EngineStore, self).add_feedback(new, vectors))
 
     def delete_feedback(self, ids: Sequence[str]) -> int:
-        """Deletes requests; returns how many were there."""
+        """Deletes requests; returns how many were stored."""
         return self.again(lambda: super(EngineStore, self).delete_feedback(ids))
 
     def set_setting(self, key: str, value: object) -> None:
-        """Stores what JSON can hold, under a name."""
+        """Stores a JSON value under a name."""
         self.again(lambda: super(EngineStore, self).set_setting(key, value))
 
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:

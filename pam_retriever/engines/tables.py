@@ -1,4 +1,4 @@
-"""What PostgreSQL and Milvus have in common as a database of an index."""
+"""The common part of the databases in PostgreSQL and Milvus."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class EngineTables(ABC):
 
     Args:
         memories: of the same index.
-        documents: where feedback, times and mentions are.
+        documents: with feedback, times and mentions.
 
     Attributes:
         kept: feedback, times and mentions.
-        memories: what is stored.
-        trajectories: in which they were experienced.
-        settings: what else the index keeps.
+        memories: the stored memories.
+        trajectories: of the memories.
+        settings: the other stored values.
         dim: length of the vectors.
-        began: called at the start of a transaction, with the state as it will be.
-        committed: called after its end.
+        began: called at the start of a transaction, with its new state.
+        committed: called after the end of a transaction.
     """
 
     sharded: ShardedDatabase | None = None
@@ -45,23 +45,23 @@ class EngineTables(ABC):
 
     @property
     def feedback(self) -> FeedbackTable:
-        """Requests, and what served them."""
+        """Requests, and the memories that they used."""
         return self.kept.feedback
 
     @property
     def times(self) -> TimesTable:
-        """When memories were."""
+        """The times of memories."""
         return self.kept.times
 
     @property
     def mentions(self) -> KeptMentions:
-        """Which texts name which memories."""
+        """The mentions of memories in texts."""
         return self.kept.mentions
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside is committed together, as far as the engine can do that."""
-        with ExitStack() as copied, self._writing() as state:  # the copy is committed last: nothing fails there
+        """Commits all writes of the block together, if the engine supports it."""
+        with ExitStack() as copied, self._writing() as state:  # the copy is committed last, because it cannot fail
             copied.enter_context(self.kept.transaction())
             self._mend()
             yield
@@ -73,17 +73,17 @@ class EngineTables(ABC):
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[State]:
-        """A transaction of the engine, begun by ``began``."""
+        """Runs a transaction of the engine; calls ``began`` first."""
 
     def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories of which nothing is left."""
+        """Removes memories by row, their steps, and trajectories without any step left."""
         self.mentions.forget(rows)
         self.memories.remove(rows)
         self.trajectories.remove_empty()
 
     def snapshot(self) -> SQLiteDatabase:
-        """A copy of all of it in memory."""
+        """Returns a copy of everything in memory."""
         return copy_of(self, None)
 
     def check_writable(self) -> None:  # noqa: B027
-        """Whether the user may write, the server says when it is asked to."""
+        """Does nothing: the server checks the permission at each write."""

@@ -28,7 +28,7 @@ class Overview:
         dim: length of their vectors.
         experienced: number of memories in trajectories.
         trajectories: number of trajectories.
-        requests: how much feedback.
+        requests: number of requests with feedback.
         fitted: whether there is a predictor.
         window: tau of the last fit.
         new_trajectories: number of trajectories that are new since the last fit, or grew since.

@@ -256,7 +256,7 @@ class Recalling(IndexBase):
         space = self._store.space
         read = self._read_query(query, text, settings.mode, space)
         words, stored = read.texts is not None, isinstance(read.asked, list)
-        if words or (settings.mode != "similarity" and self._store.predictor is None):  # nothing else asks for names
+        if words or (settings.mode != "similarity" and self._store.predictor is None):  # other queries use no names
             self._search_names()
         with self._lock.shared():
             if is_observed(query) and self._store.space is not space:  # ``reencode`` replaced the encoder meanwhile

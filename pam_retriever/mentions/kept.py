@@ -1,4 +1,4 @@
-"""The contract of the mentions that a database keeps."""
+"""The contract of the mentions in a database."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class KeptMentions(Protocol):
 
     @property
     def known(self) -> bool:
-        """Whether any name is known."""
+        """Returns whether any memory has a name."""
 
     @property
     def pending(self) -> bool:
-        """Whether a search for names is yet to be done."""
+        """Returns whether a search for names is still to be done."""
 
     @property
     def waits(self) -> bool:
-        """Whether this process added memories in bulk whose search may be yet to be done."""
+        """Returns whether this process added memories in bulk whose search may still be to be done."""
 
     # ---- writing, inside a transaction
 
@@ -39,7 +39,7 @@ class KeptMentions(Protocol):
         """Sets the names and links."""
 
     def search(self) -> None:
-        """Does the search that is yet to be done."""
+        """Does the search that is still to be done."""
 
     def follow(self, rows: Int64, metadatas: Sequence[str]) -> None:
         """Adds memories (n,) that were just added or changed, with their metadata as JSON."""

@@ -134,7 +134,7 @@ class Naming:
 
     @classmethod
     def read(cls, stored: object) -> Naming:
-        """Reads what ``to_json`` returned; the default for None."""
+        """Reads a result of ``to_json``; the default for None."""
         if isinstance(stored, dict):
             return cls(tuple(stored["keys"]), stored["headings"], tuple(stored["patterns"]))
         return cls(tuple(map(str, stored))) if isinstance(stored, list) else cls()

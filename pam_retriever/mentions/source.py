@@ -247,7 +247,7 @@ def _shares(question: Question, bearers: Groups) -> Float32:
 
 
 def _found(question: Question, groups: Groups, also: Int64 | None = None) -> Groups:
-    """Returns the groups without what the question may not find, which takes no share; ``also`` stays in them."""
+    """Returns the groups without memories that the question may not find, except ``also``: these take no share."""
     kept = question.allowed(groups.rows)
     if also is not None:
         kept = kept | np.isin(groups.rows, also)

@@ -39,7 +39,7 @@ WRONG = {
     "OR row NOT IN (SELECT row FROM memories) OR (number > 0 AND number NOT IN (SELECT number FROM names))",
 }
 TABLES = ("mentions", "called", "beginnings", "names")
-AT_ONCE = 1000  # memories whose metadata are read
+AT_ONCE = 1000  # memories per read of metadata
 MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
 _NONE = np.empty(0, np.int64)
 
@@ -171,7 +171,7 @@ class SQLiteMentions:
         ]
 
     def metadatas(self) -> Iterator[list[str]]:
-        """Those of all memories as JSON, some at a time."""
+        """Yields the metadata of all memories as JSON, in batches."""
         last: object = -1
         while found := self._sql.fetch(
             "SELECT row, metadata FROM memories WHERE row > ? ORDER BY row LIMIT ?", [last, AT_ONCE]
@@ -195,7 +195,7 @@ class SQLiteMentions:
         return dict(self.known(phrases))
 
     def add_beginnings(self, phrases: Sequence[str]) -> None:
-        """Has names be found by how they begin."""
+        """Stores the beginnings of names, by which a search finds them."""
         self._sql.run_many(
             "INSERT INTO beginnings VALUES (?, ?) "
             "ON CONFLICT (words) DO UPDATE SET longest = max(longest, excluded.longest)",

@@ -16,16 +16,16 @@ from pam_retriever.timewords.scores import TextPeriods
 from pam_retriever.types import Int64, Times
 
 ANCHORED = "anchored"  # the kind of such a period
-DAYS = 30  # that the period lasts; on two dialogues 7 to 60 are as good (benchmarks/real/times.py)
-CANDIDATES = 20  # memories that may tell of the event
-HELD = 0.75  # of the event's words by idf: a memory with less does not tell of it
-MOST_TERMS = 6  # of an event; more are no name of one
+DAYS = 30  # length of the period; on two dialogues 7 to 60 are as good (benchmarks/real/times.py)
+CANDIDATES = 20  # memories that may be about the event
+HELD = 0.75  # share of the event's words by idf: a memory with less is not about it
+MOST_TERMS = 6  # of an event; longer phrases name no event
 _ANCHOR = re.compile(r"\b(before|after|since|until)\s+([^.,;:?!]{3,80})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of the times of memories.
+    """The known times of memories.
 
     Attributes:
         rows: (n,) the memories that have dates, sorted.
@@ -39,18 +39,18 @@ class Told:
 
 
 def may_have_anchor(text: str) -> bool:
-    """Whether a question may name an event that something came before or after."""
+    """Returns whether a question may ask for a time before or after an event."""
     return _ANCHOR.search(text) is not None
 
 
 def read_anchor(text: str, lexicon: Lexicon, told: Told, allowed: Rows | None) -> Period | None:
-    """Returns the period before or after an event that a question names; None if no memory tells of the event.
+    """Returns the period before or after an event that a question names; None if no memory is about it.
 
     Args:
         text: the question.
         lexicon: the words of the index.
-        told: when memories were.
-        allowed: sorted rows of the memories that may tell of the event; None for all.
+        told: the times of memories.
+        allowed: sorted rows of the memories that may be about the event; None for all.
     """
     found = _ANCHOR.search(text)
     terms = list(dict.fromkeys(lexicon.terms(found[2]))) if found else []
@@ -75,7 +75,7 @@ def read_anchor(text: str, lexicon: Lexicon, told: Told, allowed: Rows | None) -
 
 
 def _memory_of(terms: list[str], lexicon: Lexicon, allowed: Rows | None) -> int | None:
-    """Returns the row of the memory that tells most of an event, if it has nearly all of its words."""
+    """Returns the row of the best memory about an event, if it has nearly all of the event's words."""
     weights = np.array([lexicon.idf(term) for term in terms])
     if not weights.all():  # no text has one of the words
         return None

@@ -169,7 +169,7 @@ class Timeline:
         return found
 
     def _now(self) -> Known:
-        """The stored times; nobody writes while a thread asks."""
+        """Returns the stored times; nobody writes during a query."""
         table = self._database.times
         version = (self._database.memories.words_version, table.version)
         known = self._known

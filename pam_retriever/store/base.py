@@ -135,7 +135,7 @@ class Store(ABC):
         """Before a change: updates the view, if an interrupt left it behind the database."""
 
     def again(self, call: Callable[[], T]) -> T:
-        """What ``call`` returns, which may be made again if it was interrupted before anything was stored."""
+        """Returns the result of ``call``; may repeat it if it was interrupted before anything was stored."""
         return call()
 
     # ---- updates around a commit; an engine does them inside the database

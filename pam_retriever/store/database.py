@@ -298,15 +298,15 @@ class Database(Protocol):
 
     @property
     def feedback(self) -> FeedbackTable:
-        """Requests, and what served them."""
+        """Requests, and the memories that they used."""
 
     @property
     def times(self) -> TimesTable:
-        """When memories were."""
+        """The times of memories."""
 
     @property
     def mentions(self) -> KeptMentions:
-        """Which texts name which memories."""
+        """The mentions of memories in texts."""
 
     @property
     def settings(self) -> Settings:

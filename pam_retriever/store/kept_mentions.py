@@ -20,7 +20,7 @@ from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Bools, Int64
 
 NAMES, STATE = "names", "mentions"  # settings: the metadata keys of names, and whether mentions are searched for
-WAITING = "mentions_waiting"  # setting: the first and last row of each bulk that is yet to be searched
+WAITING = "mentions_waiting"  # setting: the first and last row of each bulk that is still to be searched
 UNNAMED, SEARCHED = "no names", "searched"
 MANY = 1000  # memories in one call from which a new search of all may be faster
 SHARE = 0.5  # of all texts: for a smaller share an update costs less than a new search
@@ -31,11 +31,11 @@ class KeptMentions:
 
     Args:
         store: the tables.
-        settings: beside the tables.
+        settings: next to the tables.
 
     Attributes:
         store: the tables.
-        waits: whether this process added memories in bulk whose search may be yet to be done.
+        waits: whether this process added memories in bulk whose search may still be to be done.
     """
 
     def __init__(self, store: SQLiteMentions, settings: SQLiteSettings) -> None:
@@ -54,7 +54,7 @@ class KeptMentions:
 
     @property
     def pending(self) -> bool:
-        """Whether a search is yet to be done: of a bulk, of an index of format 1, or after a change of the keys."""
+        """Whether a search is still to be done: of a bulk, of an index of format 1, or after a change of the keys."""
         if self._settings.read_only:
             return False
         return self._settings.get(STATE) is None or bool(self._waiting())
@@ -97,7 +97,7 @@ class KeptMentions:
         self.store.prune_beginnings()
 
     def search(self) -> None:
-        """Does the search that is yet to be done."""
+        """Does the search that is still to be done."""
         if self._settings.get(STATE) is None:
             self.build()
         elif bulks := self._waiting():
@@ -127,7 +127,7 @@ class KeptMentions:
             self._search(rows)
 
     def _are_new(self, rows: Int64) -> bool:
-        """Whether nothing is stored of these memories that a search has to replace."""
+        """Returns whether these memories have no stored names or mentions for a search to replace."""
         return not len(self.store.called_of(rows)) and not len(self.store.mentions_of(rows).rows)
 
     def _search(self, rows: Int64) -> None:
@@ -151,7 +151,7 @@ class KeptMentions:
     def _has_name(self, metadatas: Sequence[str]) -> bool:
         """Whether a memory with one of these metadata has a name. Parses only metadata that may have one."""
         naming = self.naming
-        if naming.headings or naming.patterns:  # these are in the texts
+        if naming.headings or naming.patterns:  # headings and links are in the texts
             return bool(metadatas)
         rules, keys = NameRules(naming.keys), [to_json(key) for key in naming.keys]
         return any(

@@ -49,7 +49,7 @@ def search(store: Store) -> None:
 
 
 def close(store: Store) -> None:
-    """Does the search for names that this process left, and closes the store. No other thread may use it meanwhile."""
+    """Does the pending search for names of this process, and closes the store. No other thread may use it meanwhile."""
     try:
         if not store.closed and store.database.mentions.waits:
             search(store)

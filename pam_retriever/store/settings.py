@@ -23,7 +23,7 @@ class SQLiteSettings:
 
     @property
     def read_only(self) -> bool:
-        """Whether nobody may write them here."""
+        """Whether the settings are read-only."""
         return self._connection.read_only
 
     def get(self, key: str) -> object:

@@ -1,4 +1,4 @@
-"""Memories on their way into a database, with all that follows them."""
+"""Stores memories in a database, with their times and mentions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def put_memories(
     observed: Sequence[bytes] | None = None,
     times: NewTimes | None = None,
 ) -> Int64:
-    """Inside a transaction: stores n memories, replacing those whose id is there; see ``Memories.upsert``.
+    """Inside a transaction: stores n memories, and replaces those with the same id; see ``Memories.upsert``.
 
     Returns:
         (n,) their rows.

@@ -94,7 +94,7 @@ class SQLiteTimes:
         self.version = 0
 
     def kind(self) -> Kind | None:
-        """The kind of the times; None without any."""
+        """Returns the kind of the times; None without any."""
         kind = self._settings.get(KIND)
         there = kind is not None and self._connection.fetch("SELECT EXISTS (SELECT 1 FROM times)")[0][0]
         return ("dates" if kind == "dates" else "numbers") if there else None
@@ -171,7 +171,7 @@ class SQLiteTimes:
         return first, last, [counted.get(at, 0) for at in range(bins)]
 
     def check(self, new: Kind | None) -> None:
-        """Refuses times of another kind than those that are there.
+        """Checks that new times have the kind of the stored ones.
 
         Raises:
             InvalidInput: the index has times of the other kind.
@@ -234,7 +234,7 @@ class SQLiteTimes:
         self._connection.changes.settings.add(KIND)
 
     def _take(self, new: Kind | None) -> None:
-        """Has times be of a kind, if they are of none yet."""
+        """Sets the kind of the times, if there is none yet."""
         self.check(new)
         if new is not None and self.kind() is None:
             self._settings.set(KIND, new)

@@ -1,4 +1,4 @@
-"""Writes a folder under a hidden name, renames it when it is complete, and removes what killed processes left.
+"""Writes a folder under a hidden name, renames it when it is complete, and removes the rests of killed processes.
 
 The hidden folder is .NAME-<random>/index, beside the folder NAME. A mounted folder cannot be replaced, so there it is
 inside. A lock tells whether the process that writes it is alive.
@@ -32,7 +32,7 @@ def make_folder(folder: Path, write: Callable[[Path], object]) -> None:
         with _hidden(folder) as made:
             write(made)
             if _is_mount(folder):
-                for path in sorted(made.iterdir(), key=lambda path: path.name == MANIFEST):  # it names the others
+                for path in sorted(made.iterdir(), key=lambda path: path.name == MANIFEST):  # the manifest last
                     path.replace(folder / path.name)
                 sync(folder)
                 return
@@ -43,7 +43,7 @@ def make_folder(folder: Path, write: Callable[[Path], object]) -> None:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder is missing or empty. In a mounted one, what a killed process left does not count."""
+    """Returns whether a folder is missing or empty, apart from the rests of killed processes in a mounted one."""
     with explained(folder):
         if not folder.exists():
             return True
@@ -55,14 +55,14 @@ def remove_abandoned(folder: Path) -> None:
     """Deletes the hidden folders of killed processes, never that of a live one."""
     try:
         left = matching(_parent(folder), f".{escape(folder.name)}-*")
-    except PermissionError:  # who may not list the parent folder may still use this one
+    except PermissionError:  # a process that may not list the parent may still use this folder
         return
     for path in left:
         if not _is_hidden(path, folder):
             continue
         try:
             lock = WriterLock(path)
-        except (IndexLocked, StorageError):  # a live process writes it, or it may not be changed
+        except (IndexLocked, StorageError):  # a live process writes it, or it is read-only
             continue
         shutil.rmtree(path, ignore_errors=True)
         lock.release()
@@ -70,7 +70,7 @@ def remove_abandoned(folder: Path) -> None:
 
 @contextmanager
 def _hidden(folder: Path) -> Iterator[Path]:
-    """Makes a hidden folder, and removes it afterwards."""
+    """Creates a hidden folder, and removes it afterwards."""
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=_parent(folder)))
     try:  # not TemporaryDirectory: a child forked meanwhile would delete it
         lock = WriterLock(made)
@@ -85,7 +85,7 @@ def _hidden(folder: Path) -> Iterator[Path]:
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a path is a hidden folder of ``folder``, by its name and by its contents."""
+    """Returns whether a path is a hidden folder of ``folder``, by its name and by its contents."""
     if not re.fullmatch(rf"\.{re.escape(folder.name)}-\w{{8}}", path.name) or path.is_symlink() or not path.is_dir():
         return False
     within = {at.name for at in matching(path, "*")}

@@ -26,7 +26,7 @@ class MilvusState(State):
     Attributes:
         previous: the generation before this one.
         writer: the current writer, "" for none.
-        since: when that began; without a writer, when a call failed that may have left something.
+        since: the start of its call; without a writer, the time of a failed call that may have left data.
     """
 
     previous: int = 0
@@ -80,7 +80,7 @@ class Calls:
             IndexLocked: another process has been writing for the whole time.
         """
         state = self._local.state = self._take_over()
-        last = replace(state, writer="", since=time.time())  # unless it comes to its end
+        last = replace(state, writer="", since=time.time())  # stays, if the call does not finish
         try:
             if state.since:
                 state.memories = recount()
@@ -97,7 +97,7 @@ class Calls:
         self._write(MilvusState(0, 0, 0, 0, 0, 0, 0, 0))
 
     def _take_over(self) -> MilvusState:
-        """The state, with this process as its writer; ``since`` is set if the call before did not finish."""
+        """Returns the state with this process as writer; ``since`` is set if the call before did not finish."""
         until = time.monotonic() + LEASE
         while True:
             state = self._read()

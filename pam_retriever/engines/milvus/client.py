@@ -199,7 +199,7 @@ def text(nullable: bool = False) -> tuple[Any, Row]:
 
 
 def listed(values: Sequence[Any]) -> str:
-    """Strings, or whole numbers, in an expression."""
+    """Returns strings, or integers, for an expression."""
     return "[" + ", ".join(quoted(value) if isinstance(value, str) else str(int(value)) for value in values) + "]"
 
 

@@ -122,7 +122,7 @@ class MilvusDatabase(EngineTables):
 
     def _begin(self, state: State) -> None:
         self.began(state)
-        if self.state.since:  # a call failed: what it wrote is valid from now on
+        if self.state.since:  # a call failed: its writes are valid from now on
             self.kept.follow(state.version - 1)
 
     def _mend(self) -> None:

@@ -1,4 +1,4 @@
-"""Documents in Milvus, in parts of what one string may hold: see ``engines.kept.Documents``."""
+"""Documents in Milvus, in parts that fit into one string: see ``engines.kept.Documents``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pam_retriever.engines.milvus.settings import PARTS, POINT, in_parts
 
 
 class MilvusDocuments:
-    """Documents in a collection of their own, which is made if it is not there.
+    """Documents in their own collection, which is created if it does not exist.
 
     Args:
-        calls: to where it is.
+        calls: to the server.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -28,7 +28,7 @@ class MilvusDocuments:
         self._milvus.create(self._name, "key", fields, {"point": POINT})
 
     def since(self, version: int) -> list[Document]:
-        """Those that were written after a version; all that are there, for a version below 0."""
+        """Returns the documents written after a version; for a version below 0, all stored ones."""
         there = f"version > {version}" + (' and value != ""' if version < 0 else "")
         parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for one in self._milvus.query(self._name, there, ["name", "part", "parts", "value", "version"]):
@@ -36,7 +36,7 @@ class MilvusDocuments:
         return [document for name, found in parts.items() for document in _whole(name, found)]
 
     def put(self, documents: Sequence[Document]) -> None:
-        """Stores documents, replacing those of the same kind and key."""
+        """Stores documents, and replaces those of the same kind and key."""
         version = self._calls.state.version
         names = [f"{kind}:{key}" for kind, key, _ in documents]
         self._milvus.upsert(
@@ -47,13 +47,13 @@ class MilvusDocuments:
                 for part in in_parts(name, data or "")
             ],
         )
-        for start in range(0, len(names), AT_ONCE):  # parts of what was longer
+        for start in range(0, len(names), AT_ONCE):  # remaining parts of longer documents
             some = listed(names[start : start + AT_ONCE])
             self._milvus.delete(self._name, f"part > 0 and version < {version} and name in {some}")
 
 
 def _whole(name: str, found: list[dict[str, Any]]) -> list[Document]:
-    """The document of one name; none if a call that failed has left but a part of it."""
+    """Returns the document of a name; none if a failed call has left only a part of it."""
     newest = max(one["version"] for one in found)
     parts = sorted((one for one in found if one["version"] == newest), key=lambda one: int(one["part"]))
     if len(parts) < parts[0]["parts"]:

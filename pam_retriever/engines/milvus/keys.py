@@ -30,7 +30,7 @@ class MilvusSelected:
     Args:
         connection: to Milvus.
         collection: of the current generation.
-        condition: the filter, in which the memories of each time are named.
+        condition: the filter, with a list of memories for each condition on time.
     """
 
     def __init__(self, connection: Connection, collection: str, condition: Condition) -> None:
@@ -39,7 +39,7 @@ class MilvusSelected:
         self.expression, _ = MilvusCompiler().compile(condition)
 
     def matches(self, found: Sequence[Mapping[str, Any]]) -> Bools:
-        """Which of some memories, with row and metadata, are among them."""
+        """Returns which of some memories, with row and metadata, match."""
         return self._matches([one["row"] for one in found], [one["metadata"] for one in found])
 
     @cached_property

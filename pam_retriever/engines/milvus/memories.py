@@ -39,7 +39,7 @@ class MilvusMemories:
         dim: length of the vectors.
 
     Attributes:
-        kept: what is kept about them; the database sets it.
+        kept: their feedback, times and mentions; the database sets it.
         changes: how often this process has written, also in a transaction that failed.
     """
 
@@ -74,7 +74,7 @@ class MilvusMemories:
 
     @property
     def words_known(self) -> int:
-        """The last ``words_version`` that will not be undone."""
+        """Returns the last ``words_version`` that will not be undone."""
         return min(self._calls.state.texts, self._calls.committed)
 
     @property
@@ -163,7 +163,7 @@ class MilvusMemories:
         return self._records(sorted(found, key=lambda one: int(one["row"])))
 
     def _records(self, found: list[dict[str, Any]]) -> list[Record]:
-        """Entities as records, with their times."""
+        """Returns entities as records, with their times."""
         times = self.kept.times.moments(np.array([one["row"] for one in found], np.int64))
         return [
             Record(

@@ -78,7 +78,7 @@ class MilvusSettings:
 
 
 def in_parts(name: str, value: str) -> list[Row]:
-    """The entities of a string, at least one."""
+    """Returns the entities of a string, at least one."""
     size = PART if value.isascii() else PART // 4
     parts = [value[at : at + size] for at in range(0, len(value), size)] or [""]
     return [

@@ -9,22 +9,22 @@ from pam_retriever.engines.postgres.connection import Connections
 
 
 class PostgresDocuments:
-    """Documents in a table of their own.
+    """Documents in their own table.
 
     Args:
-        database: where it is.
+        database: with the table.
     """
 
     def __init__(self, database: Connections) -> None:
         self._database = database
 
     def since(self, version: int) -> list[Document]:
-        """Those that were written after a version; all that are there, for a version below 0."""
+        """Returns the documents written after a version; for a version below 0, all stored ones."""
         there = "data IS NOT NULL" if version < 0 else "version > %s"
         return self._database.fetch(f"SELECT kind, key, data FROM kept WHERE {there}", [version] * (version >= 0))
 
     def put(self, documents: Sequence[Document]) -> None:
-        """Stores documents, replacing those of the same kind and key."""
+        """Stores documents, and replaces those of the same kind and key."""
         version = self._database.state.version
         self._database.run_many(
             "INSERT INTO kept (kind, key, data, version) VALUES (%s, %s, %s, %s) "

@@ -30,7 +30,7 @@ class PostgresMemories:
         dim: length of the vectors.
 
     Attributes:
-        kept: what is kept about them; the database sets it.
+        kept: their feedback, times and mentions; the database sets it.
     """
 
     def __init__(self, database: Connections, dim: int) -> None:
@@ -152,7 +152,7 @@ class PostgresMemories:
         return self._records(found)
 
     def _records(self, found: list[Any]) -> list[Record]:
-        """Columns as records, with their times."""
+        """Returns columns as records, with their times."""
         times = self.kept.times.moments(np.array([row for row, *_ in found], np.int64))
         return [
             Record(

@@ -66,7 +66,7 @@ CREATE TABLE steps (
     "CREATE TABLE weights (name text PRIMARY KEY, safetensors bytea NOT NULL)",
     NUMBER_OF,
 )
-# feedback, times and mentions, which format 1 had not; no data is what is gone
+# feedback, times and mentions, since format 2; a removed document has no data
 KEPT = (
     'CREATE TABLE kept (kind text COLLATE "C", key bigint, version bigint NOT NULL, data text, '
     "PRIMARY KEY (kind, key))",

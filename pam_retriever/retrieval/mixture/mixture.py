@@ -21,7 +21,7 @@ from pam_retriever.types import Bools, Float32, Int64
 
 KINDS = ("question", "seen cue", "unseen cue")
 NEVER_USED, PLAIN = "never_used", "plain"
-# Recall without feedback as a sum of features: ``PLAIN``, and beside it what names and times say. Chosen on the first
+# Recall without feedback as a sum of features: ``PLAIN``, and the features of names and times. Chosen on the first
 # halves of three sets (benchmarks/real/documents.py) and on two dialogues (benchmarks/real/locomo_feedback.py).
 MENTIONS, TIME = 1.6, 0.4
 UNAIDED = {PLAIN: 1.0, **{name: MENTIONS * weight for name, weight in BY_WAY.items()}, TIMES: TIME}

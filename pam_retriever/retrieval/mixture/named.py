@@ -1,7 +1,7 @@
-"""Evidence of names and of times: whom a question names, and the memories of the time that it names.
+"""Evidence of names and of times: the memories that a question mentions, and those of the time in it.
 
-Both are part of recall without feedback, beside what ``Plain`` scores. Here they are features of their own, so that
-feedback tells what they are worth.
+Both are part of recall without feedback, next to the score of ``Plain``. Here they are separate features, so that
+feedback determines their weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BY_WAY = {f"mention:{way}": PRIOR[way] for way in WAYS}
 
 
 class Mentions:
-    """Whom a question names, whom its best hits name, and who names these; of a stored memory whom it names.
+    """Memories that a question, its best hits or a stored memory mention, and memories that mention the hits.
 
     Args:
         bank: the memories.
@@ -44,7 +44,7 @@ class Mentions:
         return scores
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
-        del n  # they are few: a name of many memories names nobody
+        del n  # they are few, because a name of many memories is ignored
         none = np.empty(0, np.int64)
         return [none if one is None else self._bank.positions(one.rows) for one in self.found(cues)]
 
@@ -75,7 +75,7 @@ class Mentions:
 
 
 class Times:
-    """The memories of the time that a question names, and those whose text names it.
+    """The memories of the time in a question, and those whose text contains it.
 
     Args:
         bank: the memories.
