@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann.base import AT_ONCE, AnnFiles, Chunked, chunks
+from pam_retriever.ann.checked import check_read
 from pam_retriever.ann.erasing import erase_codes
 from pam_retriever.ann.factory import Choice, choose, read_kind
 from pam_retriever.ann.faiss_indexes import (
@@ -364,9 +365,11 @@ class FaissBackend:
         index = faiss.read_index(str(folder / f"{name}.faiss"))
         if saved["width"] != self.width or not len(rows) == index.ntotal == keys:
             raise ValueError(f"{name} does not hold what was saved")
+        choice = Choice(**saved["choice"])
+        check_read(index, faiss.index_factory(self.width, choice.factory, faiss.METRIC_INNER_PRODUCT), rows)
         full, checksum = f"{name.replace('ann', 'keys')}.f32", int(saved["keys_checksum"])
         self._full = VectorFile(self.width, folder, full, keys, checksum, read_only)
-        self._index, self._places, self.choice = index, IdMap(rows), Choice(**saved["choice"])
+        self._index, self._places, self.choice = index, IdMap(rows), choice
         self._centres = scanned_centres(index)
         self._trained_for = int(saved["trained_for"])
 

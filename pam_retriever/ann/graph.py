@@ -44,6 +44,36 @@ def graph_of(index: Any, rows: Int64) -> Graph:
     return Graph(levels, neighbours, rows.copy(), int(graph.entry_point))
 
 
+def check_graph(index: Any, made: Any, rows: Int64) -> None:
+    """Raises ValueError unless the edges of an HNSW index, which FAISS read, lead to its places.
+
+    Args:
+        index: as FAISS read it.
+        made: an empty index of the same kind.
+        rows: (n,) the row at each place.
+    """
+    import faiss
+
+    hnsw, new, graph = index.hnsw, made.hnsw, graph_of(index, rows)
+    starts, count = _starts(made), index.ntotal
+    tables = [
+        (faiss.vector_to_array(getattr(hnsw, name)), faiss.vector_to_array(getattr(new, name)))
+        for name in ("assign_probas", "cum_nneighbor_per_level")
+    ]
+    if index.storage.ntotal != count or len(graph.levels) != count or not all(np.array_equal(*two) for two in tables):
+        raise ValueError("the graph is of another size")
+    _check(graph, starts)
+    offsets = np.concatenate([[0], np.cumsum(starts[graph.levels])])
+    if not np.array_equal(faiss.vector_to_array(hnsw.offsets), offsets) or hnsw.max_level != graph.levels.max() - 1:
+        raise ValueError("the neighbours of a place begin elsewhere")
+
+
+def _starts(index: Any) -> Int64:
+    """Returns where the neighbours on each level start, among those of one place."""
+    hnsw = index.hnsw
+    return np.array([hnsw.cum_nb_neighbors(level) for level in range(hnsw.cum_nneighbor_per_level.size())], np.int64)
+
+
 def put_graph(index: Any, graph: Graph) -> None:
     """Sets the edges of an empty HNSW index of float32 keys; the keys at all places are zeros.
 
@@ -53,8 +83,7 @@ def put_graph(index: Any, graph: Graph) -> None:
     import faiss
 
     hnsw, count = index.hnsw, len(graph.levels)
-    starts = np.array([hnsw.cum_nb_neighbors(level) for level in range(hnsw.cum_nneighbor_per_level.size())], np.int64)
-    _check(graph, starts)
+    _check(graph, _starts(index))
     faiss.copy_array_to_vector(np.ascontiguousarray(graph.levels, np.int32), hnsw.levels)
     hnsw.prepare_level_tab(count, True)
     faiss.rev_swig_ptr(hnsw.neighbors.data(), hnsw.neighbors.size())[:] = graph.neighbours

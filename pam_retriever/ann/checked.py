@@ -1,0 +1,62 @@
+"""Checks an index that FAISS read from a file, before it is searched.
+
+FAISS takes some numbers of a file as they are: the places in the lists of an inverted file are used as addresses. So
+each is compared with its allowed range. What FAISS does while it parses a file is not covered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pam_retriever.ann.graph import check_graph
+from pam_retriever.types import Int64
+
+IN_BLOCKS = 2**64 - 1  # size of a code in lists that keep the codes of several places together
+SAME = ("d", "metric_type", "code_size", "nlist")
+
+
+def check_read(index: Any, made: Any, rows: Int64) -> None:
+    """Raises ValueError unless an index has the kind of ``made``, and each place once, with edges between places.
+
+    Args:
+        index: as FAISS read it.
+        made: an empty index of the kind that was saved.
+        rows: (n,) the row at each place.
+    """
+    import faiss
+
+    if rows.dtype != np.int64 or rows.shape != (index.ntotal,):
+        raise ValueError("these are no rows of an index")
+    if type(index) is not type(made) or any(getattr(index, name, 0) != getattr(made, name, 0) for name in SAME):
+        raise ValueError("the file has an index of another kind")
+    if isinstance(index, faiss.IndexIVF):
+        _check_cells(index, rows)
+        quantizer, new = (faiss.downcast_index(one.quantizer) for one in (index, made))
+        graph = isinstance(new, faiss.IndexHNSW)
+        if not isinstance(quantizer, faiss.IndexHNSW if graph else faiss.IndexFlat):
+            raise ValueError("the centres are of another kind")
+        if quantizer.d != index.d or quantizer.ntotal != index.nlist:
+            raise ValueError("there are not as many centres as cells")
+        if graph:
+            check_graph(quantizer, new, np.arange(index.nlist))
+    if isinstance(index, faiss.IndexHNSW):
+        check_graph(index, made, rows)
+
+
+def _check_cells(index: Any, rows: Int64) -> None:
+    """Raises ValueError unless each place is in one cell. One that was removed may be in none."""
+    import faiss
+
+    lists = index.invlists
+    sizes = [lists.list_size(cell) for cell in range(index.nlist)]
+    if lists.nlist != index.nlist or lists.code_size not in (index.code_size, IN_BLOCKS) or sum(sizes) > index.ntotal:
+        raise ValueError("the cells have another number of places")
+    cells = [faiss.rev_swig_ptr(lists.get_ids(cell), size).copy() for cell, size in enumerate(sizes) if size]
+    places = np.concatenate([np.empty(0, np.int64), *cells])
+    if places.min(initial=0) < 0 or places.max(initial=-1) >= index.ntotal:
+        raise ValueError("a place is out of range")
+    times = np.bincount(places, minlength=index.ntotal)
+    if (times > 1).any() or (times[rows >= 0] == 0).any():
+        raise ValueError("a place is in two cells, or in none")
