@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import report
-from benchmarks.real.data import find, load_embedder
+from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import read as read_dialogues
 from benchmarks.real.locomo import FILES
 from benchmarks.real.use import TASKS, Requests, Task, last, read
@@ -264,12 +264,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="the weight of a request that is made again alone")
     parser.add_argument("--dry-run", action="store_true", help="writes neither priors nor results")
     arguments = parser.parse_args()
-    model = load_embedder(arguments.embedder)
-
-    def embed(texts: list[str]) -> Scores:
-        found: Scores = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-        return found
-
+    embed = load_encoder(arguments.embedder)
     tasks = []
     for name, task in worlds(arguments, embed):
         tasks.append((name, task))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from pam_retriever.types import Float32
+
+Encode = Callable[[list[str]], Float32]
+"""n texts -> (n, dim) vectors of unit length."""
 
 
 def find(given: Path | None, names: Sequence[str], source: str) -> Path:
@@ -28,3 +33,14 @@ def load_embedder(name: str | None) -> Any:
 
         name = str(get_model_path())
     return SentenceTransformer(name, device="cpu")
+
+
+def load_encoder(name: str | None) -> Encode:
+    """Loads a model as ``load_embedder`` does; returns the function from texts to vectors of unit length."""
+    model = load_embedder(name)
+
+    def encode(texts: list[str]) -> Float32:
+        vectors: Float32 = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        return vectors
+
+    return encode

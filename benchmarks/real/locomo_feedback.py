@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import report
-from benchmarks.real.data import find, load_embedder
+from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import Conversation, read
 from benchmarks.real.locomo import FILES, TUNED_ON
 from benchmarks.real.times import said
@@ -124,12 +124,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", default="real/locomo-feedback", help="of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
-    model = load_embedder(arguments.embedder)
+    embed = load_encoder(arguments.embedder)
     priors = shipped_or_without("locomo", "without")
     Priors.read = lambda *_: priors  # type: ignore[method-assign, assignment]  # those that never saw a dialogue
-
-    def embed(texts: list[str]) -> Any:
-        return model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
 
     conversations = read(find(arguments.path, FILES, __doc__ or ""))[: arguments.dialogues]
     measured = []

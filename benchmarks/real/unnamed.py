@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from benchmarks.real.data import find, load_embedder
+from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import read as read_dialogues
 from benchmarks.real.locomo import FILES
 from pam_retriever import PredictiveAssociativeIndex
@@ -115,12 +115,7 @@ def main() -> None:
     parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
     parser.add_argument("--name", default="real/unnamed", help="of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
-    model = load_embedder(arguments.embedder)
-
-    def embed(texts: list[str]) -> Float32:
-        found: Float32 = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-        return found
-
+    embed = load_encoder(arguments.embedder)
     folder = find(arguments.use, ("use",), __doc__ or "") / "toollens"
     result: dict[str, Any] = {"seed": 0, "requests": REQUESTS}
     for name, named in (("tools", False), ("tools, named", True)):

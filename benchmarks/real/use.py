@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.real import use_baselines
-from benchmarks.real.data import find, load_embedder
+from benchmarks.real.data import find, load_encoder
 from benchmarks.real.use_mixture import library_scores
 from pam_retriever.evaluation import evaluate_rankings
 
@@ -235,12 +235,7 @@ def main() -> None:
     parser.add_argument("--name", default="real/use", help="of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     folder = find(arguments.folder, ("use",), __doc__ or "")
-    model = load_embedder(arguments.embedder)
-
-    def embed(texts: list[str]) -> Scores:
-        found: Scores = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-        return found
-
+    embed = load_encoder(arguments.embedder)
     results: dict[str, Any] = {}
     for name in arguments.tasks:
         task = read(folder / name, embed, with_tests=arguments.tune is None)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import report
-from benchmarks.real.data import find, load_embedder
+from benchmarks.real.data import find, load_encoder
 from benchmarks.real.use import ELSE_LAST, LAST, TASKS, Task, judge, last, read, tuning
 from benchmarks.real.use_mixture import bank_of, evidence_maker, history, question_cues, shipped_or_without
 from pam_retriever.retrieval.mixture import logit
@@ -71,12 +71,7 @@ def main() -> None:
     parser.add_argument("--name", default="real/use-ablation", help="of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     folder = find(arguments.folder, ("use",), __doc__ or "")
-    model = load_embedder(arguments.embedder)
-
-    def embed(texts: list[str]) -> Scores:
-        found: Scores = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-        return found
-
+    embed = load_encoder(arguments.embedder)
     results: dict[str, Any] = {}
     for name in arguments.tasks:
         task = tuning(read(folder / name, embed, with_tests=False), "judge")
