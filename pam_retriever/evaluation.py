@@ -234,7 +234,7 @@ def _check(questions: int, relevant: Sequence[Collection[Hashable]], ks: Sequenc
         )
     empty = next((at for at, right in enumerate(relevant) if not len(right)), None)
     if empty is not None:
-        raise InvalidInput(f"Question {empty} has nothing relevant.", "at least one id for each", "Leave it out.")
+        raise InvalidInput(f"Question {empty} has no relevant ids.", "at least one id for each", "Leave it out.")
     text = next((at for at, right in enumerate(relevant) if isinstance(right, str)), None)
     if text is not None:
         raise InvalidInput(f"Question {text} has the string {relevant[text]!r}.", "a set of ids", "Put it in a list.")

@@ -202,7 +202,7 @@ class _Reader:
             value = {"$eq": value}
         if not value:
             raise InvalidInput(
-                f"Got the filter {{{key!r}: {{}}}}, which tests nothing.",
+                f"Got the filter {{{key!r}: {{}}}}, which has no operator.",
                 "an operator",
                 "For example {'$exists': True}.",
             )

@@ -133,7 +133,7 @@ def test_lines_that_say_what_was_used_are_feedback(events, model, tmp_path, caps
         assert [(one.id, one.used) for one in index.feedbacks()][-1] == ("r", {"monday-1": 1.0})
     capsys.readouterr()
     assert main(["fit", str(more), str(tmp_path / "other")]) == 2
-    assert "requests alone" in capsys.readouterr().err
+    assert "only requests" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 

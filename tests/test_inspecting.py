@@ -67,7 +67,7 @@ def test_a_stored_report_comes_back_as_it_was():
 @pytest.mark.parametrize("stored", [3, {}, {"losses": 3}, {"finished": None, "validation": None}])
 def test_a_damaged_report_is_told(index, stored):
     index._store.set_setting("last_fit", stored)
-    with pytest.raises(IndexFormatError, match="describes its last fit wrongly"):
+    with pytest.raises(IndexFormatError, match="invalid report of its last fit"):
         index.last_fit()
 
 

@@ -339,7 +339,7 @@ def test_a_damaged_description_is_refused(index, tmp_path, key, value):
     damage(tmp_path, "UPDATE settings SET value = ? WHERE key = ?", value, key)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "database_sha256": None}))
-    with pytest.raises(IndexFormatError, match="describes its"):
+    with pytest.raises(IndexFormatError, match="invalid description of its"):
         PredictiveAssociativeIndex.load(tmp_path)
 
 

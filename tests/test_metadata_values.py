@@ -75,7 +75,7 @@ def test_what_has_no_such_form_is_refused_and_nothing_is_stored(index):
 
 
 def test_a_filter_that_tests_nothing_is_refused(index):
-    with pytest.raises(InvalidInput, match="tests nothing"):
+    with pytest.raises(InvalidInput, match="has no operator"):
         index.find({"user": {}})
-    with pytest.raises(InvalidInput, match="tests nothing"):
+    with pytest.raises(InvalidInput, match="has no operator"):
         index.search([1.0, 0.0], where={"$and": [{"user": {}}]})

@@ -146,7 +146,7 @@ def read_ids(found: Iterable[Found], name: str) -> list[str]:
         id = document if isinstance(document, str) else getattr(document, "id", None)
         if not isinstance(id, str):
             raise InvalidInput(
-                f"Got {str(one)[:100]!r} in {name}.", "ids, or documents that have one", "Pass what a search returned."
+                f"Got {str(one)[:100]!r} in {name}.", "ids, or documents that have one", "Pass documents from a search."
             )
         ids.append(id)
     return list(dict.fromkeys(ids))

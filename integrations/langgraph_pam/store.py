@@ -363,6 +363,8 @@ def _make_folder(folder: Path) -> None:
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).is_file()):
         raise InvalidInput(
-            f"{folder} holds something else.", "the folder of a store, or an empty one", "Choose another."
+            f"{folder} is neither empty nor the folder of a store.",
+            "the folder of a store, or an empty one",
+            "Choose another.",
         )
     folder.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ class ExperienceOfNodes:
             raise InvalidInput(f"Got order_by={options['order_by']!r} without group_by.", "both", "Leave it out.")
         index = self._index
         if index is None:
-            raise NotFitted("There is nothing to fit.", "stored nodes", "Add nodes first.")
+            raise NotFitted("The store has no nodes to fit.", "stored nodes", "Add nodes first.")
         if trajectories is None and options.get("group_by") == DOCUMENT_KEY and options.get("order_by") is None:
             documents = read_documents((record.id, record.metadata) for record in index.find())
             if documents:  # otherwise the index reports that there are none

@@ -67,7 +67,7 @@ class FeedbackOfNodes:
         others = read_ids(unused, "unused")
         index = self._index
         if index is None:
-            raise NotFitted("There is nothing that could have served a question.", "stored nodes", "Add nodes first.")
+            raise NotFitted("The store has no nodes.", "stored nodes", "Add nodes first.")
         whose = None if metadata is None else dict(metadata)
         return index.feedback(query, weights, unused=others, text=text, metadata=whose, timestamp=timestamp, id=id)
 
@@ -128,6 +128,6 @@ def read_ids(found: Iterable[Found], name: str) -> list[str]:
     for one in found:
         node = one.node if isinstance(one, NodeWithScore) else one
         if not isinstance(node, str | BaseNode):
-            raise InvalidInput(f"Got {str(one)[:100]!r} in {name}.", "nodes or their ids", "Pass what was retrieved.")
+            raise InvalidInput(f"Got {str(one)[:100]!r} in {name}.", "nodes or their ids", "Pass retrieved nodes.")
         ids.append(node if isinstance(node, str) else node.node_id)
     return list(dict.fromkeys(ids))

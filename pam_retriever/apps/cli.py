@@ -238,7 +238,7 @@ def _fit(parsed: argparse.Namespace) -> None:
     with EventLog(parsed.events, fields) as log:
         contents = log.check()  # before anything is stored
         if not contents.events and not (parsed.index / "manifest.json").exists():
-            raise InvalidInput(f"{log.name} holds requests alone.", "events that served them", "Add events.")
+            raise InvalidInput(f"{log.name} has only requests.", "the events that they used", "Add events.")
         with _opened(parsed, contents.dim) as index, Storing(index, log, contents, fields.time) as storing:
             storing.run()
             grouped = contents.events > 0 and bool(fields.session)

@@ -115,5 +115,5 @@ def _first(index: PredictiveAssociativeIndex) -> str:
         return held[0].ids[0]
     found = index.find(limit=1)
     if not found:
-        raise InvalidInput("The index holds no memories.", "one at least", "Add some first.")
+        raise InvalidInput("The index has no memories.", "one at least", "Add some first.")
     return found[0].id

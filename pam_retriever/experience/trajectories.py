@@ -112,7 +112,7 @@ def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:
     if len(ids) < 2:
         raise InvalidInput(
             f"{name.capitalize()} has {len(ids)} state{'s' * (len(ids) != 1)}.",
-            "at least two: association is what happened together",
+            "at least two: only memories that happen together are associated",
             "Leave it out, or join it to the trajectory it belongs to.",
         )
     timestamps, dated = _times(trajectory.timestamps, len(ids), name)

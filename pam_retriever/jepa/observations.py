@@ -110,7 +110,7 @@ def read_observations(given: Any, modalities: Mapping[str, Modality], where: str
             raise InvalidInput(
                 f"Got {type(wrong[0]).__name__ if wrong else 'nothing'} in {where}.",
                 "a list of dicts of modalities",
-                "The index has an encoder: pass what was observed, not vectors.",
+                "The index has an encoder: pass observations, not vectors.",
             )
         columns = {
             name: [moment.get(name) for moment in moments] for name in dict.fromkeys(n for m in moments for n in m)

@@ -91,9 +91,7 @@ class NameRules:
         if callable(self.names):
             for name in self.names(metadata, text):
                 if not isinstance(name, str):
-                    raise InvalidInput(
-                        f"The callable names= gave {name!r:.80}.", "strings", "Leave out what is no name."
-                    )
+                    raise InvalidInput(f"The callable names= gave {name!r:.80}.", "strings", "Leave other values out.")
                 yield name
         else:
             for key in self.names:

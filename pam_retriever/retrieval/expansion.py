@@ -94,7 +94,7 @@ def _scorer(view: View, lexicon: Lexicon) -> Scorer:
         return AssociationScorer(view)
     if view.associative is None and view.links.direction is None and Mentioning.of(view, lexicon) is not None:
         return MentionScorer(view, lexicon)
-    raise NotFitted("Nothing says how far associations can be trusted.", "a fitted index, or names", "Call fit().")
+    raise NotFitted("The index is not fitted, and no memory has a name.", "a fitted index, or names", "Call fit().")
 
 
 def _weights(scores: Float64) -> Float64:

@@ -128,7 +128,7 @@ class RecallSettings:
         if mode == "similarity" or (self.channels is not None and not self.channels.association):
             raise InvalidInput(
                 f"Got direction={self.direction!r} for similarity alone.",
-                "association, which knows what came first",
+                "association, which has a direction",
                 "Use another mode, or leave direction out.",
             )
         if not self.hops.snap:
@@ -144,7 +144,7 @@ class RecallSettings:
         if self.feedback_where is not None and self.direction is not None and not words:
             raise InvalidInput(
                 f"Got feedback_where={self.feedback_where!r} with direction={self.direction!r} and no words.",
-                "one of them: what a request used came neither after nor before",
+                "one of them: feedback has no direction",
                 "Leave one out.",
             )
         if self.feedback_where is not None and not asked:
@@ -199,7 +199,9 @@ class RecallSettings:
         if not weights.association:
             raise InvalidInput(f"Got hops={self.hops.count} without association.", "hops=1", "Use mode='association'.")
         if self.faithful and not self.hops.snap:
-            raise InvalidInput("Got faithful=True with snap=False.", "one of them", "A predicted point met nobody.")
+            raise InvalidInput(
+                "Got faithful=True with snap=False.", "one of them", "A predicted point has no experience."
+            )
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def update(
 ) -> None:
     """Changes parts of a stored memory; see ``PredictiveAssociativeIndex.update``."""
     if text is NOT_GIVEN and metadata is NOT_GIVEN and vector is None:
-        raise InvalidInput(f"Got nothing to change of {id!r}.", "text, metadata or vector", "Pass one of them.")
+        raise InvalidInput(f"Got no change for {id!r}.", "text, metadata or vector", "Pass one of them.")
     new_text = NOT_GIVEN if isinstance(text, NotGiven) else check_texts([text], 1)[0]
     new_metadata = None if isinstance(metadata, NotGiven) else check_metadatas([metadata], 1)[0]
     vectors = None if vector is None else check_vectors(np.asarray(vector, np.float32)[None], store.dim, "update")

@@ -58,7 +58,7 @@ def check_companions(database: Path, sealed: bool) -> None:
         if sealed and (end == "-journal" or (end == "-wal" and found.st_size)):
             raise IndexFormatError(
                 f"{path} lies beside a database that was closed, and would change it.",
-                "a database with nothing to be applied to it",
+                "a closed database without such files",
                 "If the folder is a stranger's, do not trust it; else move that file away, or restore the folder.",
             )
         if end == "-journal":

@@ -21,7 +21,7 @@ def check_types(database: Connection) -> None:
         if database.fetch(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1"):
             raise IndexFormatError(
                 f"The table {table} holds a wrong type or a row without its other half.",
-                "what add() stored",
+                "the data that add() stored",
                 "Restore it from a copy.",
             )
 
@@ -71,6 +71,6 @@ def check_everything(database: Connection) -> None:
     for _, wrong in damaged(database):
         raise IndexFormatError(
             f"{database.path or 'The database'}: {wrong}.",
-            "what add() stored",
+            "the data that add() stored",
             "Restore the folder from a copy, or run pam-retriever repair on it.",
         )

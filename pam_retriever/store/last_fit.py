@@ -64,8 +64,8 @@ def from_stored(stored: object) -> FitReport:
         )
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise IndexFormatError(
-            f"The index describes its last fit wrongly ({type(error).__name__}: {error}).",
-            "what fit stored",
+            f"The index has an invalid report of its last fit ({type(error).__name__}: {error}).",
+            "the data that fit stored",
             "Call fit(from_scratch=True), or restore the folder from a copy.",
         ) from error
 

@@ -23,7 +23,9 @@ def read_model(settings: Settings) -> ModelMetadata | None:
     model = settings.get("model")
     if model is not None and not (isinstance(model, dict) and isinstance(model.get("sha256"), str)):
         raise IndexFormatError(
-            f"The index describes its predictor wrongly ({model!r}).", "what fit stored", "Restore it."
+            f"The index has an invalid description of its predictor ({model!r}).",
+            "the data that fit stored",
+            "Restore it.",
         )
     return cast("ModelMetadata | None", model)
 
@@ -47,7 +49,7 @@ def read_learnt(model: ModelMetadata) -> tuple[int, Calibration | None]:
         return int(model["window"]), read_calibration(model.get("trust"))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise IndexFormatError(
-            f"The index describes its calibration wrongly ({error!r}).", "what fit stored", "Restore it."
+            f"The index has an invalid calibration ({error!r}).", "the data that fit stored", "Restore it."
         ) from error
 
 

@@ -65,7 +65,7 @@ def read_mode(read_only: bool, follow: bool, lock_timeout: float) -> Mode:
         )
     if follow and not read_only:
         raise InvalidInput(
-            "Got follow=True without read_only=True.", "both", "A writer sees what it wrote: leave follow out."
+            "Got follow=True without read_only=True.", "both", "A writer sees its own writes: leave follow out."
         )
     return "follow" if follow else "read" if read_only else "write"
 

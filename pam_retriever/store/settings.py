@@ -52,8 +52,8 @@ class SQLiteSettings:
         found = self._connection.fetch("SELECT safetensors, checksum FROM weights WHERE name = ?", [name])
         if found and zlib.crc32(found[0][0]) != found[0][1]:
             raise IndexFormatError(
-                f"The weights of the {name} are not what was stored: their checksum differs.",
-                "what was stored",
+                f"The weights of the {name} are damaged: their checksum differs.",
+                "the stored data",
                 "Restore the folder from a copy, or run pam-retriever repair on it.",
             )
         return found[0][0] if found else None

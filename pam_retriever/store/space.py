@@ -141,7 +141,7 @@ def _check_sizes(config: dict[str, Any], dim: int) -> None:
 
 def _damaged(what: str, error: Exception) -> IndexFormatError:
     return IndexFormatError(
-        f"The index describes its {what} wrongly ({error!r}).", "what was stored", "Restore the index."
+        f"The index has an invalid description of its {what} ({error!r}).", "the stored data", "Restore the index."
     )
 
 

@@ -93,15 +93,15 @@ class Verification:
     def _verify(self, copies: Sequence[Copy]) -> None:
         if sha256_of(self._wanted(blocks(self._path))) != self._sha256:
             raise IndexFormatError(
-                f"{self._path} is damaged: its checksum differs. Do not trust what it answered.",
+                f"{self._path} is damaged: its checksum differs. Do not trust its answers.",
                 f"sha256 {self._sha256}",
                 "Restore it from a copy, or run pam-retriever repair on the folder.",
             )
         for copy in copies:
             if crc32_of(self._wanted(blocks(copy.path, copy.size))) != copy.checksum:
                 raise IndexFormatError(
-                    f"{copy.path} is damaged: its checksum differs. Do not trust what it answered.",
-                    "what was kept when the index was closed",
+                    f"{copy.path} is damaged: its checksum differs. Do not trust its answers.",
+                    "the file that was saved when the index was closed",
                     "Delete it and open the index again: it is built from the database.",
                 )
         self._check_types()

@@ -88,7 +88,9 @@ def unpack_predictor(packed: bytes, model: ModelMetadata, dim: int, where: str) 
     if len(packed) > _most_bytes(config):
         raise _too_large(where, len(packed), config)
     if hashlib.sha256(packed).hexdigest() != model["sha256"]:
-        raise IndexFormatError(f"The weights {where} are damaged.", "what fit stored", "Restore them, or fit again.")
+        raise IndexFormatError(
+            f"The weights {where} are damaged.", "the data that fit stored", "Restore them, or fit again."
+        )
     return _unpack(packed, config, where)
 
 

@@ -117,7 +117,7 @@ def learn(
     state = state_of(index)
     if state is None and len(index):
         raise InvalidInput(
-            "The index holds memories that are no files of a repository.", "a new index", "Pass a folder."
+            "The index has memories that are not files of a repository.", "a new index", "Pass a folder."
         )
     boundary = repository.boundary()
     report = Learnt(repository.commit(revision), shallow=bool(boundary))

@@ -90,7 +90,7 @@ class CodeMemory:
             InvalidInput: an argument is invalid.
         """
         if not isinstance(question, str) or not question.strip():
-            raise InvalidInput(f"Got the question {question!r}.", "words", "Say what is to be changed.")
+            raise InvalidInput(f"Got the question {question!r}.", "words", "Describe the change.")
         vector, hits = self._ask(question, check_count("k", k), where)
         if not self._commits:
             return [self._hit(hit.id, hit.score, [], None) for hit in hits]

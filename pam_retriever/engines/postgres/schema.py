@@ -135,7 +135,7 @@ def _stored_dim(connection: psycopg.Connection[Any], namespace: str, place: str)
         return None
     if ("state",) not in tables:
         raise IndexFormatError(
-            f"{place} holds other tables ({tables[0][0]}).", "a schema for the index alone", "Name another schema."
+            f"{place} has other tables ({tables[0][0]}).", "a schema only for the index", "Name another schema."
         )
     statement = sql.SQL("SELECT format, dim FROM {}.state").format(sql.Identifier(namespace))
     found, dim = connection.execute(statement).fetchall()[0]

@@ -143,7 +143,7 @@ class Mixture:
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"A stored mixture cannot be read ({type(error).__name__}: {error}).",
-                "what to_dict wrote",
+                "the output of to_dict",
                 "Fit again.",
             ) from error
         if weights.shape != (len(KINDS), len(features)):

@@ -107,7 +107,7 @@ class NextMixture:
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"The stored weights of recall_next cannot be read ({type(error).__name__}: {error}).",
-                "what fit wrote",
+                "the weights that fit stored",
                 "Fit again.",
             ) from error
         return cls(weights, parts, calibration, fitted)
