@@ -82,7 +82,7 @@ def test_a_text_without_its_embedder_is_not_left_with_the_vector_of_another(tmp_
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        (("m000",), {}, InvalidInput, "nothing to change"),
+        (("m000",), {}, InvalidInput, "no change"),
         (("nobody",), {"text": "new"}, UnknownId, "nobody"),
         (("m000",), {"text": 7}, InvalidInput, "7"),
         (("m000",), {"metadata": {"a": object()}}, InvalidInput, "JSON"),
