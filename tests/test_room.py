@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pam_retriever import PredictiveAssociativeIndex
@@ -26,6 +26,8 @@ def share_of_unused(scores, never):
 
 
 @given(st.lists(candidates, min_size=1, max_size=4))
+@example([[(16.0, False, 0.0), (-15.0, True, 0.0)]])
+@example([[(90.0, False, 0.0), (-90.0, True, 0.0)]])
 def test_room_is_added_to_the_probability_of_what_was_never_used(questions):
     flat = [pair for question in questions for pair in question]
     scores = np.array([score for score, _, _ in flat], np.float32)

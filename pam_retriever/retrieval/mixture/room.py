@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.types import Bools, Float32, Float64, Int64
 
 # chosen on the tuning splits of benchmarks/real/use.py, with and without a fifth of the memories never used
 # (benchmarks/notes/use-tuning.md)
 MOST = 0.2
 STEEP = 3.0  # slope of a logistic function of the score without feedback, on the scale of its feature
-SUREST = 30.0  # log odds
+SUREST = 30.0  # log odds of a wish for a never-used memory, by the score without feedback
 
 
 def make_room(scores: Float32, never: Bools, plain: Float32, starts: Int64) -> Float32:
@@ -31,8 +31,8 @@ def make_room(scores: Float32, never: Bools, plain: Float32, starts: Int64) -> F
     both = (known > 0) & (known < lengths)  # otherwise all candidates are of one kind
     gap = np.where(both, _best(plain, never, starts) - _best(plain, ~never, starts), 0)
     room = MOST / (1 + np.exp(-np.clip(STEEP * gap, -SUREST, SUREST)))
-    odds = np.where(both, _odds(scores, never, starts, lengths), 0)
-    more = np.log((1 + room * np.exp(-odds)) / (1 - room)) * both  # from the log odds of p to those of p'
+    odds = np.where(both, _log_sum(scores, never, starts) - _log_sum(scores, ~never, starts), 0)
+    more = (np.logaddexp(0, np.log(room) - odds) - np.log1p(-room)) * both  # from the log odds of p to those of p'
     added: Float32 = (np.repeat(more, lengths) * never).astype(np.float32)
     return added
 
@@ -43,9 +43,9 @@ def _best(values: Float32, chosen: Bools, starts: Int64) -> Float32:
     return best
 
 
-def _odds(scores: Float32, never: Bools, starts: Int64, lengths: Int64) -> Float32:
-    """Returns the log odds (Q,) that a question wants a never-used memory."""
-    away = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
-    new, old = (np.add.reduceat(np.where(chosen, away, 0), starts) for chosen in (never, ~never))
-    odds: Float32 = np.clip(np.log(np.maximum(new, 1e-30)) - np.log(np.maximum(old, 1e-30)), -SUREST, SUREST)
-    return odds
+def _log_sum(scores: Float32, chosen: Bools, starts: Int64) -> Float64:
+    """Returns the logarithm (Q,) of the sum of exp(score) over the chosen pairs of each question; low for no pairs."""
+    best = _best(scores, chosen, starts).astype(np.float64)
+    away = np.minimum(scores - np.repeat(best, np.diff(np.append(starts, len(scores)))), 0)
+    total: Float64 = best + np.log(np.maximum(np.add.reduceat(np.where(chosen, np.exp(away), 0), starts), 1e-300))
+    return total
