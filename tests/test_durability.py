@@ -509,7 +509,7 @@ def test_readers_are_let_in_together_and_a_writer_alone():
 
     def write(number: int) -> None:
         for _ in range(200):
-            with lock, lock:
+            with lock.exclusive(), lock.exclusive():
                 inside.append(number)
                 seen.append(len(inside))
                 inside.remove(number)
@@ -520,7 +520,7 @@ def test_readers_are_let_in_together_and_a_writer_alone():
     for thread in writers:
         thread.join()
     assert set(seen) == {1}
-    with lock.shared(), pytest.raises(RuntimeError, match="cannot write"), lock:
+    with lock.shared(), pytest.raises(RuntimeError, match="cannot write"), lock.exclusive():
         pass
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -33,13 +36,13 @@ def test_a_reader_that_waited_goes_before_the_next_writer():
             order.append("reader")
 
     def write() -> None:
-        with lock:
+        with lock.exclusive():
             order.append("writer")
 
     for _ in range(20):
         order.clear()
         threads = [threading.Thread(target=write), threading.Thread(target=read)]
-        with lock:
+        with lock.exclusive():
             threads[0].start()
             until(lambda: len(lock._waiting) == 1)
             threads[1].start()
@@ -57,7 +60,7 @@ def test_a_writer_that_waited_goes_before_readers_that_come_later():
             order.append("reader")
 
     def write() -> None:
-        with lock:
+        with lock.exclusive():
             order.append("writer")
 
     threads = [threading.Thread(target=write), threading.Thread(target=read)]
@@ -70,6 +73,44 @@ def test_a_writer_that_waited_goes_before_readers_that_come_later():
     for thread in threads:
         thread.join(PATIENCE)
     assert order == ["writer", "reader"]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
+    """Python looks for signals when a function is entered and when a built-in one has returned."""
+    lock, other = ReadWriteLock(), ThreadPoolExecutor(1)
+
+    def enter() -> None:
+        with lock.exclusive() if alone else lock.shared():
+            pass
+
+    def is_free() -> bool:
+        with lock.exclusive(), lock.shared():
+            return True
+
+    at = 0
+    while True:
+        events = 0
+
+        def interrupt(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal events
+            if event in ("call", "c_return"):
+                events += 1
+                if events == at + 1:
+                    raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            enter()
+            break
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert other.submit(is_free).result(PATIENCE)
+        at += 1
+    assert at > 10
+    other.shutdown()
 
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "PRAGMA user_version", "COMMIT", "ROLLBACK"])

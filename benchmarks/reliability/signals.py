@@ -213,7 +213,7 @@ def interrupt(function: Callable[[], object], seconds: float) -> bool:
 
 def enter(index: PredictiveAssociativeIndex) -> None:
     """Acquires and releases the lock, as every call does."""
-    with index._lock, index._lock.shared():
+    with index._lock.exclusive(), index._lock.shared():
         pass
     with index._lock.shared():
         pass

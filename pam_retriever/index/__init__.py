@@ -190,7 +190,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             InvalidInput: the index is in memory: a copy has no writer.
             IndexFormatError: the folder is damaged, gone, or holds another index now.
         """
-        with self._lock:
+        with self._lock.exclusive():
             return self._store.catch_up()
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
@@ -233,7 +233,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             self._background.finish()
 
     def _close_store(self) -> None:
-        with self._lock:
+        with self._lock.exclusive():
             naming.close(self._store)
 
     def __enter__(self) -> PredictiveAssociativeIndex:

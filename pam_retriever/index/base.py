@@ -96,7 +96,7 @@ class IndexBase:
         with self._lock.shared():
             late = naming.has_to_search(self._store)
         if late:
-            with self._lock:
+            with self._lock.exclusive():
                 naming.search(self._store)
 
     @property

@@ -104,7 +104,7 @@ class FeedbackKeeping(IndexBase):
             each("timestamp", timestamp, None),
             None if id is None else each("id", id, None),
         )
-        with self._lock:
+        with self._lock.exclusive():
             self._store.add_feedback(new, vectors)
         return new.ids if batch else new.ids[0]
 
@@ -170,7 +170,7 @@ class FeedbackKeeping(IndexBase):
             InvalidInput: neither ids nor a filter, or both.
         """
         names = read_ids(ids, where, "delete_feedback", "deletes all feedback")
-        with self._lock:
+        with self._lock.exclusive():
             if where is not None:
                 names = self._store.database.feedback.ids_of(where)
             return self._store.delete_feedback(names)
@@ -187,7 +187,7 @@ class FeedbackKeeping(IndexBase):
             InvalidInput: an argument is invalid.
         """
         cap = {"by": check_text(by, "by"), "most": check_positive("most", most)}
-        with self._lock:
+        with self._lock.exclusive():
             self._store.set_setting(POPULARITY, cap)
             self._known.clear()
 
@@ -207,7 +207,7 @@ class FeedbackKeeping(IndexBase):
             bank, cap = Bank(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)
             history = history_of(bank, lexicon, database.feedback.requests(view.dim, writer=cap.by), cap.most)
             fitted = fit_mixture(history, lambda log: evidence_of(bank, log), Priors.read(), seed)
-        with self._lock:
+        with self._lock.exclusive():
             self._store.set_setting(MIXTURE, fitted.mixture.to_dict())
             self._known.clear()
         return len(history), fitted.validation

@@ -48,7 +48,7 @@ class Learning(FeedbackKeeping, NextSteps):
         """
         episodes = read_trajectories([trajectory], self.dim)
         self._background.check()
-        with self._lock:
+        with self._lock.exclusive():
             check_known(self._store.database, episodes)
             self._store.observe(episodes)
             self._store.keep_within_capacity()
@@ -207,7 +207,7 @@ class Learning(FeedbackKeeping, NextSteps):
         validation = Validation((*validation.worths, *of_next.worths))
         finished = datetime.now(timezone.utc)
         report = replace(report, requests=requests, validation=validation, finished=finished, next_steps=steps)
-        with self._lock:
+        with self._lock.exclusive():
             last_fit.keep(self._store, report, report.stopped_by != NOTHING_NEW)
         return report
 
@@ -250,7 +250,7 @@ class Learning(FeedbackKeeping, NextSteps):
         if self._trainable() != allowed:
             if not allowed:
                 self.auto_fit(None)
-            with self._lock:
+            with self._lock.exclusive():
                 self._store.set_setting(TRAIN, allowed)
 
     def _trainable(self) -> bool:
@@ -313,7 +313,7 @@ class Learning(FeedbackKeeping, NextSteps):
             InvalidInput: neither ids nor a filter, or both.
         """
         names = read_ids(ids, where, "delete_trajectory", "deletes them all")
-        with self._lock:
+        with self._lock.exclusive():
             return self._store.delete_trajectories(self._numbers(None if ids is None else names, where))
 
     def _numbers(
@@ -347,7 +347,7 @@ class Learning(FeedbackKeeping, NextSteps):
             InvalidInput: an argument is invalid. Nothing was deleted.
         """
         keep, half_life = check_count("keep", keep), check_half_life(half_life)
-        with self._lock:
+        with self._lock.exclusive():
             if isinstance(half_life, float):
                 read_now(self._store.database, None)
             return self._store.forget(keep, half_life, shrink=True)
@@ -366,7 +366,7 @@ class Learning(FeedbackKeeping, NextSteps):
         """
         if memories is not None:
             memories, half_life = check_count("memories", memories), check_half_life(half_life)
-        with self._lock:
+        with self._lock.exclusive():
             self._store.set_capacity(memories, half_life)
 
 

@@ -184,7 +184,7 @@ class Memories(IndexBase):
             InvalidInput: neither ids nor a filter, or both.
         """
         names = read_ids(ids, where, "delete", "deletes all memories")
-        with self._lock:
+        with self._lock.exclusive():
             return self._store.delete(names if where is None else self._ids_where(where))
 
     def erase(
@@ -209,7 +209,7 @@ class Memories(IndexBase):
             InvalidInput: neither ids nor a filter, or both.
         """
         names = read_ids(ids, where, "erase", "erases all memories")
-        with self._lock:
+        with self._lock.exclusive():
             return erase(self._store, names if where is None else self._ids_where(where))
 
     def _ids_where(self, where: Mapping[str, object]) -> list[str]:

@@ -33,7 +33,7 @@ class Observing(IndexBase):
             return []
         episodes = read_trajectories(trajectories, self.dim)
         self._background.check()
-        with self._lock:
+        with self._lock.exclusive():
             check_known(self._store.database, episodes)
             self._store.observe(episodes)
             self._store.keep_within_capacity()

@@ -122,7 +122,7 @@ class OpenTenants:
         opened = self._opened.get(name)
         if opened is None or not opened.store.closed:
             return None if opened is None else opened.held()
-        with opened.store.lock:  # waits until its own ``close`` has ended
+        with opened.store.lock.exclusive():  # waits until its own ``close`` has ended
             del self._opened[name]
         self._recent.pop(name, None)
         return None
@@ -185,5 +185,5 @@ class OpenTenants:
         if index is not None:
             index.close()
             return
-        with opened.store.lock:
+        with opened.store.lock.exclusive():
             naming.close(opened.store)

@@ -154,7 +154,7 @@ class NextSteps(IndexBase):
             # copies vectors and steps only: a copy of the whole database, as for past requests, takes longer
             experienced = Experienced.of(view.links, view.similar, view.database.trajectories.experienced_when())
         mixture, questions, validation = fit_next(experienced, seed)
-        with self._lock:
+        with self._lock.exclusive():
             self._store.set_setting(NEXT, mixture.to_dict())
         return questions, validation
 

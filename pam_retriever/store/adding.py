@@ -54,7 +54,7 @@ def add(
     names = check_ids(ids, len(vectors))
     contents = check_texts(texts, len(vectors)), check_metadatas(metadatas, len(vectors))
     times = NewTimes.of(timestamps, len(vectors))
-    with store.lock:
+    with store.lock.exclusive():
         used = store.embedder if given is None else None
         if given is None and embedder is not None:
             embedder.check(used)  # another process may have stored its embedder since this index was opened
@@ -76,7 +76,7 @@ def _add_observed(
     contents = check_texts(texts, len(observed)), check_metadatas(metadatas, len(observed))
     times = NewTimes.of(timestamps, len(observed))
     vectors = space.encoder.encode(observed)
-    with store.lock:
+    with store.lock.exclusive():
         if store.space is not space and store.space is not None:  # ``reencode`` replaced the encoder meanwhile
             vectors = store.space.encoder.encode(observed)
         store.add(names, *contents, check_vectors(vectors, store.dim, "the encoder's states"), observed.pack(), times)
@@ -96,7 +96,7 @@ def append(store: Store, embedder: Embedder | None, given: object, metadata: Met
                 "a memory to store, or the id of a stored one alone",
                 "Pass vector=... or text=..., or call update().",
             )
-        with store.lock:
+        with store.lock.exclusive():
             return store.append(step)
     step = replace(step, metadata=check_metadatas([metadata], 1)[0], text=check_texts([step.text], 1)[0])
     if is_observed([given]):
@@ -104,18 +104,18 @@ def append(store: Store, embedder: Embedder | None, given: object, metadata: Met
         if space is None:
             raise no_encoder("append")
         observed = space.encoder.read([given], "append")
-        with store.lock:
+        with store.lock.exclusive():
             states = (store.space or space).encoder.encode(observed)
             return _append(
                 store, replace(step, vectors=check_vectors(states, store.dim, "append"), observed=observed.pack())
             )
     if given is not None:
         vectors = check_vectors(np.asarray(given, np.float32)[None], store.dim, "append")
-        with store.lock:
+        with store.lock.exclusive():
             return _append(store, replace(step, vectors=vectors))
     vectors = embed_texts(embedder, [step.text], store.dim, lambda: _embedder_of(store))
     assert embedder is not None
-    with store.lock:
+    with store.lock.exclusive():
         used = store.embedder
         embedder.check(used)
         return _append(store, replace(step, vectors=vectors, embedder=embedder.name if used is None else None))
@@ -146,7 +146,7 @@ def update(
     )
     if embedded:
         vectors = embed_texts(embedder, [cast("str", new_text)], store.dim, lambda: _embedder_of(store))
-    with store.lock:
+    with store.lock.exclusive():
         record = store.database.memories.records([id]).get(id)
         if record is None:
             raise UnknownId(f"Got the unknown id {id!r}.", "the id of a stored memory", "add() it first.")

@@ -17,13 +17,13 @@ LOST = 0.05  # seconds after which a waiting thread checks again, even without a
 
 
 class ReadWriteLock:
-    """A read-write lock: ``with lock:`` excludes all others, ``with lock.shared():`` admits other readers.
+    """A read-write lock: ``with lock.exclusive():`` excludes all others, ``with lock.shared():`` admits other readers.
 
     It is phase-fair (Brandenburg and Anderson 2010): a waiting writer goes before readers that come later, so that no
     stream of queries keeps it out, and readers that waited while one wrote go before the next, so that no stream of
     writes keeps them out. A thread that is inside may enter again, but a reader cannot become a writer. An interrupt
     while a thread waits or leaves does no harm: nobody waits longer than ``LOST`` for a notification, which an
-    interrupt may lose.
+    interrupt may lose, and both ways in are generators, which release when they are collected.
     """
 
     def __init__(self) -> None:
@@ -49,22 +49,27 @@ class ReadWriteLock:
 
     # ---- alone
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Excludes all others."""
         self.check_process()
         me = threading.get_ident()
         if me in self._readers:
             raise RuntimeError("a thread that reads cannot write before it has finished reading")
-        if self._writer == me:
-            self._depth += 1
-            return
         try:
-            self._wait(self._waiting, self._may_write, me)
-        except BaseException:
             if self._writer == me:
-                self._writer, self._depth = None, 0
-            self._waiting.pop(me, None)
-            self._open_gates()
-            raise
+                self._depth += 1
+            else:
+                self._wait(self._waiting, self._may_write, me)
+            yield
+        finally:
+            left = False  # no call comes before the lock is released: an interrupt could lose the release
+            if self._writer == me:
+                self._depth -= 1
+                if not self._depth:
+                    self._writer, left = None, True
+            if self._writer != me:
+                self._invite(left, me)
 
     def _may_write(self, me: int) -> bool:
         """Takes the lock if it is free and no reader was invited before."""
@@ -74,17 +79,17 @@ class ReadWriteLock:
         self._writer, self._depth = me, 1
         return True
 
-    def __exit__(self, *_: object) -> None:
-        if self._depth > 1:
-            self._depth -= 1
+    def _invite(self, wrote: bool, me: int) -> None:
+        """Wakes the waiting threads; after a write the readers that waited go first."""
+        self._waiting.pop(me, None)
+        if self.forked:
             return
-        self._depth, self._writer = 0, None  # first, and without a call: an interrupt after it finds the lock free
-        if not self.forked:
+        if wrote:
             with self._mutex:
                 self._invited_at = time.monotonic()
                 self._invited.update(self._kept_out)
                 self._kept_out.clear()
-            self._open_gates()
+        self._open_gates()
 
     # ---- shared
 
@@ -97,18 +102,18 @@ class ReadWriteLock:
         """Admits other readers and excludes writers."""
         self.check_process()
         me = threading.get_ident()
-        before = self._readers.get(me, 0)
         try:
-            if before or self._writer == me:
-                self._readers[me] = before + 1
+            if self._writer == me or me in self._readers:
+                self._readers[me] = (self._readers[me] if me in self._readers else 0) + 1
             else:
                 self._wait(self._kept_out, self._may_read, me)
             yield
         finally:
-            if before:
-                self._readers[me] = before
-            else:
-                self._readers.pop(me, None)
+            if me in self._readers:  # no call comes before the lock is released
+                self._readers[me] -= 1
+                if not self._readers[me]:
+                    del self._readers[me]
+            if me not in self._readers:
                 self._kept_out.pop(me, None)
                 self._invited.pop(me, None)
                 if self._waiting and not self.forked:
@@ -182,5 +187,5 @@ class FollowingLock(ReadWriteLock):
                 if current:
                     yield
                     return
-            with self:
+            with self.exclusive():
                 self._follower.refresh()

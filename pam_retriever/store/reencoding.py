@@ -126,7 +126,7 @@ def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool
                 part = slice(start, start + CHUNK)
                 vectors[part] = _encode_rows(store, lock, new.space.encoder, rows[part])
                 bar.update(len(rows[part]))
-        with lock:
+        with lock.exclusive():
             _check_observed(store)
             now = store.database.memories.rows()
             place = np.searchsorted(rows, now)
@@ -142,7 +142,7 @@ def encode_anew(store: Store, lock: ReadWriteLock, new: NewSpace, progress: bool
             )
             return len(now)
     finally:
-        with lock:
+        with lock.exclusive():
             begun.end()
 
 

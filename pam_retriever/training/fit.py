@@ -138,9 +138,9 @@ def switch_over(store: Store, lock: ReadWriteLock, learnt: Learnt, episodes: lis
             rebuild.help_prepare(learnt)  # the first process writes the result of all
             return
         rebuild.prepare(learnt)
-        with lock:
+        with lock.exclusive():
             rebuild.commit(learnt, episodes)
             store.keep_within_capacity()
     finally:
-        with lock:
+        with lock.exclusive():
             rebuild.end()

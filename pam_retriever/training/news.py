@@ -110,7 +110,7 @@ def _store(store: Store, lock: ReadWriteLock, source: Source) -> None:
             "Pass list(trajectories), without buffer and checkpoint.",
         )
     for episodes in read_in_batches(source.trajectories or (), store.dim, STORED_AT_ONCE):
-        with lock:
+        with lock.exclusive():
             check_known(store.database, episodes)
             store.observe(episodes)
 
