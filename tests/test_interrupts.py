@@ -88,17 +88,16 @@ def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
         with lock.exclusive(), lock.shared():
             return True
 
-    at = 0
+    at, before = 0, 1
+
+    def interrupt(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal before
+        if event in ("call", "c_return"):
+            before -= 1
+            if not before:
+                raise KeyboardInterrupt
+
     while True:
-        events = 0
-
-        def interrupt(frame: FrameType, event: str, argument: object) -> None:
-            nonlocal events
-            if event in ("call", "c_return"):
-                events += 1
-                if events == at + 1:
-                    raise KeyboardInterrupt
-
         sys.setprofile(interrupt)
         try:
             enter()
@@ -109,6 +108,7 @@ def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
             sys.setprofile(None)
         assert other.submit(is_free).result(PATIENCE)
         at += 1
+        before = at + 1
     assert at > 10
     other.shutdown()
 

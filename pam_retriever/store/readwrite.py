@@ -103,8 +103,10 @@ class ReadWriteLock:
         self.check_process()
         me = threading.get_ident()
         try:
-            if self._writer == me or me in self._readers:
-                self._readers[me] = (self._readers[me] if me in self._readers else 0) + 1
+            if me in self._readers:
+                self._readers[me] += 1
+            elif self._writer == me:
+                self._readers[me] = 1
             else:
                 self._wait(self._kept_out, self._may_read, me)
             yield
