@@ -1,4 +1,4 @@
-"""The limits of an index; docs/results/reliability.md gives their reasons.
+"""The limits of an index; docs/reference/guarantees.md lists them.
 
 Input beyond a limit is refused with ``InvalidInput`` (from a caller) or ``IndexFormatError`` (from a folder), before
 anything is stored or allocated.

@@ -23,7 +23,8 @@ def run(trajectories: int = 200) -> dict[str, float]:
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(vectors, ids, texts=names, metadatas=[{"room": ROOMS[room]} for room in rooms])
     outings = [ids[start : start + LENGTH] for start in range(0, count, LENGTH)]
-    print(index.fit(outings, window=WINDOW), "\n")
+    report = index.fit(outings, window=WINDOW)
+    print(f"fit: {report.associations:,} associations in {report.seconds:.0f} s\n")
 
     moments = np.arange(count)
     graph = associate(Experience(moments, moments // LENGTH, moments % LENGTH), count, WINDOW)

@@ -24,7 +24,7 @@ TENANTS = re.compile(r"tenants-[0-9a-f]{12}")
 
 
 class Required(TypedDict):
-    """The entries of every ``manifest.json``; see ``docs/results/reliability.md``."""
+    """The entries of every ``manifest.json``; see ``docs/reference/guarantees.md``."""
 
     format: str
     format_version: int
