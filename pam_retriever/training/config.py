@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
 
-PASSES, FEWEST_STEPS = 16, 200
-FEW_STATES, FEWEST_SHARE = 1_300, 0.3  # a pass of fewer states needs fewer steps, but at least this share
-LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256  # in between, a batch is half of the states
-WIDEST, NARROW, NARROWEST, PER_MEMORY = 4_096, 512, 256, 3  # a small index gets a network of width 256 to 512
+PASSES, MOST_PASSES = 16, 40  # over each memory; small data need more, up to the second number
+STEPS, FEWEST_STEPS = 400, 60  # so many steps need no more passes than that
+LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256
+MEMORIES, WIDTH = 50_000, 4_096  # the width for so many memories; others follow from it
+WIDEST, NARROWEST = 16_384, 256
 
 OLD_HOLDOUT = "probation"
 STORED_AS = {"holdout": OLD_HOLDOUT}  # names in indexes and checkpoints, as in earlier versions
@@ -46,12 +47,12 @@ class FitConfig:
     Attributes:
         objective: "joint" trains f and the episode codes, on all associates of whole
             trajectories. "info_nce" is the paper's loss on single pairs; it trains f alone.
-        passes: over the trajectories, or over the drawn pairs. None: until each memory was seen 16 times, and at least
-            200 steps; down to 80 steps if a pass has fewer than 800 states.
+        passes: over the trajectories, or over the drawn pairs. None: until each memory was seen 16 times; more for
+            small data, until there were 400 steps or 40 passes.
         stop_after: stop after so many passes, without shortening the schedules; None for all passes.
         batch_size: states, or pairs, per step.
         hidden: width of the predictor.
-        residual_layers: residual layers of the predictor.
+        residual_layers: residual layers of the predictor, after its hidden layer; 2 in the paper.
         whiten: see ``PredictorConfig``.
         code: length of an episode code, see ``episode_embeddings``; 0 for none. "info_nce" has none.
         holdout: share of the memories (at most 200) that are no cues in the first nine tenths of the training. They
@@ -80,11 +81,11 @@ class FitConfig:
     stop_after: int | None = None
     batch_size: int | None = None
     hidden: int | None = None
-    residual_layers: int = 2
+    residual_layers: int = 0
     whiten: bool = True
     code: int = 64
     holdout: float = 0.02
-    learning_rate: float = 6e-3
+    learning_rate: float = 2e-2
     final_learning_rate: float = 1e-5
     warmup: float = 0.05
     beta2: float = 0.95
@@ -115,16 +116,16 @@ class FitConfig:
     def resolve(self, steps: int, memories: int) -> FitConfig:
         """Sets width and batch size for ``steps`` experienced states of ``memories`` memories.
 
-        The width grows with the square root of the number of memories, so that parameters grow
-        in proportion to it (docs/how/training.md). For a few hundred memories, a width of 512 only costs time.
+        Up to 50,000 memories the width grows with the square root of their number, then in proportion to it. Small data
+        are learnt in small batches, as they need many steps more than they need many negatives (docs/how/training.md).
         """
-        hidden = 128 * round(1024 * math.sqrt(memories / 50_000) / 128)
-        narrowest = min(max(128 * (memories // (128 * PER_MEMORY)), NARROWEST), NARROW)
-        batch = min(steps, max(math.ceil(steps / 2), SMALLEST_BATCH), LARGEST_BATCH)
+        share = memories / MEMORIES
+        hidden = 128 * round(WIDTH * max(math.sqrt(share), share) / 128)
+        batch = min(max(math.ceil(steps * PASSES / STEPS), SMALLEST_BATCH), LARGEST_BATCH, steps)
         return replace(
             self,
             batch_size=self.batch_size or batch,
-            hidden=self.hidden or min(max(hidden, narrowest), WIDEST),
+            hidden=self.hidden or min(max(hidden, NARROWEST), WIDEST),
         )
 
     def to_continue(self) -> FitConfig:
@@ -136,16 +137,15 @@ class FitConfig:
             code_temperature=min(self.code_temperature, 2 * self.final_code_temperature),
         )
 
-    def with_passes(self, steps: int, meetings: float, states: int) -> FitConfig:
+    def with_passes(self, steps: int, meetings: float) -> FitConfig:
         """Sets the passes: more for small data, fewer if memories repeat often.
 
         Args:
             steps: of a pass.
             meetings: mean number of experiences per memory.
-            states: in a pass.
         """
-        fewest = FEWEST_STEPS * min(max(states / FEW_STATES, FEWEST_SHARE), 1)
-        return replace(self, passes=self.passes or math.ceil(max(PASSES / meetings, fewest / steps)))
+        wanted = min(max(MOST_PASSES * steps, FEWEST_STEPS), STEPS)
+        return replace(self, passes=self.passes or math.ceil(max(PASSES / meetings, wanted / steps)))
 
 
 def _warn_of_old_name(level: int) -> None:
@@ -169,12 +169,13 @@ FitConfig.__init__ = _taking_old_name(FitConfig.__init__)  # type: ignore[method
 
 CONFIGS = {
     "fast": FitConfig(),
-    "best": FitConfig(passes=100, learning_rate=4e-3),
+    "best": FitConfig(passes=100),
     "paper": FitConfig(  # D2 of Dury, section 4.3
         objective="info_nce",
         passes=500,
         batch_size=512,
         hidden=1024,
+        residual_layers=2,
         whiten=False,
         code=0,
         holdout=0.0,

@@ -24,13 +24,11 @@ class Objective(Protocol):
 
     Attributes:
         steps: batches in a pass.
-        states: drawn in a pass; pairs for the paper's objective.
         coverage: share of the directed associations that a pass can draw.
         learnt: those associations.
     """
 
     steps: int
-    states: int
     coverage: float
     learnt: Associations
 
@@ -50,7 +48,7 @@ class InfoNCEObjective:
         drawn = min(config.pairs or len(pairs), len(pairs))
         self._pairs = pairs[random.permutation(len(pairs))[:drawn]]
         self._batch_size = min(config.batch_size, drawn)
-        self.steps, self.states = drawn // self._batch_size, drawn
+        self.steps = drawn // self._batch_size
         self.coverage, self.learnt = drawn / len(pairs), associations
 
     def batches(self, random: np.random.Generator) -> Iterator[Int64]:
@@ -124,8 +122,7 @@ class JointObjective:
         lengths = self._segments[:, 1] - self._segments[:, 0]
         learnt = lengths[self._fresh].sum()
         rehearsed = min(learnt, lengths[~self._fresh].sum())
-        self.states = int(learnt + rehearsed)
-        self.steps = int(np.ceil(self.states / config.batch_size))
+        self.steps = int(np.ceil((learnt + rehearsed) / config.batch_size))
 
     def settle(self, fresh: Bools) -> None:
         """Fixes the codes of memories that are in none of the ``fresh`` steps (S,)."""

@@ -259,8 +259,7 @@ class Trainer:
     def _with_passes(self, config: FitConfig) -> FitConfig:
         assert config.batch_size
         steps = self._objective.steps if self._shards.whole else math.ceil(self._shards.steps / config.batch_size)
-        states = self._objective.states if self._shards.whole else self._shards.steps
-        return config.with_passes(steps, self._shards.meetings, states)
+        return config.with_passes(steps, self._shards.meetings)
 
     def _fingerprint(self) -> dict[str, object]:
         """Returns the settings that must be the same in a checkpoint."""
