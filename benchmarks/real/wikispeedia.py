@@ -212,10 +212,10 @@ class Recall:
 
     Args:
         index: fitted on the walks.
-        mode: of ``recall``.
+        mode: of ``recall``; None for default recall.
     """
 
-    def __init__(self, index: PredictiveAssociativeIndex, mode: Any) -> None:
+    def __init__(self, index: PredictiveAssociativeIndex, mode: Any = None) -> None:
         self._index, self._mode = index, mode
 
     def scores(self, cues: Rows) -> npt.NDArray[np.float32]:
@@ -291,7 +291,7 @@ def main() -> None:
         if not arguments.baselines:
             index, taken = fit_index(titles, vectors, same_experience[0].training, arguments.seed)
             seconds.append(taken)
-            scorers |= {f"this library, {mode}": Recall(index, mode) for mode in ("association", "hybrid")}
+            scorers |= {"this library": Recall(index), "this library, association": Recall(index, "association")}
         for name, scorer in scorers.items():
             for column in same_experience:
                 table.setdefault(name, {})[column.name] = measure(column, scorer.scores)

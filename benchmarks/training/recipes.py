@@ -35,9 +35,8 @@ VARIANTS = {
     "without whitening": replace(BASE, whiten=False),
     "half the rate": replace(BASE, learning_rate=BASE.learning_rate / 2),
     "batches of 500": replace(BASE, batch_size=500),
-    "512 wide": replace(BASE, hidden=512),
-    "one residual layer": replace(BASE, residual_layers=1),
-    "one hidden layer, 4,096 wide": replace(BASE, residual_layers=0, hidden=4096, learning_rate=2e-2),
+    "2,048 wide": replace(BASE, hidden=2048),
+    "two residual layers, 1,024 wide": replace(BASE, residual_layers=2, hidden=1024, learning_rate=6e-3),
     "five times the holdout": replace(BASE, holdout=5 * BASE.holdout),
 }
 
