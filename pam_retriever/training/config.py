@@ -116,12 +116,12 @@ class FitConfig:
     def resolve(self, steps: int, memories: int) -> FitConfig:
         """Sets width and batch size for ``steps`` experienced states of ``memories`` memories.
 
-        Up to 50,000 memories the width grows with the square root of their number, then in proportion to it. Small data
-        are learnt in small batches, as they need many steps more than they need many negatives (docs/how/training.md).
+        Up to 50,000 memories the width grows with the square root of their number, then in proportion to it. Few
+        memories are learnt in small batches: they need many steps more than many negatives (docs/how/training.md).
         """
         share = memories / MEMORIES
         hidden = 128 * round(WIDTH * max(math.sqrt(share), share) / 128)
-        batch = min(max(math.ceil(steps * PASSES / STEPS), SMALLEST_BATCH), LARGEST_BATCH, steps)
+        batch = min(max(math.ceil(memories * PASSES / STEPS), SMALLEST_BATCH), LARGEST_BATCH, steps)
         return replace(
             self,
             batch_size=self.batch_size or batch,
