@@ -15,7 +15,7 @@ from pam_retriever.types import Familiarity
 PASSES, MOST_PASSES = 16, 40  # over each memory; small data need more, up to the second number
 STEPS, FEWEST_STEPS = 400, 60  # so many steps need no more passes than that
 LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256
-MEMORIES, WIDTH = 50_000, 4_096  # the width for so many memories; others follow from it
+MEMORIES, WIDTH, GROWTH = 50_000, 5_120, 0.6  # the width for so many memories, and the power of their number in it
 WIDEST, NARROWEST = 16_384, 256
 
 OLD_HOLDOUT = "probation"
@@ -116,11 +116,10 @@ class FitConfig:
     def resolve(self, steps: int, memories: int) -> FitConfig:
         """Sets width and batch size for ``steps`` experienced states of ``memories`` memories.
 
-        Up to 50,000 memories the width grows with the square root of their number, then in proportion to it. Few
-        memories are learnt in small batches: they need many steps more than many negatives (docs/how/training.md).
+        The width grows with the number of memories to the power 0.6. Few memories are learnt in small batches: they
+        need many steps more than many negatives (benchmarks/notes/training.md).
         """
-        share = memories / MEMORIES
-        hidden = 128 * round(WIDTH * max(math.sqrt(share), share) / 128)
+        hidden = 128 * round(WIDTH * (memories / MEMORIES) ** GROWTH / 128)
         batch = min(max(math.ceil(memories * PASSES / STEPS), SMALLEST_BATCH), LARGEST_BATCH, steps)
         return replace(
             self,
