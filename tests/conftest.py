@@ -24,7 +24,7 @@ hypothesis.settings.register_profile("search", max_examples=300, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 DIM, WINDOW = 16, 2
-TINY = FitConfig(hidden=64, passes=150)
+TINY = FitConfig(hidden=256, passes=150)
 QUICK = FitConfig(hidden=16, passes=10)  # for tests that do not depend on the quality of the predictor
 
 

@@ -36,7 +36,7 @@ def fitted(tmp_path_factory):
             states, trajectories = world()
             index = PredictiveAssociativeIndex(DIM, backend)
             index.add(states, ids=[str(at) for at in range(COUNT)])
-            index.fit(trajectories, config=FitConfig(passes=5, hidden=128), progress=False)
+            index.fit(trajectories, config=FitConfig(passes=5, hidden=512), progress=False)
             folder = folders[backend] = tmp_path_factory.mktemp("fitted") / "index"
             index.save(folder)
         if path is None:
@@ -88,7 +88,7 @@ def test_a_shared_index_follows_every_change(tmp_path, fitted):
         assert index.search(new[0], k=1)[0].id != "new"
         index.add(new, ids=["3"])
         assert index.search(new[0], k=1)[0].id == "3"
-        index.fit([["3", "77"]], config=FitConfig(passes=5, hidden=128), progress=False)
+        index.fit([["3", "77"]], config=FitConfig(passes=5, hidden=512), progress=False)
         assert index.search(new[0], k=1)[0].id == "3"
         assert index.recall("3", k=1)[0].id == "2" or index.recall("3", k=3)
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
@@ -218,7 +218,7 @@ def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name, fitted):
     for change in (
         lambda: index.add(-states[:3000], ids=[f"new {at}" for at in range(3000)]),
         lambda: index.observe(-states[:3000]),
-        lambda: index.fit([-states[:3000]], config=FitConfig(passes=5, hidden=128), progress=False),
+        lambda: index.fit([-states[:3000]], config=FitConfig(passes=5, hidden=512), progress=False),
     ):
         with full_disk(), pytest.raises(StorageError, match="cannot be written"):
             change()
@@ -279,7 +279,7 @@ def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatc
 
     monkeypatch.setattr(FaissBackend, "add", fails)
     with pytest.raises(StorageError, match="stored already"):
-        index.fit([-states[:20]], config=FitConfig(passes=5, hidden=128), progress=False)
+        index.fit([-states[:20]], config=FitConfig(passes=5, hidden=512), progress=False)
     monkeypatch.setattr(FaissBackend, "add", real)
     assert index._store.database.noted == []
     assert len(index) == len(index.search(states[0], k=9000)) == COUNT + 20

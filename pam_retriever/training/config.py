@@ -59,6 +59,9 @@ class FitConfig:
             calibrate the channels for cues that training never saw.
         learning_rate: the peak; it falls along a cosine to ``final_learning_rate``.
         final_learning_rate: at the end.
+        code_learning_rate: the peak for the codes in batches of 1,000; in smaller ones less, by the square root. At a
+            higher rate codes end far from where they began, near to the memories around them, and an inverted file
+            (IVF) finds fewer of them.
         warmup: share of the training over which the learning rate rises linearly.
         beta2: of AdamW: decay of the second moment.
         weight_decay: of AdamW.
@@ -87,6 +90,7 @@ class FitConfig:
     holdout: float = 0.02
     learning_rate: float = 2e-2
     final_learning_rate: float = 1e-5
+    code_learning_rate: float = 6e-3
     warmup: float = 0.05
     beta2: float = 0.95
     weight_decay: float = 1e-4
@@ -132,6 +136,7 @@ class FitConfig:
         return replace(
             self,
             learning_rate=self.learning_rate / 2,
+            code_learning_rate=self.code_learning_rate / 2,
             temperature=min(self.temperature, 2 * self.final_temperature),
             code_temperature=min(self.code_temperature, 2 * self.final_code_temperature),
         )

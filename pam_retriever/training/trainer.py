@@ -18,7 +18,7 @@ from pam_retriever.experience.weighting import weigh
 from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.predictor import Predictor, widen
 from pam_retriever.training.checkpoint import CheckpointFile, Progress
-from pam_retriever.training.config import FitConfig, TrainingRequest
+from pam_retriever.training.config import LARGEST_BATCH, FitConfig, TrainingRequest
 from pam_retriever.training.device import choose_device, uses_bfloat16
 from pam_retriever.training.distributed import Together, first_process, processes
 from pam_retriever.training.embedding_table import EmbeddingTable
@@ -102,6 +102,8 @@ class Trainer:
         _check(shards, config, request)
         self._shards, self._window, self._request = shards, window, request
         self.config = config = config.resolve(steps=shards.steps, memories=shards.memories)
+        assert config.batch_size
+        self._batch_size = config.batch_size
         self._device = choose_device(request.device)
         self._half = uses_bfloat16(config, self._device)
         self._random = shards.generator(PAIRS)
@@ -176,15 +178,15 @@ class Trainer:
     def step(self, batch: Int64, done: float) -> Tensor:
         """Makes one step, at the rate and temperature of progress ``done`` from 0 to 1; returns its loss."""
         config = self.config
-        rate = _cosine(config.learning_rate, config.final_learning_rate, done)
-        if done < config.warmup:
-            rate *= max(done / config.warmup, 0.01)
+        warm = max(done / config.warmup, 0.01) if done < config.warmup else 1.0
+        rate = warm * _cosine(config.learning_rate, config.final_learning_rate, done)
+        code_rate = warm * _cosine(config.code_learning_rate, config.final_learning_rate, done)
         temperature = _cosine(config.temperature, config.final_temperature, done)
         self.embeddings.temperature = _cosine(config.code_temperature, config.final_code_temperature, done)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._half):
             loss = self._objective.loss(self.acting, self._states, batch, temperature)
         descend(self._optimizer, loss, rate, config.gradient_clip)
-        self.embeddings.learn(rate)
+        self.embeddings.learn(code_rate * math.sqrt(min(self._batch_size / LARGEST_BATCH, 1)))
         return loss.detach()
 
     # ---- data
