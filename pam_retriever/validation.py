@@ -118,9 +118,8 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
         )
     if not len(array):
         raise InvalidInput(f"Got no vectors in {where}.", "at least one", "Skip the call for an empty batch.")
-    with np.errstate(over="ignore", under="ignore"):
-        squares = np.einsum("nd,nd->n", array, array)
-    if not ((squares >= MIN_LENGTH**2) & (squares <= MAX_LENGTH**2)).all():  # NaN compares as false
+    squares = np.einsum("nd,nd->n", array, array)
+    if not (squares.min() >= MIN_LENGTH**2 and squares.max() <= MAX_LENGTH**2):  # NaN compares as false
         raise _wrong_length(array, squares, where)
     return np.ascontiguousarray(array)
 

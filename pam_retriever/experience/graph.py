@@ -339,6 +339,8 @@ class CooccurrenceGraph:
         """Returns the steps of each of ``rows``: an index into ``rows`` (rising), and the step."""
         owners, places = [], []
         for ordered, order in ((self._sorted, self._order), (self._tail_sorted, self._tail_order)):
+            if owners and not len(ordered):  # mostly there is no tail
+                break
             start = np.searchsorted(ordered, rows, side="left")
             count = np.searchsorted(ordered, rows, side="right") - start
             owners.append(np.repeat(np.arange(len(rows)), count))

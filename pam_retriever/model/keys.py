@@ -24,6 +24,7 @@ from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32
 
 Mode = Literal["association", "similarity", "specific", "hybrid"]
+LEAST = 1e-37  # below the length of any vector whose squares float32 holds
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ MODES: dict[str, Channels] = {
 
 def unit(vectors: Float32) -> Float32:
     """Normalises the rows of (n, d) to length 1; a row of zeros stays zero."""
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    scaled: Float32 = (vectors / np.where(length > 0, length, 1)).astype(np.float32, copy=False)
+    length = np.sqrt(np.add.reduce(vectors * vectors, axis=-1, keepdims=True))
+    scaled: Float32 = (vectors / np.maximum(length, LEAST)).astype(np.float32, copy=False)
     return scaled
 
 

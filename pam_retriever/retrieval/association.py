@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -146,13 +147,15 @@ class AssociationScorer:
         if min_score is not None:
             kept = kept[share[kept] >= min_score]
         similarity = _products(cues.looks, query[kept], view.similar, row[kept])
-        ends = np.searchsorted(query[kept], np.arange(1, len(t)))
+        ends = np.searchsorted(query[kept], np.arange(len(t) + 1)).tolist()
+        of_each = [slice(start, end) for start, end in zip(ends, ends[1:], strict=False)]
+        columns: tuple[Any, ...]
         columns = row[kept], share[kept], similarity, values[kept, 0], np.ones(len(kept), np.int64), sureness[kept]
-        found = [Candidates(*of_one) for of_one in zip(*(np.split(column, ends) for column in columns), strict=True)]
+        found = [Candidates(*(column[its] for column in columns)) for its in of_each]
         if not self._explain:
             return found
-        said = np.split(values[kept] * factors()[kept], ends)
-        return [replace(one, sources=_by_source(parts)) for one, parts in zip(found, said, strict=True)]
+        said = values[kept] * factors()[kept]
+        return [replace(one, sources=_by_source(said[its])) for one, its in zip(found, of_each, strict=True)]
 
 
 def _by_source(parts: Float32) -> Contributions:

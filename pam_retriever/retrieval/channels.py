@@ -35,24 +35,25 @@ class ChannelScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``. One ANN look-up for all cues."""
-        channels = self._channels
         scores, rows = self._search(cues, k, allowed)
-        similarity, association = _parts(cues, channels, self._index, scores, rows)
-        if self._intersect and association is not None:
-            scores = np.sqrt(np.clip(similarity, 0, None) * np.clip(association, 0, None))
-            scores = np.where(rows < 0, -np.inf, scores)
         valid = (rows >= 0) & (rows != cues.own[:, None])
+        if not self._channels.association:  # the score is the similarity
+            if self._min_score is not None:
+                valid &= scores >= self._min_score
+            places = [np.flatnonzero(those)[:k] for those in valid]  # the index returns the best first
+            best = [(row[at], score[at]) for row, score, at in zip(rows, scores, places, strict=True)]
+            return [Candidates(row, score, score, None, np.zeros(len(row), np.int64)) for row, score in best]
+        similarity, association = _parts(cues, self._channels, self._index, scores, rows)
+        if self._intersect:
+            scores = np.sqrt(np.clip(similarity, 0, None) * np.clip(association, 0, None))
         if self._min_score is not None:
             valid &= scores >= self._min_score
-        scores = np.where(valid, scores, -np.inf)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        counts = np.minimum(valid.sum(axis=1), order.shape[1])
+        order = np.argsort(np.where(valid, -scores, np.inf), axis=1, kind="stable")[:, :k]
         found = []
-        for at, count in enumerate(counts):
+        for at, count in enumerate(valid.sum(axis=1).tolist()):
             best = order[at, :count]
-            hops = np.full(count, 1 if channels.association else 0, np.int64)
-            parts = None if association is None else association[at, best]
-            found.append(Candidates(rows[at, best], scores[at, best], similarity[at, best], parts, hops))
+            columns = rows[at, best], scores[at, best], similarity[at, best], association[at, best]
+            found.append(Candidates(*columns, np.ones(len(best), np.int64)))
         return found
 
     def _search(self, cues: Cues, k: int | None, allowed: Rows | None) -> tuple[Float32, Int64]:
@@ -110,14 +111,10 @@ class DirectedChannelScorer:
         return found
 
 
-def _parts(
-    cues: Cues, channels: Channels, index: AnnIndex, scores: Float32, rows: Int64
-) -> tuple[Float32, Float32 | None]:
+def _parts(cues: Cues, channels: Channels, index: AnnIndex, scores: Float32, rows: Int64) -> tuple[Float32, Float32]:
     """Returns the similarity and the association of each hit (Q, n). Association is the rest of the score."""
     dim = cues.looks.shape[1]
     similarity: Float32 = np.einsum("qd,qnd->qn", cues.looks, gather_keys(index, rows)[..., :dim])
-    if not channels.association:
-        return similarity, None
     total = totals(channels, cues.predicted, dim)  # (Q, 1)
     rest = scores * total - np.float32(channels.similarity) * similarity
     association: Float32 = rest / np.maximum(total - np.float32(channels.similarity), 1e-12)

@@ -197,7 +197,7 @@ def stored_cues(keys: Float32, rows: Int64, dim: int) -> Cues:
 def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
     """Returns cues (Q, d) without completion; ``predicted`` (Q, d + code) has f and e, None for similarity alone."""
     looks, count = unit(queries), len(queries)
-    nothing, nobody = np.empty(0, np.float32), np.empty(0, np.int64)
+    nothing, nobody, unsure = np.empty(0, np.float32), np.empty(0, np.int64), np.zeros(count, np.float32)
     predicted = looks[:, :0] if predicted is None else predicted
     return Cues(
         looks,
@@ -206,9 +206,9 @@ def plain_cues(queries: Float32, predicted: Float32 | None = None) -> Cues:
         predicted,
         [nobody] * count,
         [nothing] * count,
-        np.zeros(count, np.float32),
-        np.zeros(count, np.float32),
-        np.zeros(count, np.float32),
+        unsure,
+        unsure,
+        unsure,
         np.full(count, -1, np.int64),
         *_not_looked_up(count),
     )

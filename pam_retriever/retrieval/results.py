@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.store.columns import from_json
 from pam_retriever.store.view import View
-from pam_retriever.types import Evidence, Float32, Hit, Hits, Int64, Mention, NamedTime
+from pam_retriever.types import Evidence, Hit, Hits, Int64, Mention, NamedTime
 
 Proofs = Sequence[tuple[Evidence, ...] | None]
 
@@ -23,32 +24,31 @@ def to_hits(view: View, cues: Cues, found: list[Candidates], explain: bool) -> l
     texts: Sequence[str | None] = cues.texts or [None] * len(cues)
     hits = []
     for at, one in enumerate(found):
-        count = len(one.rows)
-        paths = [[row for row in path if row >= 0] for path in _lists(one.paths, count)]
-        proofs: Proofs = _evidence(view, cues.rows[at], one.rows.tolist(), paths) if explain else [None] * count
+        ends, nothing = one.rows.tolist(), [None] * len(one.rows)
+        paths = [] if one.paths is None else [[row for row in path if row >= 0] for path in one.paths.tolist()]
         columns = zip(
-            (contents[row] for row in one.rows.tolist()),
+            ends,
             one.scores.tolist(),
             one.similarity.tolist(),
-            _column(one.association, count),
+            nothing if one.association is None else one.association.tolist(),
             one.hops.tolist(),
-            proofs,
-            _column(one.confidence, count),
-            _column(one.lexical, count),
-            (tuple(contents[row][0] for row in path) for path in paths),
-            [None] * count,  # times are set by ``with_times``
-            _mentions(view, one, texts[at]) if explain else [None] * count,
-            one.sources.of_each() if explain and one.sources is not None else [None] * count,
+            _evidence(view, cues.rows[at], ends, paths or [[]] * len(ends)) if explain else nothing,
+            nothing if one.confidence is None else one.confidence.tolist(),
+            nothing if one.lexical is None else one.lexical.tolist(),
+            [tuple([contents[row][0] for row in path]) for path in paths] or [()] * len(ends),
+            nothing,  # times are set by ``with_times``
+            _mentions(view, one, texts[at]) if explain else nothing,
+            one.sources.of_each() if explain and one.sources is not None else nothing,
             strict=True,
         )
-        # parsed for each hit, so that a change of one result does not change another
-        hits.append(
-            Hits(
-                Hit(id, score, text, from_json(metadata, f"The metadata of {id!r}"), *rest)
-                for (id, text, metadata), score, *rest in columns
-            )
-        )
+        hits.append(Hits([_hit(contents[row], score, *rest) for row, score, *rest in columns]))
     return hits
+
+
+def _hit(contents: tuple[str, str | None, str], score: float, *rest: Any) -> Hit:
+    """Returns a hit. Metadata are parsed for each, so that a change of one result does not change another."""
+    id, text, metadata = contents
+    return Hit(id, score, text, from_json(metadata, f"The metadata of {id!r}"), *rest)
 
 
 def _mentions(view: View, found: Candidates, text: str | None) -> Sequence[tuple[Mention, ...] | None]:
@@ -63,21 +63,12 @@ def _mentions(view: View, found: Candidates, text: str | None) -> Sequence[tuple
 def listed(view: View, rows: Int64) -> Hits:
     """Returns memories as hits without a query; each scores 1."""
     contents = view.database.memories.contents(rows)
-    found = (contents[row] for row in rows.tolist())
-    return Hits(Hit(id, 1.0, text, from_json(meta, f"The metadata of {id!r}"), 0.0) for id, text, meta in found)
+    return Hits([_hit(contents[row], 1.0, 0.0) for row in rows.tolist()])
 
 
 def with_times(hits: Hits, times: Sequence[tuple[NamedTime, ...]]) -> Hits:
     """Returns the hits with the times that support each."""
     return Hits(replace(hit, times=named) for hit, named in zip(hits, times, strict=True))
-
-
-def _column(values: Float32 | None, count: int) -> list[float | None]:
-    return [None] * count if values is None else values.tolist()
-
-
-def _lists(paths: Int64 | None, count: int) -> list[list[int]]:
-    return [[]] * count if paths is None else paths.tolist()
 
 
 def _evidence(view: View, cue: Int64, ends: list[int], paths: list[list[int]]) -> Proofs:

@@ -13,6 +13,8 @@ import numpy as np
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.types import Float32, Int64
 
+DECODER = json.JSONDecoder()
+
 
 def number_rows(ids: Sequence[str], known: Mapping[str, int], last: int) -> tuple[Int64, int]:
     """Returns the row of each id (n,) and the last row in use. A known id keeps its row; new ids get the next rows."""
@@ -35,7 +37,8 @@ def from_json(text: str, what: str) -> Any:
         IndexFormatError: the JSON is damaged.
     """
     try:
-        return json.loads(text)
+        value, end = DECODER.raw_decode(text)  # what the library wrote has no space around it
+        return value if end == len(text) else json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise IndexFormatError(
             f"{what} is damaged ({error}).", "JSON", "Run pam-retriever check on the folder."

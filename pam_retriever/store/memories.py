@@ -146,7 +146,7 @@ class SQLiteMemories:
         """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""
         found = self._connection.fetch(
             "SELECT row, id, text, metadata FROM memories WHERE row IN (SELECT value FROM json_each(?))",
-            [json.dumps(sorted(set(rows.tolist())))],
+            [str(rows.tolist())],  # the same as JSON
         )
         return {row: (id, text, metadata) for row, id, text, metadata in found}
 
