@@ -111,11 +111,12 @@ def test_a_filter_finds_what_python_finds(stored, where):
     compare(PredictiveAssociativeIndex(dim=1, backend="exact"), stored, where)
 
 
+@pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_an_engine_finds_what_python_finds(kind):
+def test_an_engine_finds_what_python_finds(kind, examples):
     index = PredictiveAssociativeIndex(dim=1, backend=fresh_engine(kind))
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples, deadline=None)
     @given(metadatas, filters)
     def follow(stored, where):
         index.delete([str(n) for n in range(8)])

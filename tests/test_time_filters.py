@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from conftest import QUICK
 from engine_servers import ENGINES, fresh_engine
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +76,7 @@ def test_it_stands_beside_others_and_below_them(dated):
 def test_it_limits_recall_and_deletes(anywhere):
     index = anywhere(dim=5)
     index.add(VECTORS, IDS, timestamps=DAYS)
-    index.fit([IDS], progress=False)
+    index.fit([IDS], config=QUICK, progress=False)
     assert set(index.recall("a", k=9, where={"$time": {"$gte": date(2023, 7, 2)}}, cue_where={}).ids) <= {"b", "c", "d"}
     assert index.delete(where={"$time": {"$lt": date(2023, 7, 2)}}) == 1
     assert found(index, {"$time": {"$exists": True}}) == "bcd"

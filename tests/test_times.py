@@ -178,7 +178,7 @@ def vocabulary(language):
     return [*single, *joined, *figures, ",", ".", "-", "Ann", "house", "9999"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_words_of_time_give_periods_or_none(data):
     language = data.draw(st.sampled_from(LANGUAGES))
@@ -192,20 +192,20 @@ def test_any_words_of_time_give_periods_or_none(data):
         assert period.end.tzinfo is UTC
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200), st.datetimes(timezones=st.one_of(st.none(), st.timezones())))
 def test_any_text_gives_periods_or_none(text, now):
     for period in read_text(text, now):
         assert text[slice(*period.span)] == period.expression
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), st.sampled_from(["%Y-%m-%d", "%d %B %Y", "%B %d, %Y"]))
 def test_any_date_is_its_day(when, form):
     assert spans(f"What happened on {when.strftime(form)}?") == [day(when.year, when.month, when.day)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.datetimes(datetime(1900, 1, 1), datetime(2099, 1, 1)), st.integers(1, 60))
 def test_days_ago_are_counted_from_now(now, count):
     then = now - timedelta(days=count)
@@ -213,7 +213,7 @@ def test_days_ago_are_counted_from_now(now, count):
     assert spans(f"What did we do {count} {plural} ago?", now) == [day(then.year, then.month, then.day)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.datetimes(datetime(1900, 1, 1), datetime(2099, 1, 1)))
 def test_weeks_follow_one_another(now):
     last, this, following = (spans(f"what about {which} week", now)[0] for which in ("last", "this", "next"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import QUICK
 
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 from pam_retriever.errors import InvalidInput, MissingExtra, ReadOnlyIndex
@@ -69,7 +70,7 @@ def test_when_filters_every_mode_and_beside_where(anywhere):
 
 def test_when_filters_association_and_its_hops(anywhere):
     index = world(anywhere)
-    index.fit([IDS[:20], IDS[16:]], seed=0, progress=False)
+    index.fit([IDS[:20], IDS[16:]], config=QUICK, progress=False)
     for hops in (1, 2):
         found = index.recall("m18", k=10, hops=hops, when="July 2023", mode="association").ids
         assert set(found) <= {"m19", "m20"}
