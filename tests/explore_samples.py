@@ -82,7 +82,7 @@ def send(
             return error.code, error.read(), dict(error.headers)
 
 
-def told(address: str, path: str, body: object = None) -> dict[str, object]:
+def fetch(address: str, path: str, body: object = None) -> dict[str, object]:
     """Returns a JSON answer that is not an error."""
     status, content, _ = send(address, path, body)
     assert status == 200, content

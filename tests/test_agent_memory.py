@@ -61,7 +61,7 @@ def said(*texts: str) -> list[ChatMessage]:
     return [ChatMessage(role="user" if at % 2 == 0 else "assistant", content=text) for at, text in enumerate(texts)]
 
 
-async def test_what_falls_out_of_the_window_is_recalled():
+async def test_turns_outside_the_window_are_recalled():
     made = block(similarity_top_k=2)
     memory = Memory.from_defaults(
         session_id="today", token_limit=60, chat_history_token_ratio=0.5, token_flush_size=10, memory_blocks=[made]
@@ -79,7 +79,7 @@ async def test_what_falls_out_of_the_window_is_recalled():
 
 
 @pytest.mark.parametrize("across", [False, True])
-async def test_a_session_is_its_own_unless_told_otherwise(across):
+async def test_sessions_are_separate_by_default(across):
     made = block(across_sessions=across)
     await made.aput(said("the stairs were wet"), session_id="ann")
     await made.aput(said("wet stairs again"), session_id="bob")
@@ -88,7 +88,7 @@ async def test_a_session_is_its_own_unless_told_otherwise(across):
     assert ("the stairs were wet" in found, "again" in found, "nobody" in found) == (True, across, across)
 
 
-async def test_a_block_of_nothing_says_nothing():
+async def test_an_empty_block_gives_no_text():
     made = block()
     assert await made.aget(said("stairs"), session_id="ann") == ""
     assert [await made.aget(messages) for messages in (None, [], said("  "))] == ["", "", ""]
@@ -96,7 +96,7 @@ async def test_a_block_of_nothing_says_nothing():
     assert len(made.index) == 0
 
 
-async def test_truncation_leaves_the_best():
+async def test_truncation_keeps_the_best_hits():
     made, content = block(), "user: one two three\nassistant: four five six\nuser: seven eight nine"
     assert await made.atruncate(content, 1) == "user: one two three\nassistant: four five six"
     assert await made.atruncate(content, 8) == "user: one two three"
@@ -113,7 +113,7 @@ def filled() -> PAMVectorStore:
     return store
 
 
-def test_an_agent_recalls_and_says_what_served():
+def test_an_agent_recalls_and_gives_feedback():
     store = filled()
     recall, feedback = recall_tool(PAMRetriever(vectorstore=store, k=2)), feedback_tool(store)
     assert recall.invoke({"question": "wet stairs"}).startswith("[wet-stairs] wet stairs\n\n[")
@@ -127,7 +127,7 @@ def test_an_agent_recalls_and_says_what_served():
     assert [one.text for one in store.feedbacks()] == ["wet stairs", "late"]
 
 
-def test_tools_refuse_what_is_wrong():
+def test_tools_refuse_invalid_arguments():
     store = filled()
     recall, feedback = recall_tool(PAMRetriever(vectorstore=store)), feedback_tool(store)
     for tool, given in (

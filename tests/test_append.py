@@ -90,7 +90,7 @@ def test_a_stored_memory_is_linked_as_it_is_or_replaced(index, planted):
         (("s", {"image": 1}), InvalidInput, "encoder"),
     ],
 )
-def test_what_is_wrong_is_refused_and_nothing_is_stored(index, planted, arguments, error, message):
+def test_invalid_steps_are_refused_and_not_stored(index, planted, arguments, error, message):
     index.append("s", planted.vectors[0], id="first", timestamp=5)
     with pytest.raises(error, match=message):
         index.append(*arguments)
@@ -133,7 +133,7 @@ def test_sending_a_session_again_with_more_steps_keeps_its_beginning_and_adds_th
     assert linked(index, "m005", window=1) == {"m004", "m006"}
 
 
-def test_what_was_appended_since_is_learnt_and_only_that(planted):
+def test_fit_learns_only_steps_appended_since(planted):
     index = new_index(planted)
     index.fit(planted.outings, config=QUICK, progress=False)
     for id in planted.ids[:3]:

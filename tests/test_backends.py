@@ -69,7 +69,7 @@ def test_search_finds_what_the_exact_backend_finds(name, singly):
 
 
 @pytest.mark.parametrize("name", ["exact", *NAMES])
-def test_edges(name):
+def test_empty_and_oversized_queries(name):
     backend = make_backend(name, WIDTH)
     assert backend.search(keys(2), 5)[1].shape == (2, 0)
     backend.remove(np.array([4]))

@@ -180,14 +180,14 @@ def test_an_empty_index_has_no_hits_and_still_refuses_what_is_wrong(planted):
 
 @pytest.mark.parametrize("call", ["search", "recall"])
 @pytest.mark.parametrize("words", ["what is c?", "c?", "two words", ["m000", "what is c?"]])
-def test_words_in_place_of_an_id_are_told_where_they_belong(index, fitted, call, words):
+def test_a_text_given_as_an_id_gets_a_helpful_error(index, fitted, call, words):
     for one in (index, fitted, PredictiveAssociativeIndex(dim=DIM)):
         with pytest.raises(UnknownId, match="text="):
             getattr(one, call)(words)
 
 
 @pytest.mark.parametrize("dim", [0, -1, 1.5, "8", None, True])
-def test_a_dimension_that_is_none(dim):
+def test_invalid_dimensions_are_refused(dim):
     with pytest.raises(InvalidInput, match="dim"):
         PredictiveAssociativeIndex(dim=dim)
 
@@ -221,7 +221,7 @@ def test_a_backslash_before_u0000_is_no_nul():
         index.add([[1.0]], metadatas=[{"a": "\\\x00"}])
 
 
-def test_a_callers_metadata_is_neither_kept_nor_handed_out_twice(index):
+def test_metadata_are_copied_in_and_out(index):
     metadata = {"tags": ["a"]}
     index.add(good[:1], ["new"], metadatas=[metadata])
     metadata["tags"].append("b")
@@ -232,7 +232,7 @@ def test_a_callers_metadata_is_neither_kept_nor_handed_out_twice(index):
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "\U0001d54c \u202e e\u0301 \ufeff", "x" * 1_000_000])
-def test_any_text_is_kept_as_it_is(text):
+def test_any_text_is_stored_unchanged(text):
     index = PredictiveAssociativeIndex(dim=1)
     index.add([[1.0]], [text[:1000].replace("\x00", "") or "id"], texts=[text])
     assert index.find()[0].text == text

@@ -62,7 +62,7 @@ def rows_to_one(graph):
     return graph / np.maximum(graph.sum(1, keepdims=True), 1e-12)
 
 
-def test_counts_are_the_meetings():
+def test_counts_are_cooccurrence_counts():
     assert fitted(Counts()).scores(EVERY).tolist() == met().tolist()
     assert met()[0].tolist() == [0, 1, 1, 0, 1, 1, 0]
 
@@ -75,7 +75,7 @@ def test_ppmi_worked_out_by_hand():
     assert scores[0, 3] == 0
 
 
-def test_ppmi_leaves_out_what_met_less_than_by_chance():
+def test_ppmi_drops_pairs_below_chance():
     often = experienced([0, 1, 0, 1, 0, 1, 0, 2, 0, 2, 0, 2, 1])
     ppmi = PPMI()
     ppmi.fit(often, VECTORS, 1)
@@ -177,7 +177,7 @@ def test_similarity_is_cosine():
 
 
 @pytest.mark.parametrize("name", list(UNTRAINED))
-def test_a_baseline_scores_every_memory_and_says_its_size(name):
+def test_a_baseline_scores_every_memory_and_reports_its_size(name):
     model = fitted(UNTRAINED[name]())
     scores = model.scores(np.array([0, 6]))
     assert scores.shape == (2, 7)

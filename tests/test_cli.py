@@ -111,7 +111,7 @@ def test_a_bad_line_is_named_and_nothing_is_stored(tmp_path, capsys, line, messa
     assert not (tmp_path / "index").exists()
 
 
-def test_lines_that_say_what_was_used_are_feedback(events, model, tmp_path, capsys):
+def test_lines_with_used_are_feedback(events, model, tmp_path, capsys):
     folder = str(tmp_path / "index")
     asked = [
         {"id": "r", "text": "Who sells ointment?", "used": ["monday-2"], "time": "2023-05-08T10:00:00Z", "user": "ann"},
@@ -192,7 +192,7 @@ def test_tenants(events, model, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_what_is_not_there_is_said(tmp_path, capsys):
+def test_missing_files_are_named(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "no.jsonl"), str(tmp_path / "index")]) == 2
     assert "no.jsonl" in capsys.readouterr().err
     (tmp_path / "empty.jsonl").write_text("\n")
@@ -202,7 +202,7 @@ def test_what_is_not_there_is_said(tmp_path, capsys):
     assert "manifest.json" in capsys.readouterr().err
 
 
-def test_the_demo_ends_well(capsys):
+def test_the_demo_runs(capsys):
     assert main(["demo", "--trajectories", "10"]) == 0
     assert "happened with it" in capsys.readouterr().out
 
@@ -250,7 +250,7 @@ def test_an_option_that_cannot_be_read_or_would_be_ignored_is_refused(tmp_path, 
     assert message in capsys.readouterr().err
 
 
-def test_questions_leave_a_writer_alone_and_inspect_says_where_the_index_lies(tmp_path, capsys):
+def test_queries_do_not_lock_the_folder_and_inspect_names_it(tmp_path, capsys):
     folder = str(tmp_path / "index")
     with PredictiveAssociativeIndex.open(folder, dim=2) as index:
         index.add([[1, 0]], ["it"], texts=["found"])

@@ -78,7 +78,7 @@ def test_another_folder_of_the_same_name_replaces_nothing(tmp_path, capsys):
     assert texts(index) == {**before, "others/canteen.md#other": "# Other"}
 
 
-def test_what_would_be_ignored_is_refused(tmp_path, capsys):
+def test_arguments_without_effect_are_refused(tmp_path, capsys):
     notes, index = write(tmp_path / "notes", NOTES), tmp_path / "index"
     for options in (["--window", "3"], ["--text-field", "body"], ["--time-budget", "5"]):
         assert main(["fit", str(notes), str(index), *options]) == 2
@@ -89,7 +89,7 @@ def test_what_would_be_ignored_is_refused(tmp_path, capsys):
     assert not index.exists()
 
 
-def test_one_that_is_interrupted_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_an_interrupted_run_continues(tmp_path, monkeypatch):
     notes = write(tmp_path / "notes", NOTES)
     monkeypatch.setattr(documents, "AT_ONCE", 1)
     with PredictiveAssociativeIndex.open(tmp_path / "index", embedder="default") as index:

@@ -144,7 +144,7 @@ def test_a_session_that_is_a_huge_number_is_refused_with_a_way_out(tmp_path, cap
 
 
 @pytest.mark.parametrize("seed", [-1, 2**70, 1.5, True, "1"])
-def test_a_seed_that_is_none_is_refused(seed):
+def test_an_invalid_seed_is_refused(seed):
     index = PredictiveAssociativeIndex(dim=2)
     index.add([[1, 0], [0, 1]], ["a", "b"])
     with pytest.raises(InvalidInput, match="seed"):
@@ -167,7 +167,7 @@ def test_events_come_from_standard_input_and_from_a_pipe(tmp_path, monkeypatch):
     assert len(stored(tmp_path / "index")) == 5  # the same events
 
 
-def test_a_mark_of_the_encoding_is_no_part_of_the_first_event(tmp_path):
+def test_a_byte_order_mark_is_skipped(tmp_path):
     path = write(tmp_path / "events.jsonl", walk("a", 2))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert fit(path, tmp_path / "index") == 0
@@ -185,7 +185,7 @@ def test_times_that_are_dates_can_be_asked_for(tmp_path, capsys):
 # ---- when it ends early
 
 
-def test_an_interruption_says_what_stays_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_command_reports_stored_data_and_continues(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pam_retriever.experience.json_lines.BATCH", 4)
     path, folder = write(tmp_path / "events.jsonl", walk("a", 10)), tmp_path / "index"
     add, calls = PredictiveAssociativeIndex.add, []
@@ -207,7 +207,7 @@ def test_an_interruption_says_what_stays_and_the_same_command_goes_on(tmp_path, 
     assert of_trajectories(folder) == {'session="a"': [f"a {n}" for n in range(10)]}
 
 
-def test_an_interruption_before_anything_was_stored_says_no_more(tmp_path, monkeypatch, capsys):
+def test_an_interruption_before_the_first_write_reports_no_data(tmp_path, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -237,7 +237,7 @@ def spoken(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("command", ["search", "recall", "inspect"])
-def test_texts_do_not_act_on_the_terminal(spoken, capsys, command):
+def test_control_characters_of_texts_are_escaped_in_the_terminal(spoken, capsys, command):
     arguments = [] if command == "inspect" else ["--id", "\x1b2", "-k", "3"]
     assert main([command, str(spoken), *arguments]) == 0
     out = capsys.readouterr().out
@@ -260,7 +260,7 @@ def test_an_output_of_ascii_takes_any_text(spoken):
     assert any("é 你" in json.loads(line)["text"] for line in lines)
 
 
-def test_a_reader_who_leaves_gets_no_traceback(spoken):
+def test_a_closed_pipe_gives_no_traceback(spoken):
     command = [sys.executable, "-m", "pam_retriever.apps.cli", "inspect", str(spoken)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout

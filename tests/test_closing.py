@@ -79,19 +79,19 @@ def raised(call) -> Exception | None:
 
 @pytest.mark.parametrize("where", ["folder", "memory"])
 @pytest.mark.parametrize("fitted", [False, True])
-def test_every_call_of_a_closed_index_says_that_it_is_closed(tmp_path, where, fitted):
+def test_every_call_of_a_closed_index_raises_index_closed(tmp_path, where, fitted):
     index = filled(tmp_path / "i" if where == "folder" else None)
     if fitted:
         index.fit(progress=False, config=FitConfig(passes=1))
     index.close()
     index.close()
-    told = {name: raised(lambda call=call: call(index)) for name, call in CALLS.items()}
-    assert {name: error for name, error in told.items() if not isinstance(error, IndexClosed)} == {}
+    errors = {name: raised(lambda call=call: call(index)) for name, call in CALLS.items()}
+    assert {name: error for name, error in errors.items() if not isinstance(error, IndexClosed)} == {}
     assert "closed" in repr(index)
 
 
 @pytest.mark.parametrize("follow", [False, True])
-def test_what_races_with_close_gets_an_answer_or_that_error(tmp_path, follow):
+def test_a_call_that_races_with_close_answers_or_raises_index_closed(tmp_path, follow):
     filled(tmp_path / "i").close()
     for _ in range(20):
         how = {"read_only": True, "follow": True} if follow else {}
@@ -135,7 +135,7 @@ def test_an_index_that_is_read_can_be_saved(tmp_path, how):
 
 
 @pytest.mark.parametrize("how", [{}, {"read_only": True}, {"read_only": True, "follow": True}])
-def test_an_index_that_is_dropped_lets_go_of_its_folder(tmp_path, how):
+def test_a_garbage_collected_index_releases_its_folder(tmp_path, how):
     filled(tmp_path / "i").close()
     index = PredictiveAssociativeIndex.open(tmp_path / "i", **how)
     index.search("m1")

@@ -50,7 +50,7 @@ def history(tmp_path) -> History:
     return History(tmp_path / "repository")
 
 
-def test_what_a_history_says(history):
+def test_a_history_becomes_memories_and_trajectories(history):
     history.commit("Begin", {"a.py": "one\n", "lib/b.py": "two\n" * 9, "gone.py": "x\n"})
     history.commit("Retry on reset\n\nBody.\n\nSigned-off-by: A <a@b>\n", {"a.py": "one!\n", "lib/b.py": "three\n" * 9})
     history.commit("Move b, take gone away", {"gone.py": None}, renames=[("lib/b.py", "lib/c.py")])
@@ -104,7 +104,7 @@ def wander(history: History, random: np.random.Generator, files: dict[str, str],
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_bit_by_bit_is_the_same_as_at_once(seed, tmp_path):
+def test_incremental_updates_equal_one_update(seed, tmp_path):
     random = np.random.default_rng(seed)
     history, files = History(tmp_path / "r"), dict[str, str]()
     index, relearnt = fresh(), 0
@@ -218,7 +218,7 @@ def test_a_shallow_clone_does_not_learn_its_boundary(history, tmp_path):
     assert {one.text for one in index.feedbacks()} == {f"Step {n}" for n in range(5)}
 
 
-def test_what_is_no_text_stays_out(history):
+def test_binary_large_and_ignored_files_are_left_out(history):
     strange = 'tab\there "quoted" ünï.py'
     history.commit(
         "Begin",
@@ -290,7 +290,7 @@ def planted(history: History) -> CodeMemory:
     return CodeMemory(index, Embedder(embed))
 
 
-def test_recall_says_which_files_and_why(history):
+def test_recall_names_files_and_evidence(history):
     memory = planted(history)
     hits = memory.recall("connection reset, retry", k=2)
     assert {hit.path for hit in hits} == {"net/wire.py", "core/backoff.py"}

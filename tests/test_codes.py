@@ -24,8 +24,8 @@ LINE = Experience(np.arange(6), np.zeros(6, np.int64), np.arange(6))
 
 
 def code_of(index, id):
-    bank = index._store
-    return bank.codes_of(np.array([bank.database.memories.rows_of([id])[id]]))[0]
+    store = index._store
+    return store.codes_of(np.array([store.database.memories.rows_of([id])[id]]))[0]
 
 
 def test_the_codes_alone_name_the_associates_of_every_stored_cue(fitted, planted):
@@ -34,7 +34,7 @@ def test_the_codes_alone_name_the_associates_of_every_stored_cue(fitted, planted
         assert {hit.id for hit in hits[: len(known)]} == known
 
 
-def test_what_was_never_experienced_has_none_and_what_was_has_one(fitted, planted, tmp_path):
+def test_only_experienced_memories_have_a_code(fitted, planted, tmp_path):
     fitted.save(tmp_path / "copy")
     with PredictiveAssociativeIndex.open(tmp_path / "copy") as index:
         index.add(planted.vectors[:1] + 1, ["new"])
@@ -62,8 +62,8 @@ def test_a_memory_that_is_replaced_keeps_its_code_and_its_new_vector_decides_f(f
 def test_states_given_with_their_trajectory_get_codes_too(planted):
     index = PredictiveAssociativeIndex(dim=DIM)
     index.fit([planted.vectors[start : start + 10] for start in range(0, 50, 10)], config=TINY, progress=False)
-    bank = index._store
-    assert np.allclose(np.linalg.norm(bank.codes_of(bank.database.memories.rows()), axis=1), 1, atol=1e-5)
+    store = index._store
+    assert np.allclose(np.linalg.norm(store.codes_of(store.database.memories.rows()), axis=1), 1, atol=1e-5)
 
 
 def test_learning_more_leaves_the_old_codes_useful(planted):
@@ -175,7 +175,7 @@ def check_codes(index):
     return np.isfinite(index._store.codes_of(rows)).all()
 
 
-def test_repair_keeps_sound_codes_and_says_which_are_lost(fitted, planted, tmp_path):
+def test_repair_keeps_sound_codes_and_reports_lost_ones(fitted, planted, tmp_path):
     fitted.save(tmp_path / "broken")
     with PredictiveAssociativeIndex.open(tmp_path / "broken") as index:
         kept = code_of(index, "m003")

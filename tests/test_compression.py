@@ -184,7 +184,7 @@ def test_what_is_in_memory_is_what_the_code_takes():
     assert 128 + 256 < bytes_a_key["hnsw,sq8"] < 128 + 256 + 40
 
 
-def test_auto_says_what_it_chose_and_why():
+def test_auto_reports_its_choice_and_the_reason():
     assert (choose("auto", "", 50_000, 10).kind, choose("auto", "", 500_000, 10).kind) == ("flat", "hnsw")
     large = choose("auto", "", 10_000_000, 320)
     assert (large.kind, large.code) == ("ivf", "sq8")

@@ -47,17 +47,17 @@ def unfitted(planted) -> PredictiveAssociativeIndex:
 
 
 @given(walks, st.integers(1, 4), st.booleans())
-def test_links_of_a_direction_are_those_that_a_loop_counts(told, window, grows):
-    rows = np.concatenate([np.array(steps) for steps in told])
-    numbers = np.repeat(np.arange(1, len(told) + 1), [len(steps) for steps in told])
-    position = np.concatenate([np.arange(len(steps)) for steps in told])
-    cut = len(rows) - len(told[-1]) // 2 if grows else len(rows)  # the last walk is stored in two places
+def test_links_of_a_direction_are_those_that_a_loop_counts(trajectories, window, grows):
+    rows = np.concatenate([np.array(steps) for steps in trajectories])
+    numbers = np.repeat(np.arange(1, len(trajectories) + 1), [len(steps) for steps in trajectories])
+    position = np.concatenate([np.arange(len(steps)) for steps in trajectories])
+    cut = len(rows) - len(trajectories[-1]) // 2 if grows else len(rows)  # the last walk is stored in two places
     graph = CooccurrenceGraph(rows[:cut], numbers[:cut], position[:cut])
     if cut < len(rows):
         graph.append(rows[cut:], numbers[cut:], position[cut:])
     for way, sign in (("after", 1), ("before", -1)):
         wanted: dict[tuple[int, int], float] = {}
-        for steps in told:
+        for steps in trajectories:
             for at, here in enumerate(steps):
                 for there, other in enumerate(steps):
                     if here != other and 0 < sign * (there - at) <= window:
@@ -72,9 +72,9 @@ def test_links_of_a_direction_are_those_that_a_loop_counts(told, window, grows):
 
 
 @given(walks, st.sampled_from(["log", "difference"]))
-def test_chance_is_taken_off_each_side_as_off_both(told, familiarity):
+def test_expected_counts_are_subtracted_per_direction(trajectories, familiarity):
     """A world that runs forwards and backwards has no direction: each side has half of the weight."""
-    both = [steps for one in told for steps in (one, one[::-1])]
+    both = [steps for one in trajectories for steps in (one, one[::-1])]
     rows = np.concatenate([np.array(steps) for steps in both])
     numbers = np.repeat(np.arange(1, len(both) + 1), [len(steps) for steps in both])
     graph = CooccurrenceGraph(rows, numbers, np.concatenate([np.arange(len(steps)) for steps in both]))
@@ -123,7 +123,7 @@ def test_without_experience_nothing_came_after(planted):
 
 
 @pytest.mark.parametrize("mode", [None, "association"])
-def test_after_and_before_are_told_apart(one_way, mode):
+def test_after_and_before_are_distinguished(one_way, mode):
     ids = [f"m{n:03}" for n in range(200) if 2 <= n % 10 <= 7]
     for way, sign in (("after", 1), ("before", -1)):
         for id, hits in zip(ids, one_way.recall_many(ids, 199, mode, direction=way), strict=True):
@@ -152,7 +152,7 @@ def test_a_step_that_was_never_taken_scores_next_to_nothing(one_way):
         assert ahead(one_way.recall(id, k=2, direction="before"), id) == [-1, -2]
 
 
-def test_noisy_views_are_told_apart(one_way, planted):
+def test_directions_of_noisy_views_are_distinguished(one_way, planted):
     random, right, all_ = np.random.default_rng(1), 0, 0
     for n in [n for n in range(200) if 2 <= n % 10 <= 7]:
         noisy = planted.vectors[n] + 0.5 * random.standard_normal(DIM)

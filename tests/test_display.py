@@ -89,7 +89,7 @@ def test_hits_become_a_data_frame(dialogue):
     assert list(Hits().to_pandas()["id"]) == []
 
 
-def test_without_pandas_it_says_what_to_install(monkeypatch):
+def test_without_pandas_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match="notebooks"):
         Hits().to_pandas()

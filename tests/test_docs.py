@@ -33,7 +33,7 @@ def test_the_docstring_examples():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name)
-def test_the_code_of_a_page_runs_from_top_to_bottom_and_prints_what_it_says(page, tmp_path, monkeypatch, capsys):
+def test_the_code_of_a_page_runs_and_prints_the_shown_output(page, tmp_path, monkeypatch, capsys):
     code = "\n".join(BLOCK.findall(page.read_text()))
     (tmp_path / "page.py").write_text(code)
     run(tmp_path / "page.py", tmp_path, monkeypatch)
@@ -48,7 +48,7 @@ def test_an_example_runs(example, tmp_path, monkeypatch):
     run(example, tmp_path, monkeypatch)
 
 
-def test_links_between_pages_lead_somewhere():
+def test_links_between_pages_resolve():
     for page in PAGES:
         for target in LINK.findall(page.read_text()):
             path, _, anchor = target.partition("#")

@@ -57,7 +57,7 @@ def saved(tmp_path) -> Path:
 # ---- one writer, many readers
 
 
-def test_a_reader_sees_one_moment_while_the_writer_goes_on(tmp_path):
+def test_a_reader_sees_a_snapshot_while_the_writer_writes(tmp_path):
     with make(tmp_path / "index") as writer:
         reader = PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True)
         before, hits = contents(reader), reader.recall("m0", k=9)
@@ -246,7 +246,7 @@ def test_a_folder_that_may_not_be_written_can_be_read(saved, tmp_path, monkeypat
     assert sorted(path.name for path in saved.iterdir()) == before
 
 
-def test_every_error_of_the_disk_says_what_to_do():
+def test_every_disk_error_names_a_remedy():
     for number, advice in faults.ADVICE.items():
         with pytest.raises(StorageError, match=advice.split(",")[0].split(":")[0]), faults.explained(Path("x")):
             raise OSError(number, os.strerror(number), "x")
@@ -289,7 +289,7 @@ def test_a_damaged_memory_is_named_left_out_and_the_rest_is_kept(saved, capsys):
         assert {hit.id for hit in index.recall("m2", faithful=True)} == {"m1"}  # the place of m3 stays empty
 
 
-def test_lost_weights_cannot_be_rebuilt_and_repair_says_so(saved):
+def test_repair_reports_lost_weights(saved):
     next(saved.glob("predictor-*")).unlink()
     assert "missing" in check(saved)[0]
     assert any("call fit() again" in line for line in repair(saved))
@@ -342,7 +342,7 @@ def test_a_page_that_cannot_be_read_costs_its_rows_only(tmp_path):
         assert len(index.recall("m0", k=1000)) == len(index) - 1
 
 
-def test_what_repair_cannot_do_leaves_the_folder_as_it_was(saved, tmp_path):
+def test_a_failed_repair_does_not_change_the_folder(saved, tmp_path):
     (database,) = saved.glob("memories-*.sqlite")
     database.write_bytes(b"not a database" * 100)
     before = {path.name: path.read_bytes() for path in saved.iterdir()}
@@ -452,7 +452,7 @@ def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_pa
 # ---- threads
 
 
-def test_fit_switches_over_at_once_and_knows_what_came_meanwhile(planted, monkeypatch):
+def test_fit_commits_at_once_and_includes_changes_made_meanwhile(planted, monkeypatch):
     """Memories that are added, replaced or deleted during the preparation of ``fit`` are so afterwards."""
     from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
 
@@ -530,7 +530,7 @@ def test_a_memory_keeps_one_checksum_whoever_writes_it():
     assert len(parts) == 3
 
 
-def test_a_disk_that_fills_up_after_the_training_says_what_is_stored(tmp_path, monkeypatch):
+def test_a_full_disk_after_the_training_reports_stored_data(tmp_path, monkeypatch):
     """The weights of the evidence are stored after those of the predictor."""
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=4) as index:
         index.add(np.eye(4), ["a", "b", "c", "d"])

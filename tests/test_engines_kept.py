@@ -96,7 +96,7 @@ def answers(index: PredictiveAssociativeIndex) -> list[object]:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_all_processes_know_what_an_index_in_memory_knows(kind):
+def test_all_processes_answer_like_an_index_in_memory(kind):
     follow(kind, [(work, at % 10, at % 2 == 1) for at, work in enumerate(WORKS)])
 
 
@@ -104,7 +104,7 @@ def test_all_processes_know_what_an_index_in_memory_knows(kind):
 @pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(WORKS), st.integers(0, 9), st.booleans()), min_size=4, max_size=14))
-def test_all_processes_know_the_same_after_any_changes(kind, works):
+def test_all_processes_answer_alike_after_any_changes(kind, works):
     follow(kind, works)
 
 
@@ -159,7 +159,7 @@ def test_what_another_process_wrote_is_in_the_next_answer():
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_the_number_of_a_request_is_never_given_again(kind):
+def test_request_numbers_are_never_reused(kind):
     engine = fresh_engine(kind)
     with PredictiveAssociativeIndex(DIM, backend=engine) as index:
         index.add(np.eye(4), list("abcd"))
@@ -260,7 +260,7 @@ def test_a_long_request_that_becomes_short_leaves_no_part_behind():
         assert not [one for one in left if "123 124" in one["value"] or len(one["value"]) > 1000]
 
 
-def test_what_is_kept_is_all_that_the_copy_has():
+def test_a_copy_holds_all_stored_documents():
     """A table that a folder has and an engine has not would be lost there."""
     kept = {table for tables in KINDS.values() for table in tables}
     with PredictiveAssociativeIndex(DIM, backend=fresh_engine("milvus")) as index:

@@ -280,7 +280,7 @@ def postgres_traces(schema: str, words: list[str]) -> list[str]:
     return [one for one in words if one.encode() in content]
 
 
-def test_the_report_says_that_a_reader_still_needs_the_journal(tmp_path):
+def test_the_report_names_a_reader_that_still_needs_the_journal(tmp_path):
     path, traces = tmp_path / "index", Traces()
     index = PredictiveAssociativeIndex.open(path, dim=DIM)
     fill(index, traces, 0, 20)
@@ -318,7 +318,7 @@ def test_words_are_found_however_often_some_were_erased():
     assert longest < 2 * words.MOST_BYTES
 
 
-def test_words_that_cannot_be_read_are_found_and_made_anew(tmp_path):
+def test_an_unreadable_word_index_is_detected_and_rebuilt(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
         index.add(np.eye(2), ["a", "b"], ["a kettle", "a boat"])
         levels = bytes(4) + bytes([0x8F, 0x52, 0, 1]) + bytes(4010)  # 2,002 of them, as 1,001 merges left them

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from engine_servers import ENGINES, fresh_engine
-from explore_samples import DIM, HOSTILE, embed, exploring, fill, send, told, turns
+from explore_samples import DIM, HOSTILE, embed, exploring, fetch, fill, send, turns
 
 from pam_retriever import FitConfig, InvalidInput, MissingExtra, PredictiveAssociativeIndex, evaluate
 from pam_retriever.apps.cli import main
@@ -41,7 +41,7 @@ def live():
 # ---- access control
 
 
-def test_it_listens_on_this_machine_only_and_says_where(dialogue, capsys):
+def test_it_listens_on_localhost_only_and_prints_its_address(dialogue, capsys):
     with exploring(dialogue) as explorer:
         assert capsys.readouterr().out == explorer.address + "\n"
         assert explorer.address.startswith("http://127.0.0.1:")
@@ -134,40 +134,40 @@ def as_json(hits) -> list[dict]:
 
 @pytest.mark.parametrize("where", [None, {"speaker": "Ann"}])
 def test_an_answer_has_the_numbers_of_recall(address, dialogue, where):
-    answer = told(address, "/api/ask", {"text": QUESTION, "k": 7, "where": where})
+    answer = fetch(address, "/api/ask", {"text": QUESTION, "k": 7, "where": where})
     assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, k=7, where=where, explain=True))
     assert strip(answer["looks"]) == as_json(dialogue.search(text=QUESTION, k=7, where=where))
     assert answer["cue"] is None
 
 
 def test_a_memory_is_asked_by_its_id(address, dialogue):
-    answer = told(address, "/api/ask", {"id": SINK})
+    answer = fetch(address, "/api/ask", {"id": SINK})
     assert strip(answer["happened"]) == as_json(dialogue.recall(SINK, explain=True))
     assert answer["cue"]["text"].startswith("Ann: Mr. Okafor")
     assert set(answer["sources"]) == {name for hit in answer["happened"] for name in hit["sources"]}
 
 
 def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
-    answer = told(address, "/api/ask", {"text": QUESTION, "without": ["words"]})
+    answer = fetch(address, "/api/ask", {"text": QUESTION, "without": ["words"]})
     assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, explain=True, without=["words"]))
     assert "words" in answer["sources"]
 
 
 def test_a_stretch_of_time_limits_both_columns(address, dialogue):
-    times = told(address, "/api/times")["times"]
+    times = fetch(address, "/api/times")["times"]
     assert sum(times["counts"]) == 72  # turns; the odd memories have no time
     assert (times["kind"], len(times["counts"])) == ("dates", 60)
     during = ["2026-03-05T00:00:00+00:00", "2026-03-14"]
     then = {"$time": {"$gte": during[0], "$lt": during[1]}}
-    answer = told(address, "/api/ask", {"text": QUESTION, "during": during})
+    answer = fetch(address, "/api/ask", {"text": QUESTION, "during": during})
     assert strip(answer["happened"]) == as_json(dialogue.recall(text=QUESTION, where=then, explain=True))
     assert strip(answer["looks"]) == as_json(dialogue.search(text=QUESTION, where=then))
     both = {"$and": [{"speaker": "Ann"}, {"$time": {"$gte": during[0]}}]}
-    answer = told(
+    answer = fetch(
         address, "/api/ask", {"text": QUESTION, "where": {"speaker": "Ann"}, "during": [during[0], None], "k": 5}
     )
     assert [hit["id"] for hit in answer["looks"]] == dialogue.search(text=QUESTION, where=both, k=5).ids
-    near = told(address, "/api/neighbourhood", {"text": QUESTION, "during": during})
+    near = fetch(address, "/api/neighbourhood", {"text": QUESTION, "during": during})
     assert {node["id"] for node in near["nodes"]} - {""} <= set(dialogue.search(text=QUESTION, k=76, where=then).ids)
 
 
@@ -189,7 +189,7 @@ def test_a_stretch_of_time_limits_both_columns(address, dialogue):
         ({"id": "nobody"}, "nobody"),
     ],
 )
-def test_a_bad_question_is_told_what_is_wrong(address, question, words):
+def test_an_invalid_question_gets_a_helpful_error(address, question, words):
     for path in ("/api/ask", "/api/neighbourhood", "/api/export"):
         status, content, _ = send(address, path, question)
         assert status in (400, 404), path
@@ -198,9 +198,9 @@ def test_a_bad_question_is_told_what_is_wrong(address, question, words):
 
 def test_before_a_fit_links_and_words_answer(live):
     with exploring(live) as explorer:
-        assert told(explorer.address, "/api/health")["fit"] is None
-        assert told(explorer.address, "/api/ask", {"text": QUESTION})["happened"]
-        steps = told(explorer.address, "/api/session?id=2026-03-05")["steps"]
+        assert fetch(explorer.address, "/api/health")["fit"] is None
+        assert fetch(explorer.address, "/api/ask", {"text": QUESTION})["happened"]
+        steps = fetch(explorer.address, "/api/session?id=2026-03-05")["steps"]
         assert [step["surprise"] for step in steps] == [None] * 6
 
 
@@ -208,8 +208,8 @@ def test_without_an_embedder_and_a_fit_ids_are_answered_and_words_are_refused():
     index = PredictiveAssociativeIndex(dim=3)
     index.add(np.eye(3), ["a", "b", "c"])
     with exploring(index) as explorer:
-        assert told(explorer.address, "/api/health")["texts"] is False
-        answer = told(explorer.address, "/api/ask", {"id": "a"})
+        assert fetch(explorer.address, "/api/health")["texts"] is False
+        answer = fetch(explorer.address, "/api/ask", {"id": "a"})
         assert [hit["id"] for hit in answer["looks"]] == ["b", "c"]
         assert [hit["id"] for hit in answer["happened"]] == ["b", "c"]  # no experience: by similarity
         status, content, _ = send(explorer.address, "/api/ask", {"text": "words"})
@@ -219,8 +219,8 @@ def test_without_an_embedder_and_a_fit_ids_are_answered_and_words_are_refused():
 
 def test_an_empty_index_is_shown():
     with exploring(PredictiveAssociativeIndex(dim=3)) as explorer:
-        assert told(explorer.address, "/api/health")["memories"] == 0
-        assert told(explorer.address, "/api/sessions")["sessions"] == []
+        assert fetch(explorer.address, "/api/health")["memories"] == 0
+        assert fetch(explorer.address, "/api/sessions")["sessions"] == []
         assert send(explorer.address, "/api/map")[0] == 200
 
 
@@ -228,7 +228,7 @@ def test_an_empty_index_is_shown():
 
 
 def test_sessions_are_listed_page_by_page(address, dialogue):
-    page = told(address, "/api/sessions")
+    page = fetch(address, "/api/sessions")
     assert [one["id"] for one in page["sessions"]] == [one.id for one in dialogue.trajectories(limit=30)]
     assert page["sessions"][0]["begins"] == turns()[0]["text"]
     assert not page["more"]
@@ -239,32 +239,32 @@ def test_sessions_are_listed_page_by_page(address, dialogue):
     [("2026-03-05", "2026-03-05"), ("05-1", "2026-05-17"), (SINK, "2026-03-05"), ("sunscreen leaked", "2026-03-14")],
 )
 def test_a_session_is_found_by_name_memory_or_words(address, words, found):
-    assert found in [one["id"] for one in told(address, f"/api/sessions?q={quote(words)}")["sessions"]]
+    assert found in [one["id"] for one in fetch(address, f"/api/sessions?q={quote(words)}")["sessions"]]
 
 
 def test_steps_have_the_surprise_of_the_index(address, dialogue):
-    steps = told(address, "/api/session?id=2026-03-05&offset=0")["steps"]
+    steps = fetch(address, "/api/session?id=2026-03-05&offset=0")["steps"]
     ids = [f"2026-03-05/{at}" for at in range(6)]
     assert [step["id"] for step in steps] == ids
     assert [step["surprise"] for step in steps] == pytest.approx(dialogue.surprise(ids))
-    part = told(address, "/api/session?id=2026-03-05&offset=2")["steps"]
+    part = fetch(address, "/api/session?id=2026-03-05&offset=2")["steps"]
     assert [step["position"] for step in part] == [2, 3, 4, 5]
     assert [step["surprise"] for step in part] == pytest.approx([step["surprise"] for step in steps[2:]])
 
 
-def test_an_unknown_session_is_told(address):
+def test_an_unknown_session_is_an_error(address):
     assert send(address, "/api/session?id=nobody")[0] == 404
 
 
 def test_a_memory_comes_whole(address):
-    about = told(address, "/api/memory?id=long")
+    about = fetch(address, "/api/memory?id=long")
     assert about["text"].endswith("end")
-    assert told(address, f"/api/memory?id={quote(HOSTILE)}")["metadata"] == {HOSTILE: HOSTILE, "title": HOSTILE}
-    assert [one["id"] for one in told(address, f"/api/memory?id={SINK}")["sessions"]] == ["2026-03-05"]
+    assert fetch(address, f"/api/memory?id={quote(HOSTILE)}")["metadata"] == {HOSTILE: HOSTILE, "title": HOSTILE}
+    assert [one["id"] for one in fetch(address, f"/api/memory?id={SINK}")["sessions"]] == ["2026-03-05"]
 
 
-def test_health_says_what_fit_said(address, dialogue):
-    health, fit = told(address, "/api/health"), dialogue.last_fit()
+def test_health_shows_the_fit_report(address, dialogue):
+    health, fit = fetch(address, "/api/health"), dialogue.last_fit()
     assert health["fit"]["losses"] == list(fit.losses)
     assert health["fit"]["finished"] == fit.finished.isoformat()
     assert (health["memories"], health["experienced"], health["new_trajectories"]) == (76, 76, 0)
@@ -276,7 +276,7 @@ def test_health_says_what_fit_said(address, dialogue):
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_a_neighbourhood_has_exact_and_predicted_edges(address, dialogue, hops):
-    found = told(address, "/api/neighbourhood", {"id": SINK, "hops": hops})
+    found = fetch(address, "/api/neighbourhood", {"id": SINK, "hops": hops})
     nodes = {node["id"]: node for node in found["nodes"]}
     assert nodes[SINK]["hop"] == 0
     assert max(node["hop"] for node in nodes.values()) <= hops
@@ -294,7 +294,7 @@ def test_a_neighbourhood_draws_who_names_whom():
     texts = ["The canteen is run by Mara Holt.", "She trained in Lyon.", "It opens at nine."]
     index.add(np.eye(3), list(titles), texts, [{"title": title} for title in titles.values()])
     with exploring(index) as explorer:
-        edges = told(explorer.address, "/api/neighbourhood", {"id": "canteen"})["edges"]
+        edges = fetch(explorer.address, "/api/neighbourhood", {"id": "canteen"})["edges"]
     assert {edge["to"]: edge["named"] for edge in edges} == {"mara": ['"Canteen" names "Mara Holt"'], "garden": []}
     assert not any(edge["exact"] for edge in edges)
 
@@ -312,7 +312,7 @@ def test_the_map_is_the_projection_of_the_index(address, dialogue):
     np.testing.assert_array_equal(points, dialogue.project().points)
     assert head["count"] == head["total"] == len(groups) == 76
     assert len(set(groups.tolist())) == 13  # sessions
-    assert told(address, "/api/map/point?offset=75")["id"] == "w" * 300
+    assert fetch(address, "/api/map/point?offset=75")["id"] == "w" * 300
     assert send(address, "/api/map/point?offset=76")[0] == 404
 
 
@@ -338,13 +338,13 @@ def test_a_field_of_numbers_is_a_ramp_and_many_values_are_others():
 
 def test_umap_is_offered_where_it_is_installed(address):
     installed = find_spec("umap") is not None
-    assert told(address, "/api/health")["umap"] is installed
+    assert fetch(address, "/api/health")["umap"] is installed
     if not installed:
         status, content, _ = send(address, "/api/map?method=umap")
         assert (status, "umap" in json.loads(content)["problem"]) == (400, True)
 
 
-def test_a_picture_is_drawn_anew_when_memories_come():
+def test_the_map_is_updated_after_an_add():
     index, maps = PredictiveAssociativeIndex(dim=4), pictures.Maps()
     index.add(np.eye(4), list("abcd"))
     assert drawn(maps.drawn(index, None, 0))[0]["count"] == 4
@@ -360,13 +360,13 @@ def test_what_helped_is_stored_replaced_and_taken_back(live):
 
         def give(used, unused):
             given = {"text": QUESTION, "request": "explorer:1", "used": used, "unused": unused}
-            return told(explorer.address, "/api/feedback", given)
+            return fetch(explorer.address, "/api/feedback", given)
 
         assert give([SINK], ["2026-03-05/1"])["id"] == "explorer:1"
         (stored,) = live.feedbacks()
         assert (stored.text, stored.used) == (QUESTION, {SINK: 1.0, "2026-03-05/1": -1.0})
-        assert told(explorer.address, f"/api/memory?id={SINK}")["requests"][0]["text"] == QUESTION
-        answer = told(explorer.address, "/api/ask", {"text": QUESTION, "k": 76})["happened"]
+        assert fetch(explorer.address, f"/api/memory?id={SINK}")["requests"][0]["text"] == QUESTION
+        answer = fetch(explorer.address, "/api/ask", {"text": QUESTION, "k": 76})["happened"]
         assert next(hit for hit in answer if hit["id"] == SINK)["sources"]["requests"] != 0
         give([], ["2026-03-05/1"])
         assert live.feedbacks()[0].used == {"2026-03-05/1": -1.0}
@@ -376,13 +376,13 @@ def test_what_helped_is_stored_replaced_and_taken_back(live):
 
 def test_what_helped_a_memory_is_stored_with_its_vector(live):
     with exploring(live, write=True) as explorer:
-        told(explorer.address, "/api/feedback", {"id": SINK, "request": "r", "used": ["2026-03-02/4"], "unused": []})
+        fetch(explorer.address, "/api/feedback", {"id": SINK, "request": "r", "used": ["2026-03-02/4"], "unused": []})
     (stored,) = live.feedbacks()
     np.testing.assert_array_equal(stored.vector, live.get([SINK])[0].vector)
 
 
 @pytest.mark.parametrize("given", [{}, {"used": [SINK]}, {"used": "x", "unused": [], "request": "r"}])
-def test_feedback_that_says_nothing_is_refused(live, given):
+def test_empty_feedback_is_refused(live, given):
     with exploring(live, write=True) as explorer:
         assert send(explorer.address, "/api/feedback", {"text": "q", **given})[0] == 400
     assert live.feedbacks() == []
@@ -427,13 +427,13 @@ def test_the_file_needs_nothing_else_and_runs_nothing(dialogue):
         (["a question", "--export", "x.html"], "embedder"),
     ],
 )
-def test_a_wrong_command_is_told_what_to_do(folder, tmp_path, monkeypatch, capsys, arguments, words):
+def test_an_invalid_command_gets_a_helpful_error(folder, tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
     assert main(["explore", str(folder), *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_told(dialogue):
+def test_a_port_in_use_is_an_error(dialogue):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -441,7 +441,7 @@ def test_a_port_that_is_taken_is_told(dialogue):
             dialogue.explore(taken.getsockname()[1], browser=False, wait=False)
 
 
-def test_without_its_extra_it_says_so(dialogue, monkeypatch):
+def test_a_missing_extra_is_named_by_explore(dialogue, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(MissingExtra, match="explore"):
         dialogue.explore(browser=False, wait=False)
@@ -491,15 +491,15 @@ def test_an_index_in_an_engine_is_shown(engine):
         index.observe([turn["id"] for turn in said[start : start + 6]])
     index.fit(window=3, config=FitConfig(hidden=16, passes=5), progress=False)
     with exploring(index) as explorer:
-        answer = told(explorer.address, "/api/ask", {"id": SINK})
+        answer = fetch(explorer.address, "/api/ask", {"id": SINK})
         assert strip(answer["happened"]) == as_json(index.recall(SINK, explain=True))
-        assert told(explorer.address, "/api/ask", {"text": QUESTION})["happened"]
+        assert fetch(explorer.address, "/api/ask", {"text": QUESTION})["happened"]
         assert drawn(send(explorer.address, "/api/map")[1])[0]["count"] == 18
-        assert told(explorer.address, f"/api/memory?id={SINK}")["sessions"]
-        (first, *_) = told(explorer.address, "/api/sessions")["sessions"]
-        assert len(told(explorer.address, f"/api/session?id={first['id']}")["steps"]) == 6
-        health = told(explorer.address, "/api/health")
+        assert fetch(explorer.address, f"/api/memory?id={SINK}")["sessions"]
+        (first, *_) = fetch(explorer.address, "/api/sessions")["sessions"]
+        assert len(fetch(explorer.address, f"/api/session?id={first['id']}")["steps"]) == 6
+        health = fetch(explorer.address, "/api/health")
         assert health["memories"] == 18
         assert health["fit"]["losses"]
-        assert told(explorer.address, "/api/neighbourhood", {"id": SINK})["edges"]
+        assert fetch(explorer.address, "/api/neighbourhood", {"id": SINK})["edges"]
     index.close()

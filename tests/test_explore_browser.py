@@ -391,7 +391,7 @@ def test_a_node_can_be_dragged(page, address):
     assert "map" in page.url  # a drag is no click
 
 
-def test_a_click_says_that_a_hit_helped(browser):
+def test_a_click_on_this_helped_stores_feedback(browser):
     index = fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed), fit=False)
     with exploring(index, write=True) as explorer:
         for page in opened(browser, explorer.address):

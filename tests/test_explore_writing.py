@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from explore_samples import DIM, embed, fill, send, told
+from explore_samples import DIM, embed, fetch, fill, send
 from test_explore_browser import CHROMIUM, FLAGS, opened
 
 from pam_retriever import PredictiveAssociativeIndex
@@ -66,23 +66,23 @@ def let_go(writer: subprocess.Popen[str]) -> None:
 def test_beside_a_writer_the_folder_is_read_and_feedback_waits_for_its_turn(folder):
     with running(COMMAND, 30, folder) as (_, address), ThreadPoolExecutor() as threads:
         with running(WRITER, folder) as (writer, _):
-            assert told(address, "/api/ask", {"id": SINK})["looks"]  # reads do not wait
-            assert told(address, "/api/refresh", {})["memories"] == 77
+            assert fetch(address, "/api/ask", {"id": SINK})["looks"]  # reads do not wait
+            assert fetch(address, "/api/refresh", {})["memories"] == 77
             sent = threads.submit(send, address, "/api/feedback", GIVEN)
             time.sleep(0.5)
             assert not sent.done()
-            assert told(address, "/api/ask", {"id": SINK})["looks"]  # nor while a write waits
+            assert fetch(address, "/api/ask", {"id": SINK})["looks"]  # nor while a write waits
             let_go(writer)
             status, content, _ = sent.result(timeout=60)
             assert status == 200, content
-        assert told(address, "/api/health")["requests"] == 1
+        assert fetch(address, "/api/health")["requests"] == 1
         with PredictiveAssociativeIndex.open(folder, embedder=embed) as index:  # the folder has no writer
             assert [one.id for one in index.feedbacks()] == ["r"]
-        assert told(address, "/api/check", {}) == {"wrong": []}
+        assert fetch(address, "/api/check", {}) == {"wrong": []}
 
 
 @pytest.mark.slow
-def test_feedback_beside_a_writer_that_does_not_end_is_told_who_has_the_folder(folder):
+def test_feedback_while_the_folder_is_locked_names_the_writer(folder):
     with running(COMMAND, 0.2, folder) as (_, address), running(WRITER, folder) as (writer, _):
         status, content, _ = send(address, "/api/feedback", GIVEN)
         assert status == 409
@@ -91,7 +91,7 @@ def test_feedback_beside_a_writer_that_does_not_end_is_told_who_has_the_folder(f
         assert "0.2 s" in said
         assert "Nothing was stored" in said
         assert "read_only" not in said  # the message is for people who click, not for programmers
-        assert told(address, "/api/health")["requests"] == 0
+        assert fetch(address, "/api/health")["requests"] == 0
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_two_clicks_at_once_are_both_stored(folder):
         given = [{**GIVEN, "request": f"r{number}"} for number in range(6)]
         sent = list(threads.map(lambda one: send(address, "/api/feedback", one)[0], given))
         assert sent == [200] * 6
-        assert told(address, "/api/health")["requests"] == 6
+        assert fetch(address, "/api/health")["requests"] == 6
 
 
 @pytest.mark.slow
@@ -110,10 +110,10 @@ def test_feedback_of_a_tenant_is_stored_in_that_tenant_alone(tmp_path):
         for index in (whole, whole.tenant("ann"), whole.tenant("bob")):
             index.add(np.eye(DIM)[:3], ["a", "b", "c"], texts=["one", "two", "three"])
     with running(COMMAND, 30, path, "--tenant", "ann") as (_, address):
-        assert told(address, "/api/feedback", {"id": "a", "request": "r", "used": ["c"], "unused": []})["id"] == "r"
-        assert told(address, "/api/health")["requests"] == 1  # the page sees it
-        assert told(address, "/api/memory?id=c")["requests"][0]["weight"] == 1.0
-        assert told(address, "/api/check", {}) == {"wrong": []}
+        assert fetch(address, "/api/feedback", {"id": "a", "request": "r", "used": ["c"], "unused": []})["id"] == "r"
+        assert fetch(address, "/api/health")["requests"] == 1  # the page sees it
+        assert fetch(address, "/api/memory?id=c")["requests"][0]["weight"] == 1.0
+        assert fetch(address, "/api/check", {}) == {"wrong": []}
     with PredictiveAssociativeIndex.open(path, read_only=True) as whole:
         assert [one.used for one in whole.tenant("ann").feedbacks()] == [{"c": 1.0}]
         assert whole.feedbacks() == whole.tenant("bob").feedbacks() == []

@@ -81,7 +81,7 @@ def test_the_same_id_replaces(index):
         (lambda index: index.delete_feedback(), InvalidInput, "neither"),
     ],
 )
-def test_what_is_wrong_is_refused_and_nothing_is_stored(index, call, error, message):
+def test_invalid_feedback_is_refused_and_not_stored(index, call, error, message):
     with pytest.raises(error, match=message):
         call(index)
     assert index.feedbacks() == []

@@ -58,7 +58,7 @@ def test_parts_of_a_memory_change_and_the_rest_stays(planted, tmp_path, kind):
     index.close()
 
 
-def test_a_new_text_is_embedded_anew_and_adding_again_replaces_the_whole_memory():
+def test_a_new_text_is_embedded_again_and_add_replaces_the_whole_memory():
     index = PredictiveAssociativeIndex(embedder=letters)
     index.add(texts=["a cab"], ids=["a"], metadatas=[{"n": 1}])
     index.update("a", text="oooo")
@@ -217,7 +217,7 @@ def test_groups_that_are_as_they_were_are_not_learnt_again(planted, order, monke
 
 
 @pytest.mark.parametrize("parts", [{}, {"buffer": 60}])
-def test_nothing_new_is_done_at_once_and_from_scratch_begins_anew(planted, parts, monkeypatch):
+def test_fit_without_new_data_returns_at_once_unless_from_scratch(planted, parts, monkeypatch):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False, **parts)
     before = index._store.predictor
@@ -316,7 +316,7 @@ def test_it_fits_by_itself_after_enough_new_experience(planted, tmp_path):
 
 
 @pytest.mark.parametrize("told_by", ["append", "observe", "close"])
-def test_what_goes_wrong_in_a_fit_by_itself_is_told_by_the_next_call(index, monkeypatch, told_by):
+def test_an_error_of_auto_fit_is_raised_by_the_next_call(index, monkeypatch, told_by):
     from pam_retriever.training import fit as training
 
     def diverge(*_):

@@ -41,22 +41,22 @@ def answers(index: PredictiveAssociativeIndex) -> object:
     """Returns the answers to all kinds of queries, as plain values."""
     vector = np.linspace(-1, 1, DIM)
 
-    def told(hits: object) -> list[object]:
+    def plain(hits: object) -> list[object]:
         return [(hit.id, round(hit.score, 5), hit.text, hit.metadata) for hit in hits]  # type: ignore[attr-defined]
 
     found = [
         len(index),
-        told(index.search(vector, 6)),
-        told(index.search(vector, 6, where={"user": 1})),
-        told(index.recall(vector, 6, text="the kitchen stairs")),
-        told(index.recall(vector, 6, text="the violin last week", now=datetime(2026, 5, 20))),
+        plain(index.search(vector, 6)),
+        plain(index.search(vector, 6, where={"user": 1})),
+        plain(index.recall(vector, 6, text="the kitchen stairs")),
+        plain(index.recall(vector, 6, text="the violin last week", now=datetime(2026, 5, 20))),
         [(record.id, record.text, record.metadata) for record in index.find({"user": {"$in": [0, 2]}})],
         [(one.id, one.ids) for one in index.trajectories()],
         [(one.id, one.used) for one in index.feedbacks()],
         index.is_fitted,
     ]
     if index.is_fitted and "m0" in index:
-        found += [told(index.recall("m0", 5)), told(index.recall("m0", 5, "specific", hops=2))]
+        found += [plain(index.recall("m0", 5)), plain(index.recall("m0", 5, "specific", hops=2))]
     return found
 
 
@@ -140,15 +140,15 @@ def test_following_costs_what_changed(tmp_path, caplog, monkeypatch):
         assert "rebuild" in caplog.text  # too far behind the log of changes
 
 
-def test_changes_are_told_as_they_were():
-    told = Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model", "grew:7", "ann"})
-    assert Changes.of(json.loads(told.to_json())) == Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model"})
+def test_changes_survive_json():
+    changes = Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model", "grew:7", "ann"})
+    assert Changes.of(json.loads(changes.to_json())) == Changes({1, 2, 3, 9}, {4}, {7: 2}, {"model"})
     assert Changes.of(json.loads(Changes(set(range(0, 4 * MOST_RANGES, 2))).to_json())).everything
     for wrong in ({}, {"rows": [[1]], "removed": [], "grown": {}, "settings": []}, {"rows": 1}):
         assert Changes.of(wrong).everything
 
 
-def test_a_reader_that_was_interrupted_reads_everything_anew(tmp_path, monkeypatch):
+def test_an_interrupted_reader_reads_everything_again(tmp_path, monkeypatch):
     writer = filled(tmp_path / "i")
     writer.fit([["m1", "m5"], ["m7", "m6"]], progress=False, config=QUICK)
     reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True)
@@ -195,7 +195,7 @@ def test_who_follows_holds_no_journal(tmp_path):
             reader.add(np.ones((1, DIM)))
 
 
-def test_a_copy_says_nothing_of_what_was_changed_when(tmp_path):
+def test_a_copy_has_no_change_log(tmp_path):
     """The same contents give the same bytes, from any process."""
     for index, name in ((filled(tmp_path / "i"), "a"), (filled(None), "b")):
         index.observe(Trajectory(ids=["m1", "m2"], id="t"))
@@ -329,8 +329,8 @@ def test_two_processes_take_turns(tmp_path):
     """Both begin with nothing, and each sees its own and the other's writes."""
     turns = 6
     both = [started(TURNS, tmp_path / "i", me, turns) for me in ("ann", "bob")]
-    told = [one.communicate(timeout=300)[1] for one in both]
-    assert [one.returncode for one in both] == [0, 0], told
+    errors = [one.communicate(timeout=300)[1] for one in both]
+    assert [one.returncode for one in both] == [0, 0], errors
     with PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True) as index:
         found = {one.id: one.ids for one in index.trajectories()}
     assert found == {me: tuple(f"{me}{at}" for at in range(turns)) for me in ("ann", "bob")}

@@ -148,7 +148,7 @@ def test_what_one_session_adds_to_popularity_is_capped(follows):
     assert popularity(index)[3] == 7.5
 
 
-def test_the_key_that_says_who_it_was_is_of_your_choice_and_is_kept(tmp_path):
+def test_the_popularity_key_can_be_set_and_is_stored(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "i", DIM) as index:
         index.add(np.stack([vector(at) for at in range(3)]), ["m0", "m1", "m2"])
         index.set_popularity_cap("user")

@@ -70,7 +70,7 @@ def test_thresholds_filters_hops_and_batches_hold_with_decay(aged):
     assert aged.recall("m055", k=5, hops=2, decay=3.0)[0].score < aged.recall("m055", k=5, hops=2)[0].score
 
 
-def test_now_can_be_told(aged):
+def test_now_can_be_given(aged):
     then = aged.recall("m055", k=3, decay=1.0, now=time_of("m055"))
     # at the time itself, earlier memories have hardly decayed, and later ones not at all
     plain = {hit.id: hit.score for hit in aged.recall("m055", k=199)}

@@ -92,7 +92,7 @@ def every_call(index: PredictiveAssociativeIndex) -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_child_is_told_at_once_and_harms_nothing(tmp_path, kept):
+def test_a_forked_child_gets_index_forked_and_changes_nothing(tmp_path, kept):
     path = tmp_path / "i" if kept else None
     index = filled(path)
     in_child(lambda: every_call(index))

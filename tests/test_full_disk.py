@@ -32,7 +32,7 @@ def test_space_that_cannot_be_freed_does_not_undo_what_is_gone(tmp_path, monkeyp
     assert check(tmp_path / "index") == []
 
 
-def test_an_add_beyond_the_capacity_says_that_it_is_stored(tmp_path, monkeypatch):
+def test_an_add_beyond_the_capacity_reports_that_it_is_stored(tmp_path, monkeypatch):
     with make(tmp_path / "index") as index:
         index.set_capacity(8)
         with monkeypatch.context() as patched:

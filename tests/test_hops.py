@@ -104,7 +104,7 @@ def test_a_batch_is_its_queries_and_fewer_hits_are_the_first_of_more(chain):
     assert scores == sorted(scores, reverse=True)
 
 
-def test_what_was_met_directly_is_told_so(planted):
+def test_directly_experienced_hits_have_hop_one(planted):
     """m002 is two steps from m000, inside the window: a path through m001 must not replace the direct link."""
     index = new_index(planted)
     index.fit(planted.outings, window=2, config=TINY, progress=False)

@@ -103,7 +103,7 @@ def test_no_function_takes_many_arguments():
     assert found == STILL_MANY_ARGUMENTS
 
 
-def test_no_public_signature_says_any():
+def test_no_public_signature_has_any():
     """Tests the source text; the checkers in ``test_typing.py`` see types behind aliases."""
     trees = {file: dict(functions(ast.parse(text))) for file, text in files()}
     found = set()

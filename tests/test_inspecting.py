@@ -65,13 +65,13 @@ def test_a_stored_report_comes_back_as_it_was():
 
 
 @pytest.mark.parametrize("stored", [3, {}, {"losses": 3}, {"finished": None, "validation": None}])
-def test_a_damaged_report_is_told(index, stored):
+def test_a_damaged_report_is_an_error(index, stored):
     index._store.set_setting("last_fit", stored)
     with pytest.raises(IndexFormatError, match="invalid report of its last fit"):
         index.last_fit()
 
 
-def test_the_diagram_says_how_often_the_sure_are_right():
+def test_the_reliability_diagram_shows_accuracy_by_confidence():
     report = taught().fit(window=2, config=QUICK, progress=False)
     mixture = report.validation.mixture()
     bins = mixture.reliability

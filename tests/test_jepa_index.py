@@ -78,7 +78,7 @@ def test_memories_and_cues_are_encoded(index):
     assert [hit.id for hit in by_dict] == [hit.id for hit in index.recall("m03", k=5)]
 
 
-def test_what_it_says_of_itself(index):
+def test_repr(index):
     assert "30 memories of image, place, speaker, time" in repr(index)
     assert index.encoder is not None and index.outward is None
     assert PredictiveAssociativeIndex(dim=3).encoder is None

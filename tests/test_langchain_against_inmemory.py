@@ -114,7 +114,7 @@ def as_dict(year):
     return None if year is None else {"year": {"$gte": year}}
 
 
-def test_ids_that_were_deleted_are_stored_anew():
+def test_deleted_ids_can_be_stored_again():
     """Adds and deletes the same id many times."""
     store = PAMVectorStore(TableEmbedder())
     for text in itertools.islice(itertools.cycle(WORDS), 12):

@@ -44,7 +44,7 @@ def test_documents_that_served_a_question_serve_it_again(store):
         lambda store: [hit for hit in store.index.search(store.embedding.embed_query("x"), 20) if hit.id == "q"],
     ],
 )
-def test_what_was_used_is_told_in_any_form_in_which_it_was_found(store, used):
+def test_feedback_takes_results_in_any_form(store, used):
     store.feedback("how late is it", used(store), unused=store.get_by_ids(["r"]), metadata={"user": "ann"}, timestamp=3)
     (kept,) = store.feedbacks({"user": "ann"})
     assert set(kept.used) == {"q", "r"} and kept.used["q"] > 0 > kept.used["r"] and kept.timestamp == 3
@@ -120,7 +120,7 @@ def test_a_folder_keeps_it(store, tmp_path):
         (["nobody"], UnknownId, "nobody"),
     ],
 )
-def test_what_is_wrong_is_refused_and_nothing_is_stored(store, used, error, message):
+def test_invalid_steps_are_refused_and_not_stored(store, used, error, message):
     with pytest.raises(error, match=message):
         store.feedback("how late is it", used)
     assert store.feedbacks() == []

@@ -84,7 +84,7 @@ def test_its_settings(store):
     assert ids(PAMHistoryRetriever(vectorstore=store, tenant="ann", k=1).invoke(ASKED[:1])) == ["y"]
 
 
-def test_what_is_refused(store):
+def test_invalid_arguments_are_refused(store):
     retriever = PAMHistoryRetriever(vectorstore=store)
     for wrong in ("the disk is full", ASKED[0], [object()], {"messages": ASKED}):
         with pytest.raises(InvalidInput, match="history"):

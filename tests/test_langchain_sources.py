@@ -276,7 +276,7 @@ def test_many_sources_are_linked_in_one_transaction(monkeypatch):
     assert observed == [len({turn.session for turn in dialogue.turns()})]
 
 
-def test_a_store_says_what_it_holds():
+def test_a_store_describes_its_contents():
     store = PAMVectorStore(EMBEDDER)
     assert repr(store) == "PAMVectorStore(empty, TableEmbedder)"
     store.add_documents(documents())

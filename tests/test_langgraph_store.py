@@ -113,14 +113,14 @@ def test_a_batch_is_experience_in_its_order():
     store = new()
     texts = [*(f"nothing {number}" for number in range(20)), "the stairs", "the wrist", "coffee"]
     store.batch([PutOp(("ann",), text, {"text": text}) for text in texts])
-    (told,) = store.tenant("ann").trajectories()
+    (trajectory,) = store.tenant("ann").trajectories()
     by_id = {record.id: record.text for record in store.tenant("ann").find()}
-    assert [by_id[id] for id in told.ids] == texts
+    assert [by_id[id] for id in trajectory.ids] == texts
     store.batch([PutOp(("ann",), f"{n}", {"text": f"later {n}"}) for n in range(12)])
     assert [step.length for step in store.tenant("ann").trajectories()] == [len(texts) + 12]
 
 
-def test_what_observe_tells_is_found():
+def test_observed_items_are_found():
     store = new()
     for number in range(30):
         store.put(("ann", str(number)), "filler", {"text": f"nothing {number}"})
@@ -412,7 +412,7 @@ def test_an_update_keeps_the_time_of_creation_and_its_place():
     assert store.get(("ann",), "one").value == {"text": "late"}
 
 
-def test_reading_refreshes_as_it_is_told():
+def test_reading_refreshes_the_ttl_if_configured():
     now = [1_700_000_000_000_000]
     store = new(ttl={"default_ttl": 10, "refresh_on_read": False, "omit_expired": True})
     store._items.clock = lambda: now[0]
@@ -488,7 +488,7 @@ def test_a_tenant_that_is_dropped_is_gone(tmp_path):
         assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
-def test_what_is_told_of_unknown_items_is_refused():
+def test_observe_and_feedback_refuse_unknown_items():
     store = new()
     store.put(("ann",), "bare", {"text": "wet"}, index=False)
     store.put(("ann",), "one", {"text": "wet"})

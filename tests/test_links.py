@@ -14,20 +14,20 @@ rows = st.integers(0, 6)
 trajectories = st.lists(st.lists(rows, min_size=1, max_size=8), min_size=1, max_size=6)
 
 
-def flat(told: list[list[int]]) -> CooccurrenceGraph:
-    numbers = np.repeat(np.arange(1, len(told) + 1), [len(steps) for steps in told])
-    position = np.concatenate([np.arange(len(steps)) for steps in told])
-    return CooccurrenceGraph(np.concatenate([np.array(steps) for steps in told]), numbers, position)
+def flat(model: list[list[int]]) -> CooccurrenceGraph:
+    numbers = np.repeat(np.arange(1, len(model) + 1), [len(steps) for steps in model])
+    position = np.concatenate([np.arange(len(steps)) for steps in model])
+    return CooccurrenceGraph(np.concatenate([np.array(steps) for steps in model]), numbers, position)
 
 
 def append(links: CooccurrenceGraph, number: int, steps: list[int], **options) -> None:
     links.append(np.array(steps), np.full(len(steps), number), np.arange(len(steps)), **options)
 
 
-def linked_to(told: list[list[int | None]], row: int, window: int) -> dict[int, float]:
+def linked_to(model: list[list[int | None]], row: int, window: int) -> dict[int, float]:
     """Returns the definition: the sum of 1 / distance over all meetings within the window."""
     found: dict[int, float] = {}
-    for steps in told:
+    for steps in model:
         for at, here in enumerate(steps):
             for there, other in enumerate(steps):
                 if here == row and other not in (None, row) and abs(at - there) <= window:
@@ -35,34 +35,34 @@ def linked_to(told: list[list[int | None]], row: int, window: int) -> dict[int, 
     return found
 
 
-def check(links: CooccurrenceGraph, told: list[list[int | None]], window: int) -> None:
+def check(links: CooccurrenceGraph, model: list[list[int | None]], window: int) -> None:
     asked = np.arange(8)
     owner, linked, weight = links.of(asked, window)
     assert (np.diff(owner) >= 0).all()
     for row in asked.tolist():
         found = dict(zip(linked[owner == row].tolist(), weight[owner == row].tolist(), strict=True))
-        assert found == pytest.approx(linked_to(told, row, window), abs=1e-5)
-    there = {row for steps in told for row in steps}
+        assert found == pytest.approx(linked_to(model, row, window), abs=1e-5)
+    there = {row for steps in model for row in steps}
     assert links.experienced(asked).tolist() == [row in there for row in asked.tolist()]
     assert links.memories == len(there - {None})
-    assert len(links) == sum(row is not None for steps in told for row in steps)
+    assert len(links) == sum(row is not None for steps in model for row in steps)
 
 
 @given(trajectories, trajectories, st.sets(rows, max_size=3), st.integers(1, 4), st.booleans())
-def test_links_follow_what_is_told_replaced_and_forgotten(before, after, forgotten, window, late):
-    links, told = flat(before), [list(steps) for steps in before]
-    check(links, told, window)
+def test_links_follow_observed_replaced_and_deleted_steps(before, after, forgotten, window, late):
+    links, model = flat(before), [list(steps) for steps in before]
+    check(links, model, window)
     tail, module.TAIL = module.TAIL, 4_096 if late else 0  # unsorted steps, and steps that are sorted in at once
     try:
         for number, steps in enumerate(after):
             replaced = number + 1 if number < len(before) and number % 2 else None
             if replaced is not None:
-                told[number] = []
+                model[number] = []
             append(links, 100 + number, steps, replaced=[] if replaced is None else [replaced])
-            told.append(list(steps))
-            check(links, told, window)
+            model.append(list(steps))
+            check(links, model, window)
         links.remove(np.array(sorted(forgotten), np.int64))
-        check(links, [[None if row in forgotten else row for row in steps] for steps in told], window)
+        check(links, [[None if row in forgotten else row for row in steps] for steps in model], window)
     finally:
         module.TAIL = tail
 
@@ -75,23 +75,23 @@ def test_links_follow_what_is_told_replaced_and_forgotten(before, after, forgott
     st.sampled_from([0, 3, 4_096]),
 )
 def test_trajectories_that_grow_are_linked_as_if_they_had_come_whole(before, growing, forgotten, window, tail):
-    links, told = flat(before), [list(steps) for steps in before]
+    links, model = flat(before), [list(steps) for steps in before]
     kept, module.TAIL = module.TAIL, tail
     try:
         for at, (number, steps) in enumerate(growing):
-            number = min(number, len(told))
-            if number == len(told):
-                told.append([])
-            position = np.arange(len(told[number]), len(told[number]) + len(steps))
+            number = min(number, len(model))
+            if number == len(model):
+                model.append([])
+            position = np.arange(len(model[number]), len(model[number]) + len(steps))
             links.append(np.array(steps), np.full(len(steps), number + 1), position)
-            told[number] += steps
+            model[number] += steps
             if at == len(growing) // 2:
                 links.remove(np.array(sorted(forgotten), np.int64))
-                told = [[None if row in forgotten else row for row in steps] for steps in told]
-            check(links, told, window)
-        check(CooccurrenceGraph(*links.steps()), told, window)
+                model = [[None if row in forgotten else row for row in steps] for steps in model]
+            check(links, model, window)
+        check(CooccurrenceGraph(*links.steps()), model, window)
         links.remove_trajectories([1])
-        check(links, [[None] * len(told[0]), *told[1:]], window)
+        check(links, [[None] * len(model[0]), *model[1:]], window)
     finally:
         module.TAIL = kept
 

@@ -210,7 +210,7 @@ def order_of_texts(store):
 SPLITTER = SentenceSplitter(chunk_size=14, chunk_overlap=0)
 
 
-def test_the_chunks_of_a_splitter_are_linked_and_a_refreshed_document_anew():
+def test_chunks_of_a_splitter_are_linked_also_after_a_refresh():
     store = PAMVectorStore()
     index = VectorStoreIndex.from_documents(
         [long_document("d", "abcdef")],

@@ -75,7 +75,7 @@ def test_nodes_that_served_a_question_serve_it_again(index, store):
     "used",
     [["n7"], {"n7": 2.0}, [TextNode(id_="n7", text="tool 7")], [NodeWithScore(node=TextNode(id_="n7"), score=0.1)]],
 )
-def test_what_was_used_is_told_in_any_form_in_which_it_was_found(index, store, used):
+def test_feedback_takes_results_in_any_form(index, store, used):
     vector = Drawn().get_query_embedding(LATE)
     store.feedback(vector, used, text=LATE, unused=["n8"], metadata={"user": "ann"}, timestamp=3, id="mine")
     (kept,) = store.feedbacks({"user": "ann"})
@@ -150,7 +150,7 @@ def test_a_persisted_store_keeps_it(index, store, tmp_path):
         (["nobody"], UnknownId, "nobody"),
     ],
 )
-def test_what_is_wrong_is_refused_and_nothing_is_stored(index, store, used, error, message):
+def test_invalid_steps_are_refused_and_not_stored(index, store, used, error, message):
     with pytest.raises(error, match=message):
         PAMRetriever(index).feedback(LATE, used)
     assert store.feedbacks() == []

@@ -268,7 +268,7 @@ def fill(store, metadatas):
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(METADATA, min_size=1, max_size=6), GROUPS, st.integers(1, 7))
-def test_any_filter_selects_what_python_says(metadatas, filters, k):
+def test_any_filter_selects_the_same_as_python(metadatas, filters, k):
     store = fill(PAMVectorStore(), metadatas)
     expected = [str(at) for at, metadata in enumerate(metadatas) if holds(filters, metadata)]
     assert [str(at) for at, metadata in enumerate(metadatas) if matches(filters, metadata)] == expected

@@ -100,7 +100,7 @@ def test_several_hops_of_a_question_never_drop_its_words(fitted):
 
 
 @pytest.mark.parametrize("mode", ["association", "specific"])
-def test_a_mode_that_needs_a_fit_says_so_as_the_store_does(mode):
+def test_a_mode_that_needs_a_fit_raises_the_error_of_the_store(mode):
     store = PAMVectorStore()
     retriever = PAMRetriever(store, mode=mode, embed_model=WordEmbedding())
     assert retriever.retrieve("cat") == []

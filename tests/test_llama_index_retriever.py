@@ -197,7 +197,7 @@ def test_a_node_that_stands_for_another_retriever(index):
     assert set(ids(PAMRetriever(outer, object_map={"inner": inner}).retrieve("alpha"))) == {"alpha", "bravo"}
 
 
-def test_what_is_refused(index):
+def test_invalid_arguments_are_refused(index):
     with pytest.raises(InvalidInput, match="mode='vibes'"):
         PAMRetriever(index, mode="vibes")
     with pytest.raises(InvalidInput, match="SimpleVectorStore"):

@@ -87,7 +87,7 @@ async def test_every_tool(folder):
         assert (status["memories"], status["sessions"], status["requests"], status["model"]) == (4, 2, 1, "words")
 
 
-async def test_forget_says_how_many_first(folder):
+async def test_forget_reports_the_number_first(folder):
     async with Client(MemoryServer(folder, code=False)) as client:
         ids = [(await ask(client, "remember", text=f"step {n}", session="s"))["id"] for n in range(7)]
         asked = await ask(client, "forget", filter={"session": "s"})
@@ -172,7 +172,7 @@ async def test_what_is_wrong_is_an_error_of_the_tool_and_the_server_lives(folder
         assert (await ask(client, "status"))["memories"] == 1
 
 
-async def test_schemas_say_what_is_taken(folder):
+async def test_schemas_describe_the_arguments(folder):
     async with Client(MemoryServer(folder, code=False)) as client:
         for tool in (await client.list_tools()).tools:
             assert tool.input_schema["additionalProperties"] is False
@@ -229,8 +229,8 @@ async def test_two_servers_on_one_folder_lose_nothing(folder):
 
         async def remember(client: Client, name: str) -> None:
             for number in range(8):
-                told = await ask(client, "remember", text=f"{name} {number}", session="shared")
-                stored.append(told["id"])
+                answer = await ask(client, "remember", text=f"{name} {number}", session="shared")
+                stored.append(answer["id"])
 
         async with anyio.create_task_group() as tasks:
             for name, client in (("a", one), ("b", two), ("c", one)):
@@ -242,7 +242,7 @@ async def test_two_servers_on_one_folder_lose_nothing(folder):
     other.close()
 
 
-async def test_a_write_waits_for_its_turn_and_says_so_if_none_comes(folder):
+async def test_a_write_waits_for_the_lock_and_then_reports_the_owner(folder):
     short = SharedFolder(folder.path, WordModel(), wait=0.2)
     async with Client(MemoryServer(short, code=False)) as client:
         with folder.writing():
@@ -332,8 +332,8 @@ async def test_the_command_over_stdio_and_a_kill_in_the_middle(tmp_path):
     with anyio.fail_after(300):
         async with Client(stdio_client(parameters, errlog=log)) as client:
             for number in range(3):
-                told = await ask(client, "remember", text=f"The stairs were wet, {number}")
-                acknowledged.append(told["id"])
+                answer = await ask(client, "remember", text=f"The stairs were wet, {number}")
+                acknowledged.append(answer["id"])
             found = await ask(client, "recall", question="slippery steps", k=1)
             assert found["memories"][0]["id"] in acknowledged
             (process,) = children(os.getpid(), "mcp")

@@ -275,7 +275,7 @@ def test_forgetting_takes_mentions_along():
     assert sorted(names) == sorted(FILMS[id][0].lower() for id in FILMS if id in index)
 
 
-def test_repair_finds_mentions_anew(tmp_path):
+def test_repair_rebuilds_mentions(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM) as index:
         _add(index, *FILMS)
         state = _state(index)

@@ -119,7 +119,7 @@ def test_a_name_in_half_of_the_texts_counts_nothing() -> None:
     assert _ask(world, question, "a") == {}
 
 
-def test_it_says_by_which_name_and_from_where() -> None:
+def test_a_mention_has_its_name_and_source() -> None:
     world = _world(*CHAIN)
     question = Question(world, "Kiss and Tell", dict(zip("abcd", LOOKS, strict=False)))
     found = _mentioned(world, question, "a")
@@ -135,7 +135,7 @@ def test_it_says_by_which_name_and_from_where() -> None:
     assert found.sources[asked, WAYS.index("asked")] == -1
 
 
-def test_an_index_without_names_has_nothing_to_say() -> None:
+def test_an_index_without_names_gives_no_mentions() -> None:
     world = World()
     world.add(*((f"t{at}", "Shirley Temple met Natalie Wood in New York", {"speaker": "Ann"}) for at in range(9)))
     rows = np.arange(1, 10)

@@ -75,7 +75,7 @@ def test_senses_are_missing_at_the_stated_rates():
         assert 1 - present[name].mean() == pytest.approx(rate, abs=0.02)
 
 
-def test_pixels_do_not_tell_the_object_but_it_can_be_told():
+def test_the_nearest_image_is_usually_of_another_object():
     """The nearest image is usually of another object, because the world mixes colours and light."""
     world = build(seed=5, episodes=30)
     values, _ = world.observe(np.arange(len(world)), seed=1)

@@ -109,8 +109,8 @@ def test_steps_that_were_stored_last_count_once():
     history = np.array([4, 0, 1, 2])
     steps = LastSteps(np.array([[2, 1, -1], [1, 2, -1]]), np.zeros((2, 3, 2), np.float32), np.array([2, 2]))
     once = Recency(history, steps).columns(Pools.full(2, 5))
-    told = LastSteps(steps.rows, steps.vectors, steps.lengths, np.array([2, 4]))
-    same = Recency(history, told).columns(Pools.full(2, 5))
+    timed = LastSteps(steps.rows, steps.vectors, steps.lengths, np.array([2, 4]))
+    same = Recency(history, timed).columns(Pools.full(2, 5))
     for name, column in once.items():
         np.testing.assert_array_equal(column, same[name])
 
@@ -329,7 +329,7 @@ def fitted() -> PredictiveAssociativeIndex:
     return index
 
 
-def test_fit_weighs_the_evidence_and_says_what_it_is_worth(fitted):
+def test_fit_weighs_the_evidence_and_reports_its_recall(fitted):
     report = filled()
     done = report.fit(rings(150), config=TINY, progress=False)
     assert done.next_steps > 100

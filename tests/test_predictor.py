@@ -18,7 +18,7 @@ def test_it_has_the_published_number_of_parameters():
     assert sum(p.numel() for p in new().parameters()) == 2_362_752
 
 
-def test_it_computes_what_the_paper_says():
+def test_it_computes_the_formula_of_the_paper():
     model, x = new(hidden=32), np.random.default_rng(0).standard_normal((4, 128)).astype(np.float32)
     w = {name: value.detach().numpy() for name, value in model.named_parameters()}
 

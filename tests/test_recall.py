@@ -61,7 +61,7 @@ def test_single_and_batch_queries_agree(fitted, planted):
     assert fitted.recall(planted.vectors[0].tolist()) == fitted.recall(planted.vectors[0])
 
 
-def test_scores_are_the_channels_and_hits_say_their_parts(fitted, planted):
+def test_scores_are_channel_sums_and_hits_have_their_parts(fitted, planted):
     p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     f = fitted._store.predictor(planted.vectors)[:, :DIM]
     code = fitted._store.codes_of(np.arange(1, 201))
@@ -190,7 +190,7 @@ def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
     assert {hit.id for hit in index.recall("m044", k=500, faithful=True)} == remaining  # a new memory has no past
 
 
-def test_before_fit_default_recall_answers_and_association_says_what_to_do(index, planted):
+def test_before_fit_default_recall_answers_and_association_names_the_remedy(index, planted):
     looks = index.search("m000")
     assert index.recall("m000").ids == looks.ids
     assert index.recall(planted.vectors[0] + 0.5).ids == index.search(planted.vectors[0] + 0.5).ids

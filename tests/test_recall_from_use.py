@@ -122,7 +122,7 @@ def test_a_stored_memory_asks_what_was_used_with_it():
         index.recall("t3.0", mode="specific")
 
 
-def test_what_is_deleted_counts_no_more():
+def test_deleted_memories_no_longer_count():
     index = World(200).taught()
     vector, text, topic = ASKED.vectors[0], ASKED.texts[0], ASKED.topic[0]
     index.delete(f"t{topic}.0")
@@ -132,7 +132,7 @@ def test_what_is_deleted_counts_no_more():
     assert index.recall(vector, 5, text=text) == expected
 
 
-def test_what_did_not_help_falls():
+def test_memories_named_as_unused_rank_lower():
     index = World(0).index()
     vector = unit(np.ones(DIM))
     index.feedback(vector, ["t1.0", "t2.0"], text="word")

@@ -31,7 +31,7 @@ def state(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (one.st_ino, one.st_mtime_ns) for path, one in found.items()}
 
 
-def test_who_only_asks_changes_no_file(saved):
+def test_queries_change_no_file(saved):
     before = state(saved)
     with PredictiveAssociativeIndex.open(saved) as index:
         index.recall("m0", k=3)

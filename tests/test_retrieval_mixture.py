@@ -320,7 +320,7 @@ def test_a_single_question_scores_as_one_of_a_batch():
             np.testing.assert_allclose(near, whole[at, :, evidence.features.index("profile")], atol=1e-5)
 
 
-def test_nothing_known_scores_nothing():
+def test_without_requests_only_similarity_and_words_score():
     history = world()
     evidence = maker(history)(history.log(np.arange(0)))
     found = evidence.score(history.cues(np.arange(2)), Pools.full(2, 30))
@@ -450,7 +450,7 @@ def test_doubtful_candidates_compete_and_can_be_left_out():
     np.testing.assert_array_equal(asked.take(some).settled().row, settled.take(some).row)
 
 
-def test_what_validation_says_is_what_is_then_found():
+def test_validation_agrees_with_later_recall():
     """Things that were never used look like the requests, and take places, in validation and in use."""
     asked = world(requests=500, things=90)
     stored = asked.stored.vectors.copy()

@@ -18,7 +18,7 @@ def test_shares_of_association_add_up_to_the_score(fitted, planted):
         assert sum(hit.sources.values()) == pytest.approx(hit.score, abs=1e-5)
 
 
-def test_sources_are_told_only_when_asked(fitted):
+def test_sources_are_filled_only_with_explain(fitted):
     assert [hit.sources for hit in fitted.recall("m005", k=2)] == [None, None]
 
 
@@ -90,7 +90,7 @@ def test_nothing_changes_without_nothing(fitted):
         ),
     ],
 )
-def test_what_would_be_ignored_is_refused(fitted, options, words):
+def test_arguments_without_effect_are_refused(fitted, options, words):
     with pytest.raises(InvalidInput, match=words):
         fitted.recall("m005", **options)
 

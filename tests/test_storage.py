@@ -73,7 +73,7 @@ def test_a_saved_index_can_be_opened_and_an_open_one_loaded(fitted, tmp_path):
     assert answers(loaded)
 
 
-def test_save_refuses_to_overwrite_unless_told(fitted, index, tmp_path):
+def test_save_refuses_to_overwrite_by_default(fitted, index, tmp_path):
     fitted.save(tmp_path)
     with pytest.raises(InvalidInput, match="overwrite"):
         index.save(tmp_path)
@@ -99,7 +99,7 @@ def test_two_writers_are_refused(tmp_path):
     PredictiveAssociativeIndex.open(tmp_path / "index").close()
 
 
-def test_a_closed_index_says_so(tmp_path):
+def test_a_closed_index_raises_index_closed(tmp_path):
     index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=2)
     index.close()
     index.close()

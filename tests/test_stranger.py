@@ -107,7 +107,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_sqlite_itself_obeys_these_journals(folder, tmp_path, victim):
+def test_sqlite_alone_applies_these_journals(folder, tmp_path, victim):
     """Without this, the tests below would prove nothing."""
     plain, log = tmp_path / "plain.sqlite", write_ahead_log(folder, tmp_path)
     for end, contents in (("-journal", hot_journal(other_contents(folder, tmp_path), victim)), ("-wal", log)):
@@ -120,7 +120,7 @@ def test_sqlite_itself_obeys_these_journals(folder, tmp_path, victim):
 
 @pytest.mark.parametrize("call", OPENED)
 @pytest.mark.parametrize("kind", ["journal", "super-journal", "log"])
-def test_a_journal_beside_a_closed_database_is_refused_and_not_obeyed(folder, tmp_path, victim, call, kind):
+def test_a_journal_beside_a_closed_database_is_refused_and_not_applied(folder, tmp_path, victim, call, kind):
     end = "-wal" if kind == "log" else "-journal"
     contents = {
         "journal": lambda: hot_journal(other_contents(folder, tmp_path)),
@@ -174,7 +174,7 @@ def test_the_journals_of_a_writer_that_was_killed_are_replayed(folder, tmp_path)
 @pytest.mark.parametrize(
     "command", [["inspect"], ["check"], ["repair"], ["recall", "--id", "m1"], ["search", "--id", "m1"]]
 )
-def test_the_command_line_says_which_file_it_does_not_obey(folder, victim, command, capsys):
+def test_the_command_line_names_the_refused_journal(folder, victim, command, capsys):
     beside(folder, "-journal").write_bytes(hot_journal(database(folder).read_bytes(), victim))
     assert main([command[0], str(folder), *command[1:]]) == 2
     assert "sqlite-journal lies beside a database that was closed" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def folder(fitted, tmp_path):
     return str(tmp_path / "index")
 
 
-def test_a_person_gets_a_table_with_why(folder, look):
+def test_a_terminal_gets_a_table_with_evidence(folder, look):
     shown = look("recall", folder, "--id", "m005", "-k", "3")
     for words in ("text of m004", "steps in", "100% sure", "■ experience", "\x1b["):
         assert words in shown
@@ -63,14 +63,14 @@ def test_a_pipe_gets_plain_lines(folder, capsys):
     assert "experienced" in shown
 
 
-def test_without_rich_a_person_gets_plain_lines(folder, look, monkeypatch):
+def test_without_rich_a_terminal_gets_plain_lines(folder, look, monkeypatch):
     monkeypatch.setattr(table, "find_spec", lambda name: None)
     shown = look("recall", folder, "--id", "m005", "-k", "1")
     assert "\x1b" not in shown
     assert "experienced" in shown
 
 
-def test_nothing_in_a_text_acts_on_the_terminal(planted, look, tmp_path):
+def test_control_characters_in_texts_are_escaped(planted, look, tmp_path):
     index = PredictiveAssociativeIndex(dim=DIM)
     hostile = "\x1b]0;taken\x07[bold red]no markup[/] \x1b[2J\u202e"
     index.add(planted.vectors[:2], ["cue", hostile], texts=["cue", hostile])
@@ -95,7 +95,7 @@ def bars_of(shown: str, mark: str) -> dict[str, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("rich", [True, False])
-def test_a_person_gets_sizes_and_sessions_as_bars(planted, look, tmp_path, monkeypatch, rich):
+def test_a_terminal_gets_sizes_and_sessions_as_bars(planted, look, tmp_path, monkeypatch, rich):
     if not rich:
         monkeypatch.setattr(drawn, "find_spec", lambda name: None)
     index = PredictiveAssociativeIndex(dim=DIM)

@@ -93,7 +93,7 @@ def test_names_are_names_of_folders_on_any_file_system():
 
 
 @pytest.mark.parametrize("name", ["", "x" * 10_000, "漢" * 51, "a\0b", "\ud800", None, 3, b"ann", ("a",)])
-def test_what_is_no_name_is_refused(index, name):
+def test_invalid_names_are_refused(index, name):
     for call in (index.tenant, index.drop_tenant):
         with pytest.raises(InvalidInput):
             call(name)
@@ -107,7 +107,7 @@ def test_a_tenant_has_no_tenants(index):
             call()
 
 
-def test_it_is_there_again(folder):
+def test_tenants_are_there_after_reopening(folder):
     with PredictiveAssociativeIndex.open(folder) as index:
         assert index.tenants() == ["ann", "bob"]
         assert index.tenant("ann").is_fitted
@@ -193,7 +193,7 @@ def test_drop_leaves_no_byte(folder):
     assert any(b"bob7" in one for one in contents)
 
 
-def test_who_holds_a_dropped_tenant_is_told(index):
+def test_calls_of_a_dropped_tenant_raise_index_closed(index):
     ann = filled(index.tenant("ann"), "ann")
     assert index.drop_tenant("ann")
     with pytest.raises(IndexClosed):
@@ -221,7 +221,7 @@ def test_close_closes_the_tenants(tmp_path):
     assert read_manifest(tenant_folder(tmp_path / "index", "ann"))["database_sha256"] is not None
 
 
-def test_few_stay_open_and_who_holds_one_keeps_it(tmp_path):
+def test_few_tenants_stay_open_and_referenced_ones_always(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, max_open_tenants=2) as index:
         held = index.tenant("t0")
         for number in range(8):
@@ -350,7 +350,7 @@ def test_repair_of_the_index_keeps_its_tenants(folder):
         assert index.tenants() == ["ann", "bob"]
 
 
-def test_what_a_kill_left_behind_goes(folder):
+def test_leftovers_of_a_kill_are_removed(folder):
     for name in ("tenants-0123456789ab", "tenants-0123.new", "tenant-0123.new"):
         (folder / name / "t-me").mkdir(parents=True)
         (folder / name / "t-me" / "file").write_bytes(b"left")

@@ -84,7 +84,7 @@ def unit(vector):
     return vector / np.linalg.norm(vector)
 
 
-def test_the_candidates_are_what_the_whole_bank_would_give(monkeypatch):
+def test_candidates_equal_a_search_of_all_memories(monkeypatch):
     random = np.random.default_rng(3)
     vocabulary = [f"word{number}" for number in range(300)]
     texts = [" ".join(random.choice(vocabulary, 6)) for _ in range(2_000)]
@@ -185,7 +185,7 @@ def test_an_embedder_may_be_a_sentence_transformers_model():
         ),
     ],
 )
-def test_what_cannot_be_asked(call, message):
+def test_invalid_queries_are_refused(call, message):
     index = new_index()
     with pytest.raises(InvalidInput, match=message):
         call(index)

@@ -82,7 +82,7 @@ def test_it_limits_recall_and_deletes(anywhere):
     assert found(index, {"$time": {"$exists": True}}) == "bcd"
 
 
-def test_times_that_are_handed_down_or_come_later_are_heard(anywhere):
+def test_inherited_and_later_times_are_filtered(anywhere):
     index = anywhere(dim=5)
     index.add(VECTORS, IDS)
     late = {"$time": {"$gte": date(2023, 7, 2)}}
@@ -150,7 +150,7 @@ def test_a_period_of_many_memories_is_no_long_expression(kind):
         assert len(index.find({"$time": DAYS[3]})) == 10
 
 
-def test_records_say_when_they_were(dated, tmp_path):
+def test_records_have_their_time(dated, tmp_path):
     times = [record.time for record in dated.get(IDS)]
     assert times == [
         datetime(2023, 7, 1, 9, tzinfo=UTC),

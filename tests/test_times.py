@@ -51,7 +51,7 @@ def day(year, month, number, days=1):
     return start, start + timedelta(days=days)
 
 
-def test_the_lists_are_as_long_as_they_say():
+def test_the_lists_have_the_stated_lengths():
     expressions, traps = lines("time_expressions.jsonl"), lines("time_traps.jsonl")
     assert len(expressions) >= 300
     assert len(traps) >= 300
@@ -61,7 +61,7 @@ def test_the_lists_are_as_long_as_they_say():
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_of_the_expressions_95_in_100_are_read_right(held_out):
+def test_95_percent_of_expressions_are_parsed_correctly(held_out):
     rows = [row for row in lines("time_expressions.jsonl") if row["held_out"] == held_out]
     wrong = [
         row["text"]
@@ -72,13 +72,13 @@ def test_of_the_expressions_95_in_100_are_read_right(held_out):
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_of_the_traps_2_in_100_are_taken_for_times(held_out):
+def test_2_percent_of_traps_are_parsed_as_times(held_out):
     rows = [row for row in lines("time_traps.jsonl") if row["held_out"] == held_out]
     taken = [row["text"] for row in rows if read_question(row["text"], FRIDAY)]
     assert len(taken) <= 0.02 * len(rows), taken
 
 
-def test_a_period_says_where_it_stands():
+def test_a_period_has_its_position():
     text = "Tell me, what did we decide last week, and what in July 2022?"
     first, second = read_question(text, FRIDAY)
     assert (first.expression, first.kind) == ("last week", "week")
@@ -101,7 +101,7 @@ def test_a_period_is_shown_with_its_days(question, shown):
     assert [str(period) for period in read_question(question, FRIDAY)] == [shown]
 
 
-def test_a_text_counts_from_when_it_was_said():
+def test_times_in_a_text_are_relative_to_its_timestamp():
     said = datetime(2023, 5, 8, 13, 56)
     (camping,) = read_text("We went camping last weekend!", said)
     assert (camping.start, camping.end) == day(2023, 5, 6, 2)
@@ -159,7 +159,7 @@ def test_a_zone_that_does_not_exist_is_left_out():
         "\x00",
     ],
 )
-def test_what_is_no_time_gives_none(text):
+def test_texts_without_a_time_give_none(text):
     assert read_question(text, FRIDAY) == []
 
 
@@ -292,7 +292,7 @@ class TestWhen:
             ((date(2023, 7, 1), 5), "a int"),
         ],
     )
-    def test_what_is_refused(self, value, says):
+    def test_invalid_arguments_are_refused(self, value, says):
         with pytest.raises(InvalidInput, match=says):
             read_when(value, FRIDAY)
 

@@ -68,7 +68,7 @@ def test_every_association_is_in_some_batch_of_every_pass(trajectories, length, 
     assert seen == set(range(len(experience)))
 
 
-def test_the_report_says_what_was_done(planted):
+def test_the_report_describes_the_training(planted):
     report = new_index(planted).fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     assert (report.memories, report.trajectories) == (200, 20)
     assert report.associations == 20 * 2 * (9 + 8)
@@ -220,7 +220,7 @@ def test_cuda_learns_what_the_cpu_learns(planted, config):
     assert found[1] > 0.95 * found[0]
 
 
-def test_the_bar_says_what_is_learnt_and_the_log_what_it_costs_before_it_is_spent(planted, capsys, caplog):
+def test_the_bar_shows_the_work_and_the_log_the_cost_before_the_training(planted, capsys, caplog):
     index = new_index(planted)
     with caplog.at_level("INFO", "pam_retriever"):
         report = index.fit(planted.outings, window=WINDOW, config=TINY, progress=True)

@@ -46,7 +46,7 @@ def of_month(hits, month):
 # ---- times of memories
 
 
-def test_when_lists_what_was_there_newest_first(anywhere):
+def test_when_lists_memories_newest_first(anywhere):
     index = world(anywhere)
     assert index.recall(when="July 2023", now=NOW).ids == ["m20", "m19", "m18"]
     assert index.recall(when="last month", now=NOW, k=2).ids == ["m35", "m34"]
@@ -117,7 +117,7 @@ def test_kinds_are_not_mixed(anywhere):
     assert numbers.recall(when="July 2023").ids == ["m20", "m19", "m18"]
 
 
-def test_trajectories_hand_their_dates_down(anywhere):
+def test_memories_inherit_the_dates_of_trajectories(anywhere):
     index = anywhere(dim=DIM)
     index.add(VECTORS[:3], IDS[:3], timestamps=[DAYS[0], None, None])
     later = [DAYS[9], DAYS[10], DAYS[10]]
@@ -181,7 +181,7 @@ def test_a_period_in_a_question_raises_the_memories_of_then(anywhere):
     assert all(of_month(last, 9))
 
 
-def test_what_a_text_tells_of_counts_as_its_time(anywhere):
+def test_a_time_in_a_text_counts_as_its_time(anywhere):
     index = world(anywhere)
     asked = {"k": 4, "now": NOW, "explain": True}
     hits = index.recall(QUESTION, text="what did we do in March 2023?", **asked)
@@ -317,18 +317,18 @@ def test_a_batch_is_as_one_by_one():
     assert batch == [index.recall(one, text=text, k=5, now=NOW) for one, text in zip(asked, texts, strict=True)]
 
 
-def test_what_is_added_replaced_and_deleted_later_is_heard(anywhere):
+def test_later_changes_count(anywhere):
     index = world(anywhere)
     ask = {"text": "what did we do in March 2023?", "k": N + 1, "now": NOW, "explain": True}
 
-    def told():
+    def found_ids():
         return {hit.id for hit in index.recall(QUESTION, **ask) if hit.times}
 
-    assert "m13" in told()
+    assert "m13" in found_ids()
     index.add(VECTORS[13:14], ["m13"], ["we stayed at home"], timestamps=[DAYS[13]])
-    assert "m13" not in told()
+    assert "m13" not in found_ids()
     index.add(VECTORS[:1], ["new"], ["we moved in March"], timestamps=[DAYS[25]])
-    assert "new" in told()
+    assert "new" in found_ids()
     index.delete("new")
     fresh = PredictiveAssociativeIndex(dim=DIM)
     texts = [*TEXTS[:13], "we stayed at home", *TEXTS[14:]]

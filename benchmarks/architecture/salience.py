@@ -38,15 +38,15 @@ def run(seed: int) -> dict[str, Any]:
         "salience shuffled": random.permutation(salience),
         "no salience": np.ones(len(salience)),
     }
-    told = {
+    table = {
         name: judge(learn(world, stream(world, weights, exposures, random), seed), world, members)
         for name, weights in columns.items()
     }
     plain = learn(world, stream(world, columns["no salience"], np.ones(len(salience), int), random), seed)
-    told["every event seen once, default recall"] = judge(plain, world, members, channels=None)
+    table["every event seen once, default recall"] = judge(plain, world, members, channels=None)
     return {
         "config": {"passes": SHORT.passes, "hidden": SHORT.hidden},
-        "tables": {"share of the associates recalled": told, "by prediction error": by_surprise(world, random, seed)},
+        "tables": {"share of the associates recalled": table, "by prediction error": by_surprise(world, random, seed)},
     }
 
 

@@ -73,8 +73,8 @@ def ridge(x: npt.NDArray[np.float64], y: Float32, asked: npt.NDArray[np.float64]
 
 def score(predicted: Float32, states: Float32, ends: Int64, starts: Int64) -> dict[str, float]:
     """Returns 1 - cosine to the true state, and its rank among all states except the start."""
-    bank, guess = unit(states), unit(predicted)
-    cosine = guess @ bank.T
+    memories, guess = unit(states), unit(predicted)
+    cosine = guess @ memories.T
     true = cosine[np.arange(len(ends)), ends]
     cosine[np.arange(len(starts)), starts] = -np.inf
     rank = (cosine >= true[:, None]).sum(axis=1)
@@ -90,16 +90,16 @@ def imagination(setup: Setup) -> dict[str, Any]:
     """Alternates outward and inward steps from fresh views, and compares them with walks of the same step lengths."""
     trained = setup.train("joint", JOINT)
     states = trained.encoder.encode(setup.stored)
-    bank, index = unit(states), index_of(states, trained.trainer.inward)
+    memories, index = unit(states), index_of(states, trained.trainer.inward)
 
     def outward(here: Tensor, taken: Int64) -> Tensor:
         return trained.trainer.outward(here, torch.from_numpy(taken))
 
     def inward(here: Tensor, _: Int64) -> Tensor:
-        return layer_norm(torch.from_numpy(recalled(index, bank, unit(here.numpy()))), here.shape[1:])
+        return layer_norm(torch.from_numpy(recalled(index, memories, unit(here.numpy()))), here.shape[1:])
 
     def forward(here: Tensor, _: Int64) -> Tensor:
-        near = recalled(index, bank, unit(here.numpy()), Channels(forward=1.0))
+        near = recalled(index, memories, unit(here.numpy()), Channels(forward=1.0))
         return layer_norm(torch.from_numpy(near), here.shape[1:])
 
     def prediction(here: Tensor, _: Int64) -> Tensor:
@@ -117,13 +117,13 @@ def imagination(setup: Setup) -> dict[str, Any]:
     }
     both = paths["outward and inward"]
     lengths = [(both[t] * both[t + 1]).sum(1) for t in range(STEPS)]  # cosines between neighbouring states
-    paths["random walk"] = wander(both[0], lengths, random, np.eye(bank.shape[1]))
-    values, axes = np.linalg.eigh(np.cov(bank.T))
+    paths["random walk"] = wander(both[0], lengths, random, np.eye(memories.shape[1]))
+    values, axes = np.linalg.eigh(np.cov(memories.T))
     paths["random walk, shaped like the states"] = wander(both[0], lengths, random, axes * np.sqrt(values.clip(0)))
     own = setup.world.episode[setup.asked[:STARTS]]
-    among = (bank[random.permutation(len(bank))[:1000]] @ bank.T).astype(np.float64)
+    among = (memories[random.permutation(len(memories))[:1000]] @ memories.T).astype(np.float64)
     among[among > 0.9999] = -1
-    columns = {name: describe(np.stack(path[1:]), bank, setup.world, own) for name, path in paths.items()}
+    columns = {name: describe(np.stack(path[1:]), memories, setup.world, own) for name, path in paths.items()}
     columns["stored states, to their nearest"] = {"nearest": float(among.max(1).mean())}
     return {
         "columns": columns,
@@ -132,16 +132,16 @@ def imagination(setup: Setup) -> dict[str, Any]:
 
 
 def recalled(
-    index: PredictiveAssociativeIndex, bank: Float32, here: Float32, channels: Channels | None = None
+    index: PredictiveAssociativeIndex, memories: Float32, here: Float32, channels: Channels | None = None
 ) -> Float32:
     """Makes an inward step: the mean of the four most associated memories, without the memory nearest to the state."""
-    nearest = (here @ bank.T).argmax(1)
+    nearest = (here @ memories.T).argmax(1)
     reached = np.empty_like(here)
     for at, hits in enumerate(index.recall(here, k=5, channels=channels)):
         others = [(int(hit.id), hit.score) for hit in hits if int(hit.id) != nearest[at]][:4]
         rows, scores = (np.array(column) for column in zip(*others, strict=True))
         weights = np.exp((scores - scores.max()) / 0.05)
-        reached[at] = weights @ bank[rows] / weights.sum()
+        reached[at] = weights @ memories[rows] / weights.sum()
     return reached
 
 
@@ -171,9 +171,9 @@ def wander(
     return path
 
 
-def describe(path: Float32, bank: Float32, world: multimodal.World, own: Int64) -> dict[str, float]:
+def describe(path: Float32, memories: Float32, world: multimodal.World, own: Int64) -> dict[str, float]:
     """Describes the states (steps, walks, d) of walks: cosine to the nearest memory, episodes, and rooms."""
-    cosine = path @ bank.T  # (steps, walks, memories)
+    cosine = path @ memories.T  # (steps, walks, memories)
     nearest = cosine.argmax(-1)
     episodes = world.episode[nearest]
     return {

@@ -31,8 +31,8 @@ def specificity(setup: Setup) -> dict[str, Any]:
     moment = Observations(*world.observe(occasion, seed=12))
     seen, lived = unit(encode(look)), unit(encode(moment))
     states = encode(setup.stored)
-    bank, index = unit(states), fitted(setup, states)
-    similarity, alike = seen @ bank.T, lived @ bank.T
+    memories, index = unit(states), fitted(setup, states)
+    similarity, alike = seen @ memories.T, lived @ memories.T
     association = np.zeros_like(similarity)
     for at, hits in enumerate(index.recall(lived, k=ASSOCIATES, channels=MODES["association"])):
         association[at, [int(hit.id) for hit in hits]] = [hit.score for hit in hits]

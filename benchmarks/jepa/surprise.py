@@ -37,9 +37,9 @@ def surprise(setup: Setup) -> dict[str, Any]:
         "none": np.ones_like(salience),
         "shuffled surprise": random.permutation(salience),
     }
-    bank = np.concatenate([trained.encoder.encode(setup.stored), trained.encoder.encode(seen)])
+    memories = np.concatenate([trained.encoder.encode(setup.stored), trained.encoder.encode(seen)])
     both = Experience(
-        np.arange(len(bank)),
+        np.arange(len(memories)),
         np.concatenate([old.episode, new.episode + setup.episodes]),
         np.concatenate([old.position, new.position]),
     )
@@ -47,8 +47,8 @@ def surprise(setup: Setup) -> dict[str, Any]:
     columns: dict[str, dict[str, float]] = {}
     for exposures in EXPOSURES:
         for name, weight in weights.items():
-            learned = _learn(setup, trained, bank, both, np.concatenate([np.ones(len(old)), weight]), exposures)
-            columns[f"{name}, {exposures}"] = _measure(len(old), learned, bank, asked)
+            learned = _learn(setup, trained, memories, both, np.concatenate([np.ones(len(old)), weight]), exposures)
+            columns[f"{name}, {exposures}"] = _measure(len(old), learned, memories, asked)
     return {
         "columns": columns,
         "rows": ["event recalled", "plain recalled"],
@@ -63,12 +63,12 @@ def surprise(setup: Setup) -> dict[str, Any]:
 
 
 def _learn(
-    setup: Setup, trained: Trained, bank: Float32, both: Experience, salience: Float32, exposures: int
+    setup: Setup, trained: Trained, memories: Float32, both: Experience, salience: Float32, exposures: int
 ) -> Predictor:
     """Trains the inward predictor on so many replays; the encoder does not change."""
     config = replace(JOINT, passes=exposures, settle=0, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
     trainer = JointTrainer(as_it_is(), inward=copy.deepcopy(trained.trainer.inward), config=config)
-    trainer.fit({"state": bank}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
+    trainer.fit({"state": memories}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)
     return trainer.inward
 
 
@@ -80,10 +80,10 @@ def _ask(setup: Setup, trained: Trained, new: multimodal.World, targets: Int64) 
 
 
 def _measure(
-    start: int, inward: Predictor, bank: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
+    start: int, inward: Predictor, memories: Float32, asked: dict[str, tuple[Int64, Int64, Float32]]
 ) -> dict[str, float]:
     """Returns how often the cue recalls the event, or the plain moment, among 20, without the cue's own moment."""
-    index = index_of(bank, inward)
+    index = index_of(memories, inward)
     result = {}
     for name, (targets, cues, states) in asked.items():
         found = [

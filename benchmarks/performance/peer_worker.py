@@ -99,9 +99,9 @@ def main() -> None:
     sys.stdout = sys.stderr  # output of a store must not mix with the answers
     print(json.dumps({"memory_before": status("VmRSS")}), file=answers, flush=True)
     for line in sys.stdin:
-        told = json.loads(line)
-        call: Callable[..., Answer] = getattr(worker, told.pop("do"))
-        print(json.dumps(call(**told)), file=answers, flush=True)
+        request = json.loads(line)
+        call: Callable[..., Answer] = getattr(worker, request.pop("do"))
+        print(json.dumps(call(**request)), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -67,8 +67,8 @@ def build(
     shards, request = InMemory(world.states, experience, seed), TrainingRequest(seed=seed)
     trained = HeldOutTrainer(held_out, shards, WINDOW, config, request).run()
     fitted = trained.report
-    bank = index._store
-    rebuild = bank.begin_rebuild(bank.database.trajectories.last_number())
+    store = index._store
+    rebuild = store.begin_rebuild(store.database.trajectories.last_number())
     embeddings = EpisodeEmbeddings(rebuild.rows, trained.embeddings)
     learnt = Learnt(trained.predictor.weights(), embeddings, fitted.calibration, WINDOW)
     rebuild.prepare(learnt)
@@ -107,22 +107,22 @@ def judge(world: paper.World, asked: Int64, answers: list[list[Hit]], relevant: 
 @contextmanager
 def without(index: PredictiveAssociativeIndex, part: str) -> Iterator[None]:
     """Removes one part of default recall from the index, for a while."""
-    bank = index._store
-    view, calibration = bank.view(), bank.calibration
+    store = index._store
+    view, calibration = store.view(), store.calibration
     assert calibration is not None
     if part == "exact links":
-        bank._view = replace(
+        store._view = replace(
             view, links=CooccurrenceGraph(*(np.empty(0, kind) for kind in (np.int64, np.int64, np.int64, np.float32)))
         )
     else:
         kept = np.array(calibration.unseen.mixture)
         kept[HINTS[part]] = 0
         mixture = (kept / kept.sum()).tolist()
-        bank._view = replace(
+        store._view = replace(
             view, calibration=replace(calibration, unseen=replace(calibration.unseen, mixture=tuple(mixture)))
         )
     yield
-    bank._view = view
+    store._view = view
 
 
 def measure(

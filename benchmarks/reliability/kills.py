@@ -38,15 +38,17 @@ def main() -> None:
     campaign(__doc__, run, "reliability/kills")
 
 
-def campaign(told: str | None, run: Callable[[int, int, Path], tuple[dict[str, int], list[str]]], name: str) -> None:
+def campaign(
+    description: str | None, run: Callable[[int, int, Path], tuple[dict[str, int], list[str]]], name: str
+) -> None:
     """Runs kills from the command line: writes the results, and exits with 1 on a failure.
 
     Args:
-        told: the text of ``--help``.
+        description: the text of ``--help``.
         run: takes the number of kills, the seed and an empty folder; returns counts and failures.
         name: of the result.
     """
-    parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parsed = parser.parse_args()

@@ -66,7 +66,7 @@ class WordModel:
 
 
 @dataclass
-class Told:
+class ClientLog:
     """The actions of a client in one session."""
 
     session: str
@@ -77,45 +77,45 @@ class Told:
     failures: list[str] = field(default_factory=list)
 
 
-async def work(client: Client, told: Told, seed: int) -> None:
+async def work(client: Client, log: ClientLog, seed: int) -> None:
     """Calls tools until the server is killed."""
     random = np.random.default_rng(seed)
     number = 0
     while True:
         draw = float(random.random())
-        there = [id for id in told.remembered if id not in told.forgotten]
+        there = [id for id in log.remembered if id not in log.forgotten]
         if draw < 0.7 or len(there) < 3:
-            told.flight = "remember"
-            found = await call(client, told, "remember", text=f"{told.session} step {number}", session=told.session)
-            told.remembered += [found["id"]] if found else []
+            log.flight = "remember"
+            found = await call(client, log, "remember", text=f"{log.session} step {number}", session=log.session)
+            log.remembered += [found["id"]] if found else []
             number += 1
         elif draw < 0.8:
-            told.flight = "feedback"
+            log.flight = "feedback"
             used = there[int(random.integers(len(there)))]
-            found = await call(client, told, "feedback", question=f"what of {number}?", used=[used])
-            told.feedback += [f"{found['id']} {used}"] if found else []
+            found = await call(client, log, "feedback", question=f"what of {number}?", used=[used])
+            log.feedback += [f"{found['id']} {used}"] if found else []
         elif draw < 0.9:
             id = there[int(random.integers(len(there)))]
-            told.flight = f"forget {id}"
-            if await call(client, told, "forget", ids=[id], confirm=1):
-                told.forgotten.add(id)
+            log.flight = f"forget {id}"
+            if await call(client, log, "forget", ids=[id], confirm=1):
+                log.forgotten.add(id)
         else:
-            told.flight = "recall"
-            await call(client, told, "recall", question=f"{told.session} step {number - 1}", k=3)
-        told.flight = ""
+            log.flight = "recall"
+            await call(client, log, "recall", question=f"{log.session} step {number - 1}", k=3)
+        log.flight = ""
 
 
-async def call(client: Client, told: Told, tool: str, **arguments: Any) -> dict[str, Any] | None:
+async def call(client: Client, log: ClientLog, tool: str, **arguments: Any) -> dict[str, Any] | None:
     answer = await client.call_tool(tool, arguments)
     if answer.is_error:
-        told.failures.append(f"{tool}: {answer.content[0].text}")
+        log.failures.append(f"{tool}: {answer.content[0].text}")
         return None
     return answer.structured_content
 
 
-async def live(folder: Path, told: Told, seed: int, fit_after: int, seconds: float | None, ends: Ends) -> None:
+async def live(folder: Path, log: ClientLog, seed: int, fit_after: int, seconds: float | None, ends: Ends) -> None:
     """Runs a server and its client until the server is killed: after so many seconds, or when the others are done."""
-    note = folder.parent / f"pid-{told.session}"
+    note = folder.parent / f"pid-{log.session}"
     arguments = [str(folder.parent / SOCKET), str(folder), str(note), str(fit_after)]
     parameters = StdioServerParameters(command=sys.executable, args=["-I", "-S", "-c", HAND_OVER, *arguments])
     async with Client(stdio_client(parameters)) as client:
@@ -135,10 +135,10 @@ async def live(folder: Path, told: Told, seed: int, fit_after: int, seconds: flo
 
             tasks.start_soon(kill)
             try:
-                await work(client, told, seed)
+                await work(client, log, seed)
             except (MCPError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 if not ends.killed:
-                    told.failures.append(f"the server died by itself: {error!r}")
+                    log.failures.append(f"the server died by itself: {error!r}")
 
 
 @dataclass
@@ -153,28 +153,28 @@ class Ends:
 async def folder_of_lives(folder: Path, lives: int, seed: int, counts: Counter[str]) -> list[str]:
     """Runs so many kills on one folder; returns lost or wrong data."""
     random = np.random.default_rng(seed)
-    stays, ends = Told(f"stays {seed}"), Ends()
-    told = [stays]
+    stays, ends = ClientLog(f"stays {seed}"), Ends()
+    log = [stays]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(live, folder, stays, seed, 40, None, ends)
         await ends.started.wait()
         for life in range(lives):
-            told.append(Told(f"dies {seed} {life}"))
-            await live(folder, told[-1], seed + life, 10_000, float(random.uniform(0, LONGEST)), Ends())
+            log.append(ClientLog(f"dies {seed} {life}"))
+            await live(folder, log[-1], seed + life, 10_000, float(random.uniform(0, LONGEST)), Ends())
             counts["kills"] += 1
-            counts[f"in flight: {told[-1].flight.split()[0] if told[-1].flight else 'nothing'}"] += 1
+            counts[f"in flight: {log[-1].flight.split()[0] if log[-1].flight else 'nothing'}"] += 1
         ends.done.set()
         counts["kills of the other server"] += 1
-    return compare(folder, told, counts)
+    return compare(folder, log, counts)
 
 
-def compare(folder: Path, told: list[Told], counts: Counter[str]) -> list[str]:
+def compare(folder: Path, log: list[ClientLog], counts: Counter[str]) -> list[str]:
     """Returns acknowledged data that the folder lacks, and data that no client sent."""
     wrong = [f"{folder.name}: {line}" for line in check(folder)]
     with PredictiveAssociativeIndex.open(folder, read_only=True) as index:
         steps = {one.id: list(one.ids) for one in index.trajectories()}
         feedback = {one.id for one in index.feedbacks()}
-        for one in told:
+        for one in log:
             counts["acknowledged"] += len(one.remembered) + len(one.forgotten) + len(one.feedback)
             wrong += [f"{one.session}: {failure}" for failure in one.failures]
             maybe = one.flight.removeprefix("forget ")

@@ -153,11 +153,11 @@ class Campaign:
         """Returns the faults of the index in memory, and of another thread's writes to it."""
         if self._call == "close":
             return []
-        told: list[str] = []
-        thread = threading.Thread(target=lambda: told.extend(self._look(candidates, counts)), daemon=True)
+        problems: list[str] = []
+        thread = threading.Thread(target=lambda: problems.extend(self._look(candidates, counts)), daemon=True)
         thread.start()
         thread.join(PATIENCE)
-        return ["locked for ever"] if thread.is_alive() else told
+        return ["locked for ever"] if thread.is_alive() else problems
 
     def _look(self, candidates: list[Model], counts: Counter[str]) -> list[str]:
         try:
@@ -221,19 +221,19 @@ def enter(index: PredictiveAssociativeIndex) -> None:
 
 def differences(index: PredictiveAssociativeIndex, model: Model) -> list[str]:
     """Returns vectors in memory that differ from the given ones, and keys that do not follow from them."""
-    bank, wrong = index._store, []
-    rows = bank.database.memories.rows_of(sorted(model.memories))
+    store, wrong = index._store, []
+    rows = store.database.memories.rows_of(sorted(model.memories))
     ids = sorted(rows)
-    found = bank.similar.keys(np.array([rows[id] for id in ids], np.int64))
+    found = store.similar.keys(np.array([rows[id] for id in ids], np.int64))
     given = np.array([np.frombuffer(model.memories[id][0], np.float32) for id in ids])
     if not np.allclose(found, unit(given), atol=1e-5):
         wrong.append("vectors in memory")
-    if bank.associative is not None and bank.predictor is not None:
-        keys = bank.associative.keys(np.array([rows[id] for id in ids], np.int64))[:, DIM : 2 * DIM]
-        if not np.allclose(unit(keys), unit(bank.predictor(given)[:, :DIM]), atol=1e-3):
+    if store.associative is not None and store.predictor is not None:
+        keys = store.associative.keys(np.array([rows[id] for id in ids], np.int64))[:, DIM : 2 * DIM]
+        if not np.allclose(unit(keys), unit(store.predictor(given)[:, :DIM]), atol=1e-3):
             wrong.append("association vectors")
-    if len(bank.similar) != len(model.memories):
-        wrong.append(f"{len(bank.similar)} vectors of {len(model.memories)} memories")
+    if len(store.similar) != len(model.memories):
+        wrong.append(f"{len(store.similar)} vectors of {len(model.memories)} memories")
     return wrong
 
 

@@ -76,9 +76,9 @@ def measure(index: PredictiveAssociativeIndex, readers: int, writers: int, secon
     done.set()
     for thread in threads:
         thread.join()
-    told = np.concatenate([np.array(one) for one in times])
-    p50, p99 = np.percentile(told, [50, 99])
-    found = {"p50_ms": p50, "p99_ms": p99, "longest_ms": told.max(), "questions": len(told)}
+    latencies = np.concatenate([np.array(one) for one in times])
+    p50, p99 = np.percentile(latencies, [50, 99])
+    found = {"p50_ms": p50, "p99_ms": p99, "longest_ms": latencies.max(), "questions": len(latencies)}
     return {**{name: round(float(value), 2) for name, value in found.items()}, "writes": sum(writes) if writers else 0}
 
 

@@ -158,11 +158,11 @@ def ask(path: Path, world: World, result: dict[str, Any]) -> None:
 
 def look_up(index: PredictiveAssociativeIndex) -> dict[str, Any]:
     """Returns recall@10 of the compressed search against an exact scan of the same keys, and its speed."""
-    backend, bank = index._store.associative, index._store
+    backend, store = index._store.associative, index._store
     rows = np.arange(1, len(index) + 1)
     random = np.random.default_rng(3)
     keys = backend.keys(np.sort(random.choice(rows, QUERIES, replace=False)))
-    dim = bank.dim
+    dim = store.dim
     p, f, e = keys[:, :dim], keys[:, dim : 2 * dim], keys[:, 2 * dim :]
     zero = np.zeros_like
     asked = {

@@ -21,7 +21,7 @@ from pam_retriever.training.config import TrainingRequest
 from pam_retriever.training.shards import InMemory
 
 
-def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
+def test_experienced_memories_rank_first_after_one_pass(planted):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=replace(TINY, passes=1), progress=False)
     for id, hits in zip(planted.ids, index.recall(planted.ids, k=4), strict=True):
@@ -30,14 +30,14 @@ def test_what_was_experienced_comes_first_however_little_was_learnt(planted):
         assert all(hit.confidence == pytest.approx(1) for hit in known)
 
 
-def test_what_a_known_cue_never_met_is_surely_not_its_experience(fitted, planted):
+def test_predictions_of_a_known_cue_have_confidence_zero(fitted, planted):
     for id, hits in zip(planted.ids, fitted.recall(planted.ids, k=20), strict=True):
         inferred = [hit for hit in hits if hit.id not in planted.associates(id)]
         assert inferred  # the rest of the hits are predictions
         assert all(hit.confidence == pytest.approx(0, abs=1e-6) for hit in inferred)
 
 
-def test_scores_are_shares_and_confidence_is_a_probability(fitted, planted):
+def test_scores_and_confidences_are_probabilities(fitted, planted):
     for hits in fitted.recall(planted.ids[:20], k=200):
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
@@ -46,7 +46,7 @@ def test_scores_are_shares_and_confidence_is_a_probability(fitted, planted):
         assert all(0 <= hit.confidence <= 1 for hit in hits)
 
 
-def test_a_filter_and_a_smallest_share_hold_for_links_too(fitted, planted):
+def test_a_filter_and_min_score_apply_to_links(fitted, planted):
     every = fitted.recall("m044", k=10)
     assert [hit.id for hit in fitted.recall("m044", k=10, min_score=every[1].score)] == [hit.id for hit in every[:2]]
     allowed = fitted.recall("m044", k=10, where={"number": {"$in": [43, 45, 7]}}, cue_where={})
@@ -54,7 +54,7 @@ def test_a_filter_and_a_smallest_share_hold_for_links_too(fitted, planted):
     assert fitted.recall("m044", k=10, where={"number": -1}, cue_where={}) == []
 
 
-def test_a_cue_that_was_never_experienced_is_answered_by_its_look_alikes_links(planted):
+def test_a_new_cue_is_answered_by_links_of_similar_memories(planted):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     index.add(planted.vectors[50:51] + 0.02, ["a twin"])
@@ -63,7 +63,7 @@ def test_a_cue_that_was_never_experienced_is_answered_by_its_look_alikes_links(p
     assert "a twin" not in found
 
 
-def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
+def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
     """A held-out memory is never a cue in training: only the predictions of others link to it, in both directions."""
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     held_out = np.arange(5, 200, 10)
@@ -79,7 +79,7 @@ def test_a_memory_is_held_out_and_found_by_those_that_predict_it(planted):
     assert trained.report.calibration is not None
 
 
-def test_confidence_fitted_on_a_sample_is_that_of_the_whole_bank(monkeypatch):
+def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
     """The sample has all associates and few others: without weights for these, confidence would be too high."""
     count, sizes = 4_000, (4_000, 400)
     every, cues, graph = np.ones(count, bool), np.arange(0, count, 20), lines(count, 10)
@@ -92,8 +92,8 @@ def test_confidence_fitted_on_a_sample_is_that_of_the_whole_bank(monkeypatch):
         for at, size in enumerate(sizes):
             monkeypatch.setattr(calibration, "SAMPLE_MEMORIES", size)
             known = Memories(vectors, keys.__getitem__, graph, every, count)
-            told = fit_scoring_weights(known, cues, every, np.random.default_rng(1))
-            sure[at] += confidence(told, np.array([0.01, 0.03, 0.1, 0.2], np.float32)) / 3
+            scoring = fit_scoring_weights(known, cues, every, np.random.default_rng(1))
+            sure[at] += confidence(scoring, np.array([0.01, 0.03, 0.1, 0.2], np.float32)) / 3
     np.testing.assert_allclose(sure[1], sure[0], atol=0.04)
 
 
@@ -102,7 +102,7 @@ def lines(count: int, length: int) -> Associations:
     return associate(Experience(steps, steps // length, steps % length), count, WINDOW)
 
 
-def test_trust_goes_to_the_channel_that_tells(planted):
+def test_calibration_weighs_the_informative_channel_most(planted):
     """In one world only f is informative, in the other only similarity. The weights must reflect this."""
     random = np.random.default_rng(0)
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
@@ -115,23 +115,23 @@ def test_trust_goes_to_the_channel_that_tells(planted):
     outing = np.pad(code, ((0, 0), (0, DIM - 2)))
     cues, every = np.arange(200), np.ones(200, bool)
     keys = np.concatenate([outing, noise, code], axis=1)
-    told = fit_scoring_weights(Memories(outing, keys.__getitem__, graph, every, 200), cues, every, random)
-    assert np.argmax(told.weights) == 0
+    scoring = fit_scoring_weights(Memories(outing, keys.__getitem__, graph, every, 200), cues, every, random)
+    assert np.argmax(scoring.weights) == 0
     beside = looks[np.minimum(np.arange(200) + 1, 199)]  # each predicts the next
     keys = np.concatenate([looks, beside, code], axis=1)
-    told = fit_scoring_weights(Memories(looks, keys.__getitem__, graph, every, 200), cues, every, random)
-    assert {int(np.argmax(told.weights))} <= {1, 2, 3}
-    assert told.weights[4] == 0  # codes are not used by default
-    assert sum(told.mixture) == pytest.approx(1)
+    scoring = fit_scoring_weights(Memories(looks, keys.__getitem__, graph, every, 200), cues, every, random)
+    assert {int(np.argmax(scoring.weights))} <= {1, 2, 3}
+    assert scoring.weights[4] == 0  # codes are not used by default
+    assert sum(scoring.mixture) == pytest.approx(1)
 
 
-def test_explicit_channels_ask_the_predictor_alone(fitted, planted):
+def test_explicit_channels_use_only_the_predictor(fitted, planted):
     only = fitted.recall("m044", k=4, channels=Channels(episode=1))
     assert only[0].confidence is None
     assert {hit.id for hit in only} == planted.associates("m044")
 
 
-def test_fit_goes_on_from_what_was_learnt(planted):
+def test_fit_continues_an_earlier_fit(planted):
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(planted.vectors[:150], planted.ids[:150])
     first = index.fit(planted.outings[:15], window=WINDOW, config=TINY, progress=False)
@@ -145,7 +145,7 @@ def test_fit_goes_on_from_what_was_learnt(planted):
     assert afresh.config["learning_rate"] == first.config["learning_rate"]
 
 
-def test_after_a_deletion_fit_begins_afresh(planted):
+def test_after_a_deletion_fit_starts_from_scratch(planted):
     index = new_index(planted)
     first = index.fit(planted.outings[:10], window=WINDOW, config=TINY, progress=False)
     index.delete("m005")
@@ -153,7 +153,7 @@ def test_after_a_deletion_fit_begins_afresh(planted):
     assert again.config["learning_rate"] == first.config["learning_rate"]
 
 
-def test_a_filter_leaves_the_shares_to_those_that_it_lets_through(planted):
+def test_probabilities_of_allowed_memories_sum_to_one(planted):
     index = new_index(planted)
     index.add(planted.vectors[:3], planted.ids[:3], metadatas=[{"kept": True}] * 3)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
@@ -163,7 +163,7 @@ def test_a_filter_leaves_the_shares_to_those_that_it_lets_through(planted):
 
 
 @pytest.mark.parametrize("seed", [68, 70, 90])  # an unbounded search overflowed on these seeds
-def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
+def test_weights_stay_finite_if_vectors_are_almost_equal(seed):
     """A collapsed encoder returns almost equal vectors, which only weights of a million could separate."""
     random = np.random.default_rng(seed)
     apart = 10.0 ** -random.integers(1, 7)
@@ -176,7 +176,7 @@ def test_what_hardly_differs_from_memory_to_memory_leaves_finite_trust(seed):
     assert np.argmax(weights) == 0
 
 
-def test_a_share_is_the_same_however_many_are_asked_for(planted):
+def test_scores_do_not_depend_on_k(planted):
     """Covers all kinds of cues: known, never experienced, a vector that is no memory; with and without a filter."""
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
