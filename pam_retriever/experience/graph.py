@@ -337,7 +337,8 @@ class CooccurrenceGraph:
 
     def _occurrences(self, rows: Int64) -> tuple[Int64, Int64]:
         """Returns the steps of each of ``rows``: an index into ``rows`` (rising), and the step."""
-        owners, places = [], []
+        owners: list[Int64] = []
+        places: list[Int64] = []
         for ordered, order in ((self._sorted, self._order), (self._tail_sorted, self._tail_order)):
             if owners and not len(ordered):  # mostly there is no tail
                 break

@@ -149,9 +149,9 @@ class AssociationScorer:
         similarity = _products(cues.looks, query[kept], view.similar, row[kept])
         ends = np.searchsorted(query[kept], np.arange(len(t) + 1)).tolist()
         of_each = [slice(start, end) for start, end in zip(ends, ends[1:], strict=False)]
-        columns: tuple[Any, ...]
         columns = row[kept], share[kept], similarity, values[kept, 0], np.ones(len(kept), np.int64), sureness[kept]
-        found = [Candidates(*(column[its] for column in columns)) for its in of_each]
+        parts_of_each: list[list[Any]] = [[column[its] for column in columns] for its in of_each]
+        found = [Candidates(*those) for those in parts_of_each]
         if not self._explain:
             return found
         said = values[kept] * factors()[kept]
