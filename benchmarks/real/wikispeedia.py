@@ -212,15 +212,14 @@ class Recall:
 
     Args:
         index: fitted on the walks.
-        mode: of ``recall``; None for default recall.
     """
 
-    def __init__(self, index: PredictiveAssociativeIndex, mode: Any = None) -> None:
-        self._index, self._mode = index, mode
+    def __init__(self, index: PredictiveAssociativeIndex) -> None:
+        self._index = index
 
     def scores(self, cues: Rows) -> npt.NDArray[np.float32]:
         found = np.full((len(cues), len(self._index)), -1.0, np.float32)
-        for at, hits in enumerate(self._index.recall([str(cue) for cue in cues], k=200, mode=self._mode)):
+        for at, hits in enumerate(self._index.recall([str(cue) for cue in cues], k=200)):
             found[at, [int(hit.id) for hit in hits]] = [hit.score for hit in hits]
         return found
 
@@ -291,7 +290,7 @@ def main() -> None:
         if not arguments.baselines:
             index, taken = fit_index(titles, vectors, same_experience[0].training, arguments.seed)
             seconds.append(taken)
-            scorers |= {"this library": Recall(index), "this library, association": Recall(index, "association")}
+            scorers["this library"] = Recall(index)
         for name, scorer in scorers.items():
             for column in same_experience:
                 table.setdefault(name, {})[column.name] = measure(column, scorer.scores)

@@ -193,12 +193,8 @@ class Connection:
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Runs one statement; returns all of its rows."""
-        with self._mutex:
-            try:
-                return self._sqlite.execute(sql, parameters).fetchall()
-            except Exception:
-                with explained(self.path):  # not around the statement: most of the calls for one query go through here
-                    raise
+        with self._mutex, explained(self.path):
+            return self._sqlite.execute(sql, parameters).fetchall()
 
     def insert(self, sql: str, parameters: Sequence[Any]) -> int:
         """Runs one INSERT; returns the number of its row."""
