@@ -36,10 +36,8 @@ def scan(
     Returns:
         Scores and rows, both (Q, k).
     """
-    rows = rows if places is None else rows[places]
-    if len(queries) == 1:
-        return _best_of_one(_sums(queries, blocks, places), rows, k)
     scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+    rows = rows if places is None else rows[places]
     step = max(1, SCORES_AT_ONCE // len(blocks[0]))
     for start in range(0, len(queries), step):
         chunk = slice(start, start + step)
@@ -51,7 +49,7 @@ def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> 
     """Returns inner products (Q, m) with keys in blocks. Does not read a block for which all queries are zero."""
     ends = [0, *accumulate(block.shape[1] for block in blocks)]
     parts = [(queries[:, start:end], block) for start, end, block in zip(ends, ends[1:], blocks, strict=False)]
-    asked = [(part, block) for part, block in parts if np.count_nonzero(part)] or parts[:1]
+    asked = [(part, block) for part, block in parts if part.any()] or parts[:1]
     read = sum(block.nbytes for _, block in asked)
     sums = _products(*asked[0], places, read)
     for part, block in asked[1:]:
@@ -98,14 +96,6 @@ def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
     first = np.searchsorted(query, np.arange(len(scores)))  # ``order`` is grouped by query, as ``query`` is
     best = order[first[:, None] + np.arange(k)]
     return value[best], row[best]
-
-
-def _best_of_one(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
-    """Returns the ``k`` best of scores (1, n). For one query, ``_best`` would take as long as the products."""
-    place = np.flatnonzero(scores[0] >= _bound(scores, k)[0])
-    value, row = scores[0, place], rows[place]
-    order = np.lexsort((row, -value))[:k]
-    return value[None, order], row[None, order]
 
 
 def _bound(scores: Float32, k: int) -> Float32:

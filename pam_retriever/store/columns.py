@@ -13,8 +13,6 @@ import numpy as np
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.types import Float32, Int64
 
-DECODER = json.JSONDecoder()
-
 
 def number_rows(ids: Sequence[str], known: Mapping[str, int], last: int) -> tuple[Int64, int]:
     """Returns the row of each id (n,) and the last row in use. A known id keeps its row; new ids get the next rows."""
@@ -37,8 +35,7 @@ def from_json(text: str, what: str) -> Any:
         IndexFormatError: the JSON is damaged.
     """
     try:
-        value, end = DECODER.raw_decode(text)  # what the library wrote has no space around it
-        return value if end == len(text) else json.loads(text)
+        return json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise IndexFormatError(
             f"{what} is damaged ({error}).", "JSON", "Run pam-retriever check on the folder."
