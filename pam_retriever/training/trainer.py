@@ -102,8 +102,6 @@ class Trainer:
         _check(shards, config, request)
         self._shards, self._window, self._request = shards, window, request
         self.config = config = config.resolve(steps=shards.steps, memories=shards.memories)
-        assert config.batch_size
-        self._batch_size = config.batch_size
         self._device = choose_device(request.device)
         self._half = uses_bfloat16(config, self._device)
         self._random = shards.generator(PAIRS)
@@ -178,6 +176,7 @@ class Trainer:
     def step(self, batch: Int64, done: float) -> Tensor:
         """Makes one step, at the rate and temperature of progress ``done`` from 0 to 1; returns its loss."""
         config = self.config
+        assert config.batch_size
         warm = max(done / config.warmup, 0.01) if done < config.warmup else 1.0
         rate = warm * _cosine(config.learning_rate, config.final_learning_rate, done)
         code_rate = warm * _cosine(config.code_learning_rate, config.final_learning_rate, done)
@@ -186,7 +185,7 @@ class Trainer:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._half):
             loss = self._objective.loss(self.acting, self._states, batch, temperature)
         descend(self._optimizer, loss, rate, config.gradient_clip)
-        self.embeddings.learn(code_rate * math.sqrt(min(self._batch_size / LARGEST_BATCH, 1)))
+        self.embeddings.learn(code_rate * math.sqrt(min(config.batch_size / LARGEST_BATCH, 1)))
         return loss.detach()
 
     # ---- data
