@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
+from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sequences import recency
 from pam_retriever.retrieval.sequences.blend import fit_parts
-from pam_retriever.retrieval.sequences.features import FEATURES, SHARES
-from pam_retriever.retrieval.sequences.fitting import moments
+from pam_retriever.retrieval.sequences.features import FEATURES, HIDDEN, SHARES, NextEvidence
+from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next, moments
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.recency import HALF_LIVES, Recency
 from pam_retriever.retrieval.sequences.steps import LastSteps
@@ -394,6 +395,62 @@ def test_a_memory_that_was_never_experienced_comes_in_by_content():
     assert np.mean(hits) > 2
     asked = [index.recall_next([f"m{10 * topic + 8}"], k=7).ids for topic in range(6)]
     assert np.mean([int(id[1:]) // 10 == topic for topic, ids in enumerate(asked) for id in ids]) > 0.9
+
+
+def stored(vectors: np.ndarray) -> ExactBackend:
+    similar = ExactBackend(vectors.shape[1])
+    similar.add(np.arange(len(vectors)), vectors)
+    return similar
+
+
+def test_an_answer_that_nothing_found_has_the_share_of_any_memory_by_content():
+    vectors = np.random.default_rng(0).standard_normal((3_000, DIM)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    walk = np.arange(200)
+    evidence = NextEvidence(CooccurrenceGraph(walk, np.ones(200, int), walk), stored(vectors))
+    rows = np.full((1, 10), -1)
+    rows[0, 0] = 100
+    newest = np.zeros((1, 10, DIM), np.float32)
+    newest[0, 0] = vectors[100]
+    asked = evidence.ask(LastSteps(rows, newest, np.ones(1, np.int64)))
+    unlike = np.random.default_rng(1).integers(500, 3_000, 40)
+    unlike = unlike[np.abs(vectors[unlike] @ vectors[100]) < 0.1]
+    pools, _ = evidence.pools(asked, [unlike])
+    shares = evidence.score(asked, pools)[:, len(FEATURES) - 1 + SHARES.index("like_last")]
+    exact = np.exp(vectors @ vectors[100] / 0.1)
+    exact[100] = 0
+    exact *= len(vectors) / exact.sum()
+    at = np.searchsorted(pools.row, unlike)
+    assert shares[at].mean() == pytest.approx(exact[unlike].mean(), rel=0.4)
+    best = int(np.argmax(exact))
+    assert shares[np.searchsorted(pools.row, best)] == pytest.approx(exact[best], rel=0.4)
+
+
+def test_more_new_memories_are_not_likelier_together():
+    vectors = np.random.default_rng(0).standard_normal((1_000, 4)).astype(np.float32)
+
+    def coverage(experienced: int) -> float:
+        walk = np.arange(experienced)
+        return NextEvidence(CooccurrenceGraph(walk, np.ones(experienced, int), walk), stored(vectors)).coverage
+
+    assert coverage(round(1_000 * (1 - HIDDEN))) == pytest.approx(0, abs=1e-6)
+    assert coverage(990) < -3  # few are new: something new is unlikely
+    # six times as many new memories for each known one, and each a sixth as likely
+    assert coverage(400) == pytest.approx(-np.log(6))
+
+
+def test_ten_questions_fit_the_parts():
+    random = np.random.default_rng(0)
+    walk = random.integers(0, 20, 60)
+    graph = CooccurrenceGraph(walk, np.ones(60, int), np.arange(60))
+    vectors = random.standard_normal((20, DIM)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    mixture, questions, validation = fit_next(Experienced.of(graph, stored(vectors)))
+    prior = NextMixture.prior()
+    assert questions == 12 and not validation.worths
+    assert mixture.fitted == (True, False)  # hidden memories make fewer than five questions of the other kind
+    assert not np.allclose(mixture.parts[0], prior.parts[0], atol=1e-3)
+    assert np.allclose(mixture.weights, prior.weights)
 
 
 @pytest.mark.parametrize("few", [3, 5, 8])

@@ -13,7 +13,7 @@ from pam_retriever.types import Float32, Float64
 
 ROUNDS, STILL = 200, 1e-5  # of the fit, and the largest change of a part that ends it
 LEAST = 1e-3  # of what any memory has by chance: where nothing speaks for one, the logarithm stays a number
-WORTH = 20.0  # questions that the prior counts for: the fewest that anything is fitted on
+WORTH = 10.0  # questions that the prior counts for
 
 
 def blended(columns: Float32, parts: Float64 | Float32) -> Float32:

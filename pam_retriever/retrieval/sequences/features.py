@@ -118,6 +118,7 @@ class NextEvidence:
         if allowed is not None:
             self._history = np.where(holds(allowed, self._history), self._history, -1)
         self._memories = max(len(similar), 1)
+        self._answers = self._memories if allowed is None else len(allowed)
 
     def experienced(self, rows: Int64) -> Bools:
         """Returns whether each of ``rows`` was experienced."""
@@ -132,12 +133,12 @@ class NextEvidence:
     def coverage(self) -> float:
         """The value, at most 0, to add to the score of a memory that was never experienced.
 
-        If few memories were never experienced, they are unlikely to come now. If many were not, experience is young,
-        and they count in full.
+        If few memories were never experienced, they are unlikely to come now. If many were not, together they are as
+        likely as the fifth that ``fit`` hides, however many there are.
         """
         never = 1 - min(self._graph.memories / self._memories, 1.0)
-        odds = never / max(1 - never, 1e-9)
-        return min(2 * float(np.log(max(odds, 1e-3) / (HIDDEN / (1 - HIDDEN)))), 0.0)
+        odds = max(never / max(1 - never, 1e-9), 1e-3) / (HIDDEN / (1 - HIDDEN))
+        return float(min(2 * np.log(odds), -np.log(odds)))
 
     def ask(self, steps: LastSteps) -> Asked:
         """Computes the evidence of the steps of questions."""
@@ -259,9 +260,10 @@ class NextEvidence:
         shares |= Recency(self._history, asked.steps).columns(pools)
         times_here = (asked.steps.rows[pools.cue] == pools.row[:, None]).sum(axis=1)
         shares["own"] = times_here / np.maximum((asked.steps.rows >= 0).sum(axis=1), 1)[pools.cue]
+        stands_for = self._stands_for(asked, pools)
         for name in ("like_last", "like_steps"):  # a step is not what looks like it
             alike = np.where(times_here > 0, -np.inf, columns[name] / CAME_WIDTH)
-            shares[name] = _softmax(alike, pools)
+            shares[name] = _softmax(alike, pools, stands_for)
         both = [columns[name] for name in FEATURES[:-1]] + [shares[name] * scale for name in SHARES]
         return np.stack(both, axis=1).astype(np.float32)
 
@@ -270,6 +272,19 @@ class NextEvidence:
         rows, place = np.unique(pools.row, return_inverse=True)
         cosine: Float32 = (asked.vectors[0] @ self._similar.keys(rows).T)[pools.cue, place]
         return cosine
+
+    def _stands_for(self, asked: Asked, pools: Pools) -> Float64:
+        """Returns the number (P,) of memories for which each candidate stands in a sum over all.
+
+        One that was looked up by its content stands for itself. The others are a sample of all others: an answer that
+        is not like the steps has the share of any memory then, however few candidates there are.
+        """
+        count = len(asked.steps)
+        query = np.repeat(np.arange(count), [len(rows) for rows in asked.near])
+        near = pools.add_up(query, np.concatenate(asked.near), np.ones(len(query), np.float32)) > 0
+        others = np.add.reduceat(~near, pools.starts, dtype=np.int64)
+        rest = self._answers - np.add.reduceat(near, pools.starts, dtype=np.int64)
+        return np.where(near, 1.0, np.maximum(rest / np.maximum(others, 1), 1.0)[pools.cue])
 
     def _content(self, asked: Asked, pools: Pools) -> dict[str, Float64]:
         rows, place = np.unique(pools.row, return_inverse=True)
@@ -294,11 +309,11 @@ def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, pl
     return np.log1p(1_000 * mass) / 10
 
 
-def _softmax(scores: Float64, pools: Pools) -> Float64:
-    """(P,) the share of each candidate; of nothing where all are at minus infinity."""
+def _softmax(scores: Float64, pools: Pools, stands_for: Float64) -> Float64:
+    """(P,) the share of each candidate, which stands for so many (P,); 0 where all are at minus infinity."""
     best = np.maximum.reduceat(scores, pools.starts)[pools.cue]
     odds = np.exp(scores - np.where(np.isfinite(best), best, 0))
-    share: Float64 = odds / np.maximum(np.add.reduceat(odds, pools.starts), 1e-9)[pools.cue]
+    share: Float64 = odds / np.maximum(np.add.reduceat(odds * stands_for, pools.starts), 1e-9)[pools.cue]
     return share
 
 

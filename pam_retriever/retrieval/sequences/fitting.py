@@ -27,7 +27,8 @@ QUESTIONS = 2_000
 LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, down to so many: each takes longer
 AT_ONCE = 20  # steps at most; where more have one time, it is the time of a stretch, and their order counts
 PARTS = 4  # of the held-out questions: each is judged by weights of those before it
-BATCH = 128
+FEW = 5  # questions of a kind; with fewer the prior is used, and with fewer than 20 only its parts are fitted
+BATCHES = 64  # of the held-out questions: each is asked of the experience before it, as in use
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def fit_next(
         np.stack([one.weights for one in fitted]).astype(np.float32),
         np.stack([one.parts for one in fitted]).astype(np.float32),
         tuple(one.calibration for one in fitted),
-        tuple(bool(one.worths) for one in fitted),
+        tuple(one.fitted for one in fitted),
     )
     return mixture, asked.count, Validation(tuple(worth for one in fitted for worth in one.worths))
 
@@ -140,7 +141,7 @@ def held_out(experienced: Experienced, seed: int) -> Held | None:
     rows, similar = experienced.rows, experienced.similar
     cut = _cut(experienced.trajectory)
     held = _questions(experienced, cut, random)
-    if len(held) < FEWEST or cut < FEWEST:
+    if len(held) < FEW or cut < FEWEST:
         return None
     drawn = np.unique(rows[:cut])
     visible = ~np.isin(rows, drawn[random.random(len(drawn)) < HIDDEN])
@@ -165,10 +166,16 @@ def held_out(experienced: Experienced, seed: int) -> Held | None:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Weights (F,) and parts (S,) for a kind of question, and what they are worth; nothing where the prior stayed."""
+    """Weights (F,) and parts (S,) for a kind of question.
+
+    Attributes:
+        fitted: whether any of them was fitted here.
+        worths: of each source; nothing where only parts were fitted.
+    """
 
     weights: Float64
     parts: Float64
+    fitted: bool = False
     calibration: Calibration = field(default_factory=Calibration)
     worths: tuple[Worth, ...] = ()
 
@@ -177,13 +184,15 @@ def _fit(asked: list[HeldOut], prior: NextMixture, kind: int, seed: int) -> _Fit
     """The weights for one kind of question; the prior where there are too few."""
     weights, parts = prior.weights[kind].astype(float), prior.parts[kind].astype(float)
     every = asked[0] if asked else None
-    if every is None or int(every.natural.sum()) < FEWEST or len(np.unique(every.part)) < PARTS:
+    if every is None or int(every.natural.sum()) < FEW:
         return _Fit(weights, parts)
     parts = fit_parts(*chosen(every.choices, len(parts)), parts)
+    if int(every.natural.sum()) < FEWEST or len(np.unique(every.part)) < PARTS:
+        return _Fit(weights, parts, True)
     every = added_up(every, parts)
     fitted = fit_kind(every, weights, nested=False, timed=True)
     worths = worths_of(f"next, {KINDS[kind]}", every, fitted, SOURCES, False, seed)
-    return _Fit(fitted.weights, parts, fitted.calibration, tuple(worths))
+    return _Fit(fitted.weights, parts, True, fitted.calibration, tuple(worths))
 
 
 def added_up(asked: HeldOut, parts: Float64) -> HeldOut:
@@ -197,8 +206,9 @@ def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: boo
     The questions are asked in order, in batches, each with the experience before its first question, as in use.
     """
     asked: tuple[list[HeldOut], ...] = ([], [])
-    for start in range(0, len(held), BATCH):
-        some = held.take(np.arange(start, min(start + BATCH, len(held))))
+    size = -(-len(held) // BATCHES)
+    for start in range(0, len(held), size):
+        some = held.take(np.arange(start, min(start + size, len(held))))
         evidence = evidence_of(some.before)
         known = evidence.experienced(some.steps.rows[:, 0])
         for kind, mine in enumerate((np.flatnonzero(known), np.flatnonzero(~known))):

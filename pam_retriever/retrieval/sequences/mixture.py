@@ -31,8 +31,8 @@ class NextMixture:
         weights: (2, F) one row a kind.
         parts: (2, S) of the shares that are added up, 1 in all of each kind; see ``blend``.
         calibration: for each kind, of probabilities among the candidates.
-        fitted: for each kind, whether its weights were fitted here. Priors cannot say how predictable this experience
-            is.
+        fitted: for each kind, whether its weights or parts were fitted here. Priors cannot say how predictable this
+            experience is.
     """
 
     weights: Float32
