@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pam_retriever import Channels, InvalidInput, NotFitted, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.experience.graph import MOST_OCCASIONS, CooccurrenceGraph
+from pam_retriever.experience.graph import MOST_OCCURRENCES, CooccurrenceGraph
 
 WINDOW = 2
 WAYS = ("after", "before")
@@ -71,7 +71,7 @@ def test_links_of_a_direction_are_those_that_a_loop_counts(trajectories, window,
             for at, here in reversed(list(enumerate(steps))):
                 seen[here] += 1
                 others = steps[at + 1 : at + 1 + window] if sign > 0 else steps[max(at - window, 0) : at]
-                near |= {(here, other) for other in others if other != here and seen[here] <= MOST_OCCASIONS}
+                near |= {(here, other) for other in others if other != here and seen[here] <= MOST_OCCURRENCES}
         around, met, _ = graph.towards(way).around(np.arange(7), window)
         assert set(zip(around.tolist(), met.tolist(), strict=True)) == near
         assert graph.towards(way).reversed().direction == ({"after", "before"} - {way}).pop()

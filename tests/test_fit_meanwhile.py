@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.retrieval.mixture import bank, fitting, knowledge
+from pam_retriever.retrieval.mixture import corpus, feedback_evidence, fitting
 
 DIM, THINGS, REQUESTS, PATIENCE = 16, 20, 150, 60  # seconds until a test gives up
 
@@ -42,7 +42,7 @@ def meanwhile(index: PredictiveAssociativeIndex) -> None:
 @pytest.mark.parametrize("kind", ["memory", "folder"])
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(bank, "Bank"), (knowledge, "evidence_of"), (fitting, "fit_mixture"), (fitting, "ask_held_out")],
+    [(corpus, "Corpus"), (feedback_evidence, "evidence_of"), (fitting, "fit_mixture"), (fitting, "ask_held_out")],
 )
 def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, module, name):
     alone = made(kind, tmp_path / "alone")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
-from pam_retriever.retrieval.mixture.knowledge import Knowledge
+from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 
 DIM, WORDS = 8, ["amber", "birch", "cobalt", "delta", "ember"]
 UNDER_FULL, OVER_FULL = 12, 600  # memories; candidates are all of them, or what sources propose
@@ -95,13 +95,13 @@ def check(memories: int, done: list[tuple[str, int]]) -> None:
 
 def test_more_feedback_and_more_memories_are_taken_in_and_nothing_is_read_again(monkeypatch):
     made, read = [], []
-    begin = Knowledge.__init__
+    begin = FeedbackEvidence.__init__
 
     def counted(self, *given):
         made.append(1)
         begin(self, *given)
 
-    monkeypatch.setattr(Knowledge, "__init__", counted)
+    monkeypatch.setattr(FeedbackEvidence, "__init__", counted)
     index = filled(UNDER_FULL)
     table = index._store.database.feedback
     requests = table.requests

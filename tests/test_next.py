@@ -20,7 +20,7 @@ from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next, mom
 from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.recency import HALF_LIVES, Recency
 from pam_retriever.retrieval.sequences.steps import LastSteps
-from pam_retriever.retrieval.sequences.transitions import Occasions, total
+from pam_retriever.retrieval.sequences.transitions import Occurrences, total
 
 DIM = 16
 TINY = FitConfig(hidden=16, passes=2)
@@ -69,7 +69,7 @@ def test_contexts_are_counted_as_in_plain_python(walks, data):
     asked = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
     padded = np.full((1, 10), -1)
     padded[0, : len(asked)] = asked[::-1]
-    seen = Occasions.of(graph, padded, None)
+    seen = Occurrences.of(graph, padded, None)
     for order in range(1, len(asked) + 1):
         context = asked[-order:]
         wanted = Counter(

@@ -164,14 +164,14 @@ def test_recall_without_feedback_is_a_source():
     index.add(vectors, [f"m{n}" for n in range(12)], [f"{WORDS[n % 5]} {WORDS[n % 3]}" for n in range(12)])
     index.observe([f"m{n}" for n in range(8)])
     index.feedback(vectors[0], ["m3"], text="word1")
-    knowledge = index._knowledge(index._store.view(), None)
+    found = index._feedback_evidence(index._store.view(), None)
     cue = unit(np.ones((1, 4)))
-    questions = knowledge.bank.cues(cue, ["word1 word4"], np.array([-1]))
-    features = knowledge.evidence.score(questions, Pools.full(1, 12))
-    found = features[:, knowledge.evidence.features.index("plain")] / 10
+    questions = found.corpus.cues(cue, ["word1 word4"], np.array([-1]))
+    features = found.evidence.score(questions, Pools.full(1, 12))
+    shares = features[:, found.evidence.features.index("plain")] / 10
     hits = index.recall(cue[0], 12, "hybrid", text="word1 word4")
     expected = {hit.id: hit.score for hit in hits}
-    np.testing.assert_allclose(found, [expected[f"m{n}"] for n in range(12)], atol=1e-6)
+    np.testing.assert_allclose(shares, [expected[f"m{n}"] for n in range(12)], atol=1e-6)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.data())
@@ -571,9 +571,9 @@ def test_shipped_priors_name_the_features_that_the_library_has():
     index = PredictiveAssociativeIndex(dim=2)
     index.add([[1.0, 0.0]], ["a"])
     index.feedback([1.0, 0.0], ["a"])
-    knowledge = index._knowledge(index._store.view(), None)
+    found = index._feedback_evidence(index._store.view(), None)
     for named in Priors.read().weights.values():
-        assert set(named) == set(knowledge.evidence.features) - (UNAIDED.keys() - {PLAIN})
+        assert set(named) == set(found.evidence.features) - (UNAIDED.keys() - {PLAIN})
 
 
 def test_no_questions_have_no_pairs():

@@ -28,7 +28,7 @@ from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import read as read_dialogues
 from benchmarks.real.locomo import FILES
 from benchmarks.real.use import TASKS, Requests, Task, last, read
-from benchmarks.real.use_mixture import bank_of, evidence_maker, history
+from benchmarks.real.use_mixture import corpus_of, evidence_maker, history
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
 from pam_retriever.retrieval.mixture.holdout import (
@@ -127,14 +127,14 @@ def _repository(path: Path, embed: Any) -> Task:
 def samples(name: str, task: Task) -> list[list[Sample]]:
     """Returns the samples of each kind of question, one per size of experience."""
     found: list[list[Sample]] = [[] for _ in KINDS]
-    total, bank = len(task.experience), bank_of(task)
-    make = evidence_maker(bank)
+    total, corpus = len(task.experience), corpus_of(task)
+    make = evidence_maker(corpus)
     for n in sorted({size for size in SIZES if size < total} | {min(total, SIZES[-1])}):
-        past, random = history(last(task, n), bank), np.random.default_rng(0)
+        past, random = history(last(task, n), corpus), np.random.default_rng(0)
         for mine, asked in zip(found, ask_held_out(past, make, seed=0), strict=True):
             if asked is not None:
                 mine.append(_sample(name, n, make(past.log()).features, asked, random))
-    past = history(task, bank)
+    past = history(task, corpus)
     for n in (size for size in FEW if 2 * size <= total):
         random, kinds_asked = np.random.default_rng(0), [[] for _ in KINDS]
         for part, (known, held, newcomers) in enumerate(_next(past, n)):
@@ -198,8 +198,8 @@ def again(name: str, task: Task) -> list[Sample]:
     """Returns past requests, asked once more, and as many others, at each size of experience."""
     found = []
     for n in (size for size in AGAIN_SIZES if size < len(task.experience)):
-        bank = bank_of(task)
-        past, make = history(last(task, n), bank), evidence_maker(bank)
+        corpus = corpus_of(task)
+        past, make = history(last(task, n), corpus), evidence_maker(corpus)
         random = np.random.default_rng(0)
         asked = np.sort(random.permutation(n)[:AGAIN_QUESTIONS])
         held = np.sort(random.permutation(n)[: max(n // 5, 1)])[:AGAIN_QUESTIONS]

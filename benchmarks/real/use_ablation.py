@@ -17,7 +17,7 @@ import numpy.typing as npt
 from benchmarks import report
 from benchmarks.real.data import find, load_encoder
 from benchmarks.real.use import ELSE_LAST, LAST, TASKS, Task, judge, last, read, tuning
-from benchmarks.real.use_mixture import bank_of, evidence_maker, history, question_cues, shipped_or_without
+from benchmarks.real.use_mixture import corpus_of, evidence_maker, history, question_cues, shipped_or_without
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, ask_held_out
@@ -30,8 +30,8 @@ BATCH = 64
 
 def ablate(task: Task) -> dict[str, dict[str, Any]]:
     """Returns R@5 and R@10 of all sources, and of all but each, for queries by text."""
-    bank = bank_of(task)
-    past, make = history(task, bank), evidence_maker(bank)
+    corpus = corpus_of(task)
+    past, make = history(task, corpus), evidence_maker(corpus)
     evidence = make(past.log())
     features = evidence.features
     prior = shipped_or_without(task.name, "without").at(features, len(past))[0].astype(float)
@@ -49,7 +49,7 @@ def ablate(task: Task) -> dict[str, dict[str, Any]]:
         ridge = np.where(kept, RIDGE * scale, 1e9)  # keeps the weights of the removed source at 0
         weights[name] = logit.fit(choices, np.where(kept, prior, 0.0), ridge)
     found = {name: np.full((len(task.tests), len(task.texts)), -np.inf, np.float32) for name in weights}
-    cues = question_cues(task, bank)
+    cues = question_cues(task, corpus)
     for start in range(0, len(cues), BATCH):
         some = cues.take(np.arange(start, min(start + BATCH, len(cues))))
         pools = evidence.pools(some, FULL_BELOW, PROPOSALS)

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.retrieval.mixture.bank import Bank
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
+from pam_retriever.retrieval.mixture.corpus import Corpus
+from pam_retriever.retrieval.mixture.feedback_evidence import evidence_of
 from pam_retriever.retrieval.mixture.fitting import fit_mixture
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, EvidenceOf, History
-from pam_retriever.retrieval.mixture.knowledge import evidence_of
 from pam_retriever.retrieval.mixture.logit import softmax
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, kinds, rank_in_pool
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
@@ -31,12 +31,12 @@ JUDGED = 20  # hits of a question whose confidence is judged
 
 def library_scores(task: Task, options: dict[str, Any], reported: dict[str, Any] | None = None) -> dict[str, Scores]:
     """Returns (Q, N) of the fitted mixture, and of the priors alone; reports validation and calibration of ``fit``."""
-    bank = bank_of(task)
-    past, make = history(task, bank), evidence_maker(bank)
+    corpus = corpus_of(task)
+    past, make = history(task, corpus), evidence_maker(corpus)
     priors = shipped_or_without(task.name, options["priors"])
     fitted = fit_mixture(past, make, priors, options["seed"])
     evidence = make(past.log())
-    cues = question_cues(task, bank)
+    cues = question_cues(task, corpus)
     if reported is not None:
         reported["validation"] = fitted.validation.to_dict()
         reported["calibration"] = calibration(evidence, fitted.mixture, cues, task)
@@ -56,9 +56,9 @@ def shipped_or_without(name: str, which: str) -> Priors:
     return Priors({kind: {key: tuple(pair) for key, pair in named.items()} for kind, named in weights.items()})
 
 
-def question_cues(task: Task, bank: Bank) -> Cues:
+def question_cues(task: Task, corpus: Corpus) -> Cues:
     """Returns the tests as queries."""
-    return Cues(task.tests.vectors, [bank.lexicon.terms(text) for text in task.tests.texts], task.cues)
+    return Cues(task.tests.vectors, [corpus.lexicon.terms(text) for text in task.tests.texts], task.cues)
 
 
 def index_of(task: Task) -> PredictiveAssociativeIndex:
@@ -73,22 +73,22 @@ def index_of(task: Task) -> PredictiveAssociativeIndex:
     return index
 
 
-def bank_of(task: Task) -> Bank:
+def corpus_of(task: Task) -> Corpus:
     """Returns the things of a task in the form for evidence: the library's own, over an index in memory."""
     index = index_of(task)
-    return Bank(index._store.view(), index._lexicon)
+    return Corpus(index._store.view(), index._lexicon)
 
 
-def history(task: Task, bank: Bank) -> History:
+def history(task: Task, corpus: Corpus) -> History:
     """Returns the task's experience."""
     past: Requests = task.experience
-    words = [bank.lexicon.terms(text) for text in past.texts]
-    return History(past.vectors, words, Uses.of(past.used), bank, task.timed)
+    words = [corpus.lexicon.terms(text) for text in past.texts]
+    return History(past.vectors, words, Uses.of(past.used), corpus, task.timed)
 
 
-def evidence_maker(bank: Bank) -> EvidenceOf:
+def evidence_maker(corpus: Corpus) -> EvidenceOf:
     """Returns a function that creates all sources over the task's things."""
-    return lambda log: evidence_of(bank, log)
+    return lambda log: evidence_of(corpus, log)
 
 
 def calibration(evidence: Evidence, mixture: Mixture, cues: Cues, task: Task) -> dict[str, float]:

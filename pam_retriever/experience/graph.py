@@ -21,7 +21,7 @@ from pam_retriever.types import Bools, Direction, Familiarity, Float32, Int64, T
 FAN_OUT = 64  # number of links of a memory that are followed, the strongest
 LEAST = 1e-4  # smaller shares of the mass are not followed
 TAIL = 4_096  # number of newest steps that are sorted separately
-MOST_OCCASIONS = 8  # latest occurrences of a memory that "around" reads
+MOST_OCCURRENCES = 8  # latest occurrences of a memory that "around" reads
 
 
 class CooccurrenceGraph:
@@ -230,7 +230,7 @@ class CooccurrenceGraph:
             ``owner`` and ``linked`` as in ``of``, and their smallest distance.
         """
         owner, at = self._occurrences(rows)
-        latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCASIONS
+        latest = np.searchsorted(owner, owner, side="right") - np.arange(len(owner)) <= MOST_OCCURRENCES
         owner, linked, offset, _ = self._meetings(owner[latest], at[latest], window, self.direction)
         distance = np.abs(offset)
         order = np.lexsort((distance, linked, owner))
@@ -241,7 +241,7 @@ class CooccurrenceGraph:
 
     # ---- order
 
-    def occasions(self, rows: Int64, latest: int) -> tuple[Int64, Int64]:
+    def occurrences(self, rows: Int64, latest: int) -> tuple[Int64, Int64]:
         """Returns the steps of each of ``rows``: an index into ``rows`` (rising), and the step.
 
         Args:

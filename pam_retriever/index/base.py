@@ -24,7 +24,7 @@ from pam_retriever.store.view import View
 if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
     from pam_retriever.retrieval.imagination import SpreadCalibration
-    from pam_retriever.retrieval.mixture.knowledge import Knowledge
+    from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 
 Where = Mapping[str, object] | None
 MOST_KNOWN = 8  # filters of feedback whose requests are cached
@@ -56,7 +56,7 @@ class IndexBase:
         self._tenants = None if max_open_tenants is None else OpenTenants(store, make, max_open_tenants)
         self._background = BackgroundFits()
         self._lock, self._learning = store.lock, threading.Lock()
-        self._known: dict[str, Knowledge] = {}  # by filter of feedback
+        self._evidence: dict[str, FeedbackEvidence] = {}  # by filter of feedback
         self._knowing = threading.Lock()
         self._kept: tuple[Database, Lexicon, Timeline] | None = None
         self._imagined: tuple[PredictorWeights | None, SpreadCalibration] | None = None  # and its predictor
@@ -70,25 +70,25 @@ class IndexBase:
         tenant._begin(store, embedder, names)
         return cast("PredictiveAssociativeIndex", tenant), tenant._background
 
-    def _knowledge(self, view: View, where: Where) -> Knowledge | None:
+    def _feedback_evidence(self, view: View, where: Where) -> FeedbackEvidence | None:
         """Returns past use from the requests that a filter allows; None without feedback.
 
         It is cached and follows writes. Nobody may write meanwhile.
         """
         table, name = view.database.feedback, to_json(where or {})
         with self._knowing:
-            found = self._known.get(name)
+            found = self._evidence.get(name)
             if found is not None and found.is_current(view):
                 return found
             if table is None or not table.state()[0]:
                 return None
             if found is None or not found.follow(view):
-                from pam_retriever.retrieval.mixture.knowledge import Knowledge
+                from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 
-                found = Knowledge(view, self._lexicon, self._timeline, where or {})
-                if len(self._known) >= MOST_KNOWN:
-                    self._known.clear()
-                self._known[name] = found
+                found = FeedbackEvidence(view, self._lexicon, self._timeline, where or {})
+                if len(self._evidence) >= MOST_KNOWN:
+                    self._evidence.clear()
+                self._evidence[name] = found
             return found
 
     def _search_names(self) -> None:

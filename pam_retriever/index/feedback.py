@@ -189,13 +189,13 @@ class FeedbackKeeping(IndexBase):
         cap = {"by": check_text(by, "by"), "most": check_positive("most", most)}
         with self._lock.exclusive():
             self._store.set_setting(POPULARITY, cap)
-            self._known.clear()
+            self._evidence.clear()
 
     def _fit_mixture(self, seed: int) -> tuple[int, Validation]:
         """Fits the weights of the evidence on past requests; returns their number and the measured results."""
-        from pam_retriever.retrieval.mixture.bank import Bank
+        from pam_retriever.retrieval.mixture.corpus import Corpus
+        from pam_retriever.retrieval.mixture.feedback_evidence import PopularityCap, evidence_of, history_of
         from pam_retriever.retrieval.mixture.fitting import fit_mixture
-        from pam_retriever.retrieval.mixture.knowledge import PopularityCap, evidence_of, history_of
         from pam_retriever.retrieval.mixture.mixture import Priors
         from pam_retriever.retrieval.timeline import Timeline
 
@@ -204,10 +204,10 @@ class FeedbackKeeping(IndexBase):
                 return 0, Validation()
         with frozen(self._store, self._lock) as view:  # others read and write meanwhile
             database, lexicon = view.database, Lexicon(view.database)
-            bank, cap = Bank(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)
-            history = history_of(bank, lexicon, database.feedback.requests(view.dim, writer=cap.by), cap.most)
-            fitted = fit_mixture(history, lambda log: evidence_of(bank, log), Priors.read(), seed)
+            corpus, cap = Corpus(view, lexicon, Timeline(database, lexicon)), PopularityCap.read(database.settings)
+            history = history_of(corpus, lexicon, database.feedback.requests(view.dim, writer=cap.by), cap.most)
+            fitted = fit_mixture(history, lambda log: evidence_of(corpus, log), Priors.read(), seed)
         with self._lock.exclusive():
             self._store.set_setting(MIXTURE, fitted.mixture.to_dict())
-            self._known.clear()
+            self._evidence.clear()
         return len(history), fitted.validation

@@ -266,9 +266,9 @@ class Recalling(IndexBase):
                 check_queries(view, read.asked, settings.where, settings.cue_where)
                 return [Hits() for _ in read.asked] if read.batch else Hits()
             asks_use = settings.asks_use(words, view.predictor is not None)
-            knowledge = self._knowledge(view, settings.feedback_where) if asks_use else None
+            feedback = self._feedback_evidence(view, settings.feedback_where) if asks_use else None
             try:
-                retriever = Retriever(view, self._lexicon, settings, words, knowledge, self._timeline, stored)
+                retriever = Retriever(view, self._lexicon, settings, words, feedback, self._timeline, stored)
             except NotFitted:
                 # an unknown id is reported before a missing fit
                 check_queries(view, read.asked, settings.where, settings.cue_where)

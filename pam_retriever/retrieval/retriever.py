@@ -27,7 +27,7 @@ from pam_retriever.store.view import View
 from pam_retriever.types import Hits, Int64, Times
 
 if TYPE_CHECKING:
-    from pam_retriever.retrieval.mixture.knowledge import Knowledge
+    from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 
 
 class Retriever:
@@ -38,7 +38,7 @@ class Retriever:
         lexicon: the words of the index.
         settings: checked.
         words: whether the words of the queries are searched.
-        knowledge: past use; None where it is not asked for, or without feedback.
+        feedback: past use; None where it is not asked for, or without feedback.
         timeline: the dates of the memories; None to ignore them.
         stored: whether the queries are stored memories.
     """
@@ -49,7 +49,7 @@ class Retriever:
         lexicon: Lexicon,
         settings: RecallSettings,
         words: bool = False,
-        knowledge: Knowledge | None = None,
+        feedback: FeedbackEvidence | None = None,
         timeline: Timeline | None = None,
         stored: bool = False,
     ) -> None:
@@ -58,12 +58,12 @@ class Retriever:
         self._times = None if timeline is None else QuestionTimes(timeline, read_clock(settings.now))
         self._hears = False  # whether the times in a question count
         without = frozenset(settings.without)
-        if knowledge is not None:
+        if feedback is not None:
             from pam_retriever.retrieval.mixture.scorer import MixtureScorer
 
             self._channels = Channels(similarity=1)  # past use needs only the similarity channel
             self._hears = words
-            self._scorer = self._around(MixtureScorer(view, knowledge, settings.min_score, without, self._times))
+            self._scorer = self._around(MixtureScorer(view, feedback, settings.min_score, without, self._times))
             return
         if stored and _asks_mentions(settings, view):
             from pam_retriever.retrieval.linked import InTurnScorer, LinkScorer

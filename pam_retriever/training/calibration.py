@@ -49,19 +49,19 @@ class Memories:
         keys: returns the keys (n, 2d + code) of positions (n,).
         links: between them, with the weights of recall.
         experienced: (M,) mask of memories in some trajectory.
-        bank: number of all memories, of which these are a sample or all.
+        total: number of all memories, of which these are a sample or all.
     """
 
     vectors: Float32
     keys: Callable[[Int64], Float32]
     links: Associations
     experienced: Bools
-    bank: int
+    total: int
 
     @property
     def each(self) -> float:
         """How many memories of the index each represents."""
-        return max(self.bank / len(self.vectors), 1.0)
+        return max(self.total / len(self.vectors), 1.0)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generat
     happened = label > 0
     # each sampled memory that is no associate represents several
     others = np.maximum(len(rows) - happened.sum(axis=1, keepdims=True) - 1, 1)
-    times = np.where(happened, 1, np.maximum((known.bank - len(rows)) / others + 1, 1)).astype(np.float32)
+    times = np.where(happened, 1, np.maximum((known.total - len(rows)) / others + 1, 1)).astype(np.float32)
     place = np.searchsorted(rows, cues)
     inside = np.flatnonzero(np.take(rows, place, mode="clip") == cues)
     times[inside, place[inside]] = 0  # a cue is not an answer to itself

@@ -12,7 +12,7 @@ import numpy as np
 
 from pam_retriever.mentions.source import PRIOR, WAYS, Mentioned
 from pam_retriever.retrieval.mentioned import BEST
-from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.sources import PLAIN_UNIT
 from pam_retriever.retrieval.timeline import Heard
@@ -26,13 +26,13 @@ class Mentions:
     """Memories that a question, its best hits or a stored memory mention, and memories that mention the hits.
 
     Args:
-        bank: the memories.
+        corpus: the memories.
     """
 
     name, features = MENTIONED, tuple(BY_WAY)
 
-    def __init__(self, bank: Bank) -> None:
-        self._bank = bank
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
         self._last: tuple[Cues, list[Mentioned | None]] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
@@ -40,13 +40,13 @@ class Mentions:
         for at, one in enumerate(self.found(cues)):
             if one is not None:
                 mine = pools.of_cue(at)
-                scores[mine] = np.float32(PLAIN_UNIT) * one.at(self._bank.rows[pools.row[mine]])[0]
+                scores[mine] = np.float32(PLAIN_UNIT) * one.at(self._corpus.rows[pools.row[mine]])[0]
         return scores
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
         del n  # they are few, because a name of many memories is ignored
         none = np.empty(0, np.int64)
-        return [none if one is None else self._bank.positions(one.rows) for one in self.found(cues)]
+        return [none if one is None else self._corpus.positions(one.rows) for one in self.found(cues)]
 
     def found(self, cues: Cues) -> list[Mentioned | None]:
         """Returns the mentions for each cue; None without mentions."""
@@ -55,19 +55,19 @@ class Mentions:
         return self._last[1]
 
     def _follow(self, cues: Cues) -> list[Mentioned | None]:
-        mentioning = self._bank.mentioning()
+        mentioning = self._corpus.mentioning()
         if mentioning is None:
             return [None] * len(cues)
-        bank = self._bank
+        corpus = self._corpus
         found: list[Mentioned | None] = []
         asked = cues.texts is not None and any(cues.texts)
-        near = bank.nearest(cues.vectors, BEST, cues.allowed) if asked else []
+        near = corpus.nearest(cues.vectors, BEST, cues.allowed) if asked else []
         for at, row in enumerate(cues.rows.tolist()):
             text = cues.texts[at] if cues.texts is not None else None
             if row >= 0:
-                found.append(mentioning.from_memory(cues.vectors[at], int(bank.rows[row]), cues.allowed))
+                found.append(mentioning.from_memory(cues.vectors[at], int(corpus.rows[row]), cues.allowed))
             elif text:
-                best = np.union1d(bank.rows[near[at]], bank.lexicon.best(list(cues.words[at]), BEST, cues.allowed))
+                best = np.union1d(corpus.rows[near[at]], corpus.lexicon.best(list(cues.words[at]), BEST, cues.allowed))
                 found.append(mentioning.from_question(cues.vectors[at], text, best, cues.allowed))
             else:
                 found.append(None)
@@ -78,13 +78,13 @@ class Times:
     """The memories of the time in a question, and those whose text contains it.
 
     Args:
-        bank: the memories.
+        corpus: the memories.
     """
 
     name, features = TIMES, (TIMES,)
 
-    def __init__(self, bank: Bank) -> None:
-        self._bank = bank
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
         self._last: tuple[Cues, list[Heard | None]] | None = None
 
     def score(self, cues: Cues, pools: Pools) -> Float32:
@@ -92,7 +92,7 @@ class Times:
         for at, heard in enumerate(self._heard(cues)):
             if heard is not None:
                 mine = pools.of_cue(at)
-                scores[mine, 0] = np.float32(PLAIN_UNIT) * heard.at(self._bank.rows[pools.row[mine]])
+                scores[mine, 0] = np.float32(PLAIN_UNIT) * heard.at(self._corpus.rows[pools.row[mine]])
         return scores
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:
@@ -101,8 +101,8 @@ class Times:
             then = np.empty(0, np.int64)
             if heard is not None:
                 then = heard.best(cues.allowed)
-                near = self._bank.nearest(cues.vectors[at][None], n, then)[0]
-                worded = self._bank.positions(self._bank.lexicon.best(list(cues.words[at]), n, then))
+                near = self._corpus.nearest(cues.vectors[at][None], n, then)[0]
+                worded = self._corpus.positions(self._corpus.lexicon.best(list(cues.words[at]), n, then))
                 then = np.union1d(near, worded)
             found.append(then)
         return found
@@ -113,7 +113,7 @@ class Times:
         return self._last[1]
 
     def _hear(self, cues: Cues) -> list[Heard | None]:
-        timeline = self._bank.timeline
+        timeline = self._corpus.timeline
         if timeline is None or cues.texts is None:
             return [None] * len(cues)
         nows = cues.nows or [None] * len(cues)

@@ -11,8 +11,8 @@ from pam_retriever.ann.selection import Rows
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.retrieval.mixture import pools as asked
+from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
-from pam_retriever.retrieval.mixture.knowledge import Knowledge
 from pam_retriever.retrieval.mixture.logit import softmax
 from pam_retriever.retrieval.mixture.mixture import NEVER_USED, Evidence, kinds, rank_in_pool
 from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
@@ -30,7 +30,7 @@ class MixtureScorer:
 
     Args:
         view: of the index.
-        knowledge: past use.
+        feedback: past use.
         min_score: smallest probability.
         without: names of sources to leave out.
         times: the time that words such as "yesterday" are relative to; None for the clock.
@@ -39,16 +39,16 @@ class MixtureScorer:
     def __init__(
         self,
         view: View,
-        knowledge: Knowledge,
+        feedback: FeedbackEvidence,
         min_score: float | None = None,
         without: frozenset[str] = frozenset(),
         times: QuestionTimes | None = None,
     ) -> None:
-        self._view, self._knowledge, self._min_score = view, knowledge, min_score
+        self._view, self._feedback_evidence, self._min_score = view, feedback, min_score
         self._now = None if times is None else times.now
-        self._owners = _owners(knowledge.evidence)
+        self._owners = _owners(feedback.evidence)
         check_without(without, tuple(dict.fromkeys(self._owners)))
-        self._mixture, self._names = knowledge.mixture, MENTIONED not in without
+        self._mixture, self._names = feedback.mixture, MENTIONED not in without
         if without:
             counts = np.array([owner not in without for owner in self._owners])
             weights = np.where(counts, self._mixture.weights, np.float32(0))
@@ -56,13 +56,13 @@ class MixtureScorer:
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``."""
-        with self._knowledge.turn:
+        with self._feedback_evidence.turn:
             return self._score(cues, k, allowed)
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
-        bank, evidence, mixture = self._knowledge.bank, self._knowledge.evidence, self._mixture
+        corpus, evidence, mixture = self._feedback_evidence.corpus, self._feedback_evidence.evidence, self._mixture
         questions = replace(
-            bank.cues(cues.looks, cues.texts, cues.own),
+            corpus.cues(cues.looks, cues.texts, cues.own),
             direction=self._view.links.direction,
             texts=cues.texts,
             nows=[self._now] * len(cues),
@@ -73,7 +73,7 @@ class MixtureScorer:
             if len(cues) == 1:
                 return [_nothing()]
             return [one for at in range(len(cues)) for one in self._score(cues.only(at), k, allowed)]
-        pools = Pools.of(found, len(bank))
+        pools = Pools.of(found, len(corpus))
         kind = kinds(questions, evidence.used)
         features = evidence.score(questions, pools)
         scores = mixture.score(features, pools, kind)
@@ -84,7 +84,7 @@ class MixtureScorer:
             order = order[rank[order] <= k]
         if self._min_score is not None:
             order = order[share[order] >= self._min_score]
-        rows = bank.rows[pools.row[order]]
+        rows = corpus.rows[pools.row[order]]
         similarity = np.einsum("pd,pd->p", cues.looks[pools.cue[order]], self._view.similar.keys(rows))
         cuts = np.searchsorted(pools.cue[order], np.arange(1, len(cues)))
         weighed = features[order] * mixture.weights[kind[pools.cue[order]]]
@@ -108,23 +108,23 @@ class MixtureScorer:
         """Returns the mentions (n, ways, 2) of the hits of each question; None without mentions."""
         if not self._names:
             return [None] * len(questions)
-        source = next(one for one in self._knowledge.evidence.sources if isinstance(one, Mentions))
+        source = next(one for one in self._feedback_evidence.evidence.sources if isinstance(one, Mentions))
         found = source.found(questions)
         return [None if one is None else one.at(hits)[1] for one, hits in zip(found, rows, strict=True)]
 
     def _candidates(self, questions: asked.Cues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
         """Returns the positions that a filter allows for each cue, without the cue itself."""
-        bank, evidence = self._knowledge.bank, self._knowledge.evidence
+        corpus, evidence = self._feedback_evidence.corpus, self._feedback_evidence.evidence
         if allowed is None:
-            found = evidence.propose(questions, n) if len(bank) > FULL_BELOW else [np.arange(len(bank))] * len(cues)
+            found = evidence.propose(questions, n) if len(corpus) > FULL_BELOW else [np.arange(len(corpus))] * len(cues)
         else:
-            inside = bank.positions(np.asarray(allowed))
+            inside = corpus.positions(np.asarray(allowed))
             if len(inside) <= FULL_BELOW:
                 found = [inside] * len(cues)
             else:
-                near, proposed = bank.nearest(cues.looks, n, allowed), evidence.propose(questions, n)
+                near, proposed = corpus.nearest(cues.looks, n, allowed), evidence.propose(questions, n)
                 found = [np.union1d(a, np.intersect1d(b, inside)) for a, b in zip(near, proposed, strict=True)]
-        own = bank.positions(cues.own).tolist()
+        own = corpus.positions(cues.own).tolist()
         return [some[some != itself] for some, itself in zip(found, own, strict=True)]
 
 

@@ -17,13 +17,13 @@ from pam_retriever.retrieval.sequences import recency, transitions
 from pam_retriever.retrieval.sequences.recency import Recency
 from pam_retriever.retrieval.sequences.repeats import Repeats
 from pam_retriever.retrieval.sequences.steps import LastSteps
-from pam_retriever.retrieval.sequences.transitions import Found, Occasions
+from pam_retriever.retrieval.sequences.transitions import Found, Occurrences
 from pam_retriever.types import Bools, Float32, Float64, Int64
 
 FULL_BELOW = 512  # memories; for more, the evidence proposes candidates
 PROPOSED = 80  # by each source
 ALIKE, ALIKE_WIDTH, LOOKED_UP = 12, 0.1, 48  # experienced memories that look like the newest step
-UNSEEN = 0.1  # occasions that a memory which was never experienced is taken to have
+UNSEEN = 0.1  # occurrences that a memory which was never experienced is taken to have
 FADING = 0.6  # of the steps that the mean of a question is taken of
 STEPS_IN_MEAN = 3
 THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
@@ -125,7 +125,7 @@ class NextEvidence:
         return self._graph.experienced(rows)
 
     @staticmethod
-    def occasions(asked: Asked) -> list[Found]:
+    def followers(asked: Asked) -> list[Found]:
         """Returns the memories that followed the last step, the last two, three and four, with counts."""
         return [asked.found[f"order_{order}"] for order in range(1, transitions.ORDER + 1)]
 
@@ -143,7 +143,7 @@ class NextEvidence:
     def ask(self, steps: LastSteps) -> Asked:
         """Computes the evidence of the steps of questions."""
         graph, count, allowed = self._graph, len(steps), self._allowed
-        seen = Occasions.of(graph, steps.rows, allowed)
+        seen = Occurrences.of(graph, steps.rows, allowed)
         context = seen.context()
         newest = seen.back == 0
         found = {f"order_{n}": seen.count(context >= n, seen.after()) for n in range(1, transitions.ORDER + 1)}
@@ -317,7 +317,7 @@ def _softmax(scores: Float64, pools: Pools, stands_for: Float64) -> Float64:
     return share
 
 
-def _latest(seen: Occasions) -> Found:
+def _latest(seen: Occurrences) -> Found:
     """Returns the memories that followed the newest step, with more weight on recent occurrences."""
     there = (seen.back == 0) & (seen.after() >= 0)
     query = seen.query[there]

@@ -57,7 +57,7 @@ class NextMixture:
         return scores
 
     def confidence(
-        self, scores: Float32, pools: Pools, known: Bools, occasions: Sequence[Found], never: Bools
+        self, scores: Float32, pools: Pools, known: Bools, followers: Sequence[Found], never: Bools
     ) -> tuple[Float32, Float32]:
         """Returns the share (P,) of each candidate, and the probability that it comes next.
 
@@ -65,13 +65,13 @@ class NextMixture:
             scores: (P,) from ``score``.
             pools: the candidates.
             known: (Q,) whether the newest step was experienced.
-            occasions: what came after the last step, the last two and so on, and how often.
+            followers: what came after the last step, the last two and so on, and how often.
             never: (P,) candidates that were never experienced.
         """
         share, kind = softmax(scores, pools.starts), _kind(known)[pools.cue]
-        share = _within_what_is_open(share, pools, occasions[0], never)
+        share = _within_what_is_open(share, pools, followers[0], never)
         if not all(self.fitted):
-            share = np.where(np.array(self.fitted)[kind], share, _with_occasions(share, pools, occasions))
+            share = np.where(np.array(self.fitted)[kind], share, _with_counts(share, pools, followers))
         ranks = rank_in_pool(share, pools)
         sure = np.empty(len(scores), np.float32)
         for at, calibration in enumerate(self.calibration):
@@ -134,15 +134,15 @@ def _kind(known: Bools) -> Int64:
     return np.where(known, 0, 1)
 
 
-def _within_what_is_open(share: Float32, pools: Pools, occasions: Found, never: Bools) -> Float32:
+def _within_what_is_open(share: Float32, pools: Pools, followers: Found, never: Bools) -> Float32:
     """(P,) the shares, those of memories that were never experienced at most what the newest step leaves open.
 
-    After n occasions on which t different memories came, that is t / (n + t) (Witten and Bell 1991), however many
+    After n occurrences with t different followers, that is t / (n + t) (Witten and Bell 1991), however many
     memories were never experienced: ``fit`` hides a fifth, and nearly all may be.
     """
     queries = len(pools.starts)
-    times = np.bincount(occasions[0], occasions[2], queries)
-    kinds = np.bincount(occasions[0], minlength=queries)
+    times = np.bincount(followers[0], followers[2], queries)
+    kinds = np.bincount(followers[0], minlength=queries)
     most = np.where(times > 0, kinds / np.maximum(times + kinds, 1), 1.0)
     new = np.bincount(pools.cue, share * never, queries)
     less = np.minimum(1.0, most / np.maximum(new, 1e-9))
@@ -151,14 +151,14 @@ def _within_what_is_open(share: Float32, pools: Pools, occasions: Found, never: 
     return limited
 
 
-def _with_occasions(share: Float32, pools: Pools, occasions: Sequence[Found]) -> Float32:
+def _with_counts(share: Float32, pools: Pools, followers: Sequence[Found]) -> Float32:
     """Returns the shares (P,), scaled to the probability that the counts leave (Witten and Bell 1991).
 
     After n occurrences with t different followers, another memory has probability t / (n + t). So a memory that
     followed three times of three has at least three quarters.
     """
     queries = len(pools.starts)
-    for found in occasions:
+    for found in followers:
         times = pools.add_up(*found)
         total, kinds = (np.bincount(pools.cue, of, queries)[pools.cue] for of in (times, times > 0))
         share = np.where(total > 0, (times + kinds * share) / np.maximum(total + kinds, 1), share).astype(np.float32)

@@ -84,7 +84,7 @@ def _score(evidence: NextEvidence, mixture: NextMixture, said: Asked, settings: 
     known = evidence.experienced(said.steps.rows[:, 0])
     scores = mixture.score(evidence.score(said, pools), pools, known, evidence.coverage)
     never = ~evidence.experienced(pools.row)
-    share, confidence = mixture.confidence(scores, pools, known, evidence.occasions(said), never)
+    share, confidence = mixture.confidence(scores, pools, known, evidence.followers(said), never)
     likeness = evidence.likeness(said, pools)
     order = np.lexsort((pools.row, -share, pools.cue))
     order = order[np.arange(len(order)) - pools.starts[pools.cue[order]] < settings.k]

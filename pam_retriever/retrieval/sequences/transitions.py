@@ -23,7 +23,7 @@ NOTHING: Found = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.fl
 
 
 @dataclass(frozen=True)
-class Occasions:
+class Occurrences:
     """Earlier occurrences of the last steps of Q questions, (E,) each.
 
     Attributes:
@@ -41,9 +41,9 @@ class Occasions:
     rows: Int64
 
     @classmethod
-    def of(cls, graph: CooccurrenceGraph, rows: Int64, allowed: Rows | None) -> Occasions:
+    def of(cls, graph: CooccurrenceGraph, rows: Int64, allowed: Rows | None) -> Occurrences:
         """Finds the occurrences of the steps ``rows`` (Q, L). Memories that a filter excludes count as absent."""
-        owner, at = graph.occasions(rows.reshape(-1), LATEST)
+        owner, at = graph.occurrences(rows.reshape(-1), LATEST)
         query, back = np.divmod(owner, rows.shape[1])
         beside = graph.beside(at, REACH)
         if allowed is not None:
@@ -109,7 +109,7 @@ def strongest(found: Found, n: int) -> Found:
 def onward(graph: CooccurrenceGraph, seeds: Found, latest: int, allowed: Rows | None) -> Found:
     """Returns the direct followers of the seeds; each seed divides its value among them."""
     query, row, value = seeds
-    owner, at = graph.occasions(row, latest)
+    owner, at = graph.occurrences(row, latest)
     came = graph.beside(at, 1)[:, 1]
     there = (came >= 0) if allowed is None else holds(allowed, came)
     owner, came = owner[there], came[there]
@@ -117,7 +117,7 @@ def onward(graph: CooccurrenceGraph, seeds: Found, latest: int, allowed: Rows | 
     return added_up(query[owner], came, value[owner] / times[owner])
 
 
-def session_neighbours(graph: CooccurrenceGraph, occasions: Occasions, queries: int) -> tuple[Found, Found]:
+def session_neighbours(graph: CooccurrenceGraph, occurrences: Occurrences, queries: int) -> tuple[Found, Found]:
     """Returns what followed, and what preceded, in the sessions most similar to each question.
 
     As in VSKNN (Ludewig and Jannach 2018) and STAN (Garg et al. 2019), the weight of a session grows with the shared
@@ -126,21 +126,21 @@ def session_neighbours(graph: CooccurrenceGraph, occasions: Occasions, queries: 
     Returns:
         The shares of later and of earlier memories.
     """
-    if not len(occasions.at):
+    if not len(occurrences.at):
         return NOTHING, NOTHING
-    session, _ = graph.places(occasions.at)
-    query, back = occasions.query, occasions.back
-    often = graph.counts(occasions.rows)[query, back]
+    session, _ = graph.places(occurrences.at)
+    query, back = occurrences.query, occurrences.back
+    often = graph.counts(occurrences.rows)[query, back]
     weight = AGED**back * np.log((len(graph) + 1) / (often + 1) + 1)
     key = query * (int(session.max()) + 1) + session
-    steps = np.unique(key * occasions.rows.shape[1] + back, return_index=True)[1]  # each step once per session
+    steps = np.unique(key * occurrences.rows.shape[1] + back, return_index=True)[1]  # each step once per session
     keys, place = np.unique(key, return_inverse=True)
     likeness = np.bincount(place[steps], weight[steps], len(keys)).astype(np.float32)
-    order = np.lexsort((occasions.at, back, key))  # the newest shared step, at its first occurrence
+    order = np.lexsort((occurrences.at, back, key))  # the newest shared step, at its first occurrence
     newest = order[np.searchsorted(key[order], keys)]
     owner = query[newest]
     owner, at, likeness = strongest((owner, np.arange(len(owner)), likeness), NEIGHBOURS)
-    near = occasions.beside[newest[at]]
+    near = occurrences.beside[newest[at]]
     _, _, likeness = shares((owner, at, likeness), queries)
     distance = np.concatenate([np.arange(REACH, 0, -1), np.arange(1, REACH + 1)])
     value = likeness[:, None] * NEAR ** (distance[None] - 1)

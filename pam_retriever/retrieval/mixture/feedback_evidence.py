@@ -11,7 +11,7 @@ import numpy as np
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, PastRequests
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mixture.again import AskedAgain
-from pam_retriever.retrieval.mixture.bank import Bank
+from pam_retriever.retrieval.mixture.corpus import Corpus
 from pam_retriever.retrieval.mixture.holdout import History
 from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors
 from pam_retriever.retrieval.mixture.named import Mentions, Times
@@ -24,21 +24,21 @@ from pam_retriever.store.database import FeedbackTable, Settings
 from pam_retriever.store.view import View
 
 
-def evidence_of(bank: Bank, log: RequestLog) -> Evidence:
-    """Returns all sources over the memories of a bank."""
+def evidence_of(corpus: Corpus, log: RequestLog) -> Evidence:
+    """Returns all sources over the memories."""
     sources = (
-        Similarity(bank),
-        Words("words", bank),
-        Words("names", bank.names),
-        Plain(bank.plain),
-        Mentions(bank),
-        Times(bank),
+        Similarity(corpus),
+        Words("words", corpus),
+        Words("names", corpus.names),
+        Plain(corpus.plain),
+        Mentions(corpus),
+        Times(corpus),
         Popularity(log),
         PastUse(log),
         AskedAgain(log),
         Profile(log),
-        ExpandedWords(bank, bank.names, log),
-        UsedTogether(log, bank),
+        ExpandedWords(corpus, corpus.names, log),
+        UsedTogether(log, corpus),
     )
     return Evidence(sources, log)
 
@@ -62,9 +62,9 @@ class PopularityCap:
         return cls(str(stored["by"]), float(stored["most"])) if isinstance(stored, dict) else cls()
 
 
-def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests, most: float = MOST_OF_ONE) -> History:
+def history_of(corpus: Corpus, lexicon: Lexicon, past: PastRequests, most: float = MOST_OF_ONE) -> History:
     """Returns past requests for the fit of a mixture; ``most`` is the most popularity that one writer may add."""
-    place = bank.positions(past.rows)
+    place = corpus.positions(past.rows)
     order = np.argsort(past.request, kind="stable")
     starts = np.searchsorted(past.request[order], np.arange(len(past) + 1)).astype(np.int64)
     uses = Uses(starts, place[order], past.weights[order])
@@ -72,10 +72,10 @@ def history_of(bank: Bank, lexicon: Lexicon, past: PastRequests, most: float = M
     vectors = (past.vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
     timed = len(past) > 1
     words = [lexicon.terms(text) if text else [] for text in past.texts]
-    return History(vectors, words, uses, bank, timed, past.writers, most, past.texts, list(map(moment, past.times)))
+    return History(vectors, words, uses, corpus, timed, past.writers, most, past.texts, list(map(moment, past.times)))
 
 
-class Knowledge:
+class FeedbackEvidence:
     """Past use as evidence for default recall. It is cached between queries, and follows writes.
 
     Args:
@@ -85,7 +85,7 @@ class Knowledge:
         where: metadata filter of the requests that count.
 
     Attributes:
-        bank: the memories.
+        corpus: the memories.
         log: the requests.
         evidence: the sources over both.
         mixture: the weights of the evidence.
@@ -99,11 +99,11 @@ class Knowledge:
         self._at, self._version = database.feedback.version, database.memories.words_version
         self._count, self._last = database.feedback.state()
         self.turn = threading.Lock()
-        self.bank = Bank(view, lexicon, timeline)
+        self.corpus = Corpus(view, lexicon, timeline)
         past = database.feedback.requests(view.dim, where, self._cap.by)
-        self.log = history_of(self.bank, lexicon, past, self._cap.most).log()
+        self.log = history_of(self.corpus, lexicon, past, self._cap.most).log()
         self._end = _time(past, -1)
-        self.evidence = evidence_of(self.bank, self.log)
+        self.evidence = evidence_of(self.corpus, self.log)
         self._stored = database.settings.get(MIXTURE)
         self._fitted = Mixture.from_dict(self._stored) if isinstance(self._stored, dict) else None
         self.mixture = self._weigh()
@@ -124,9 +124,9 @@ class Knowledge:
             if database.settings.get(MIXTURE) != self._stored or PopularityCap.read(database.settings) != self._cap:
                 return False  # another process ran ``fit``
             written = database.memories.written_since(self._version)
-            if written is None or not self.bank.follow(view, written):
+            if written is None or not self.corpus.follow(view, written):
                 return False
-            self._version, self.log.size = database.memories.words_version, len(self.bank)
+            self._version, self.log.size = database.memories.words_version, len(self.corpus)
             self._at = database.feedback.version
             return self._follow_requests(database.feedback, view.dim)
 
@@ -143,7 +143,7 @@ class Knowledge:
         if _time(past, 0) < self._end:
             return False
         self._end = _time(past, -1)
-        more = history_of(self.bank, self._lexicon, past)
+        more = history_of(self.corpus, self._lexicon, past)
         self.log.extend(more.vectors, more.words, more.uses, past.writers)
         self.mixture = self._weigh()
         return True

@@ -1,4 +1,4 @@
-"""The memories by position, as the sources read them."""
+"""The memories by position: what the sources score."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHARACTERS_A_WORD = 6.0  # converts the length of a text from characters, as sto
 AT_ONCE = 5_000  # memories whose names are read at once
 
 
-class Bank:
+class Corpus:
     """The memories of a view, numbered from 0 in the order of their rows.
 
     Args:
