@@ -87,7 +87,7 @@ def check(memories: int, done: list[tuple[str, int]]) -> None:
     for step, (operation, at) in enumerate(done, start=1):
         change(index, step, operation, at)
         found = answers(index, at)
-        index._known.clear()
+        index._evidence.clear()
         for one, other in zip(found, answers(index, at), strict=True):
             assert one.ids == other.ids
             np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4, atol=1e-6)
@@ -127,7 +127,7 @@ def test_more_feedback_and_more_memories_are_taken_in_and_nothing_is_read_again(
 
 def popularity(index: PredictiveAssociativeIndex) -> np.ndarray:
     index.recall(vector(1), 3, text=text(1))
-    (known,) = index._known.values()
+    (known,) = index._evidence.values()
     return np.bincount(known.log.popular.rows, known.log.popular.weights, len(index))
 
 
