@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pam_retriever.types import Float64  # at run time this import would be a cycle
 
 DRAWS = 2000
+DRAWN_AT_ONCE = 20_000  # questions, of several draws
 SHARE = 0.95
 
 
@@ -220,7 +221,10 @@ def evaluate_rankings(
 def interval(values: Float64, seed: int = 0, draws: int = DRAWS) -> Interval:
     """Returns the mean of values (Q,) and its 95 % bootstrap interval over questions (Efron 1979)."""
     random = np.random.default_rng(seed)
-    means = np.array([values[random.integers(0, len(values), len(values))].mean() for _ in range(draws)])
+    count = len(values)
+    at_once = max(DRAWN_AT_ONCE // count, 1)
+    sizes = [min(at_once, draws - start) for start in range(0, draws, at_once)]
+    means = np.concatenate([values[random.integers(0, count, (size, count))].mean(axis=1) for size in sizes])
     low, high = np.quantile(means, [(1 - SHARE) / 2, (1 + SHARE) / 2])
     return Interval(float(values.mean()), float(low), float(high))
 
