@@ -28,7 +28,7 @@ LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, d
 AT_ONCE = 20  # steps at most; where more have one time, it is the time of a stretch, and their order counts
 PARTS = 4  # of the held-out questions: each is judged by weights of those before it
 FEW = 5  # questions of a kind; with fewer the prior is used, and with fewer than 20 only its parts are fitted
-BATCHES = 64  # of the held-out questions: each is asked of the experience before it, as in use
+BATCH = 32  # questions at most, and at least four batches: each is asked of the experience before it, as in use
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: boo
     The questions are asked in order, in batches, each with the experience before its first question, as in use.
     """
     asked: tuple[list[HeldOut], ...] = ([], [])
-    size = -(-len(held) // BATCHES)
+    size = min(BATCH, -(-len(held) // PARTS))
     for start in range(0, len(held), size):
         some = held.take(np.arange(start, min(start + size, len(held))))
         evidence = evidence_of(some.before)
