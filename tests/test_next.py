@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -424,6 +425,21 @@ def test_an_answer_that_nothing_found_has_the_share_of_any_memory_by_content():
     assert shares[at].mean() == pytest.approx(exact[unlike].mean(), rel=0.4)
     best = int(np.argmax(exact))
     assert shares[np.searchsorted(pools.row, best)] == pytest.approx(exact[best], rel=0.4)
+
+
+def test_a_look_up_that_finds_fewer_changes_nothing():
+    vectors = np.random.default_rng(0).standard_normal((30, DIM)).astype(np.float32)
+    walk = np.arange(20)
+    evidence = NextEvidence(CooccurrenceGraph(walk, np.ones(20, int), walk), stored(vectors), few=np.arange(30))
+    rows = np.full((2, 10), -1)
+    rows[:, 0] = 3, 7
+    newest = np.zeros((2, 10, DIM), np.float32)
+    newest[:, 0] = vectors[[3, 7]]
+    asked = evidence.ask(LastSteps(rows, newest, np.ones(2, np.int64)))
+    fewer = replace(asked, near=[np.append(near[:4], -1) for near in asked.near])
+    pools, _ = evidence.pools(asked)
+    of_four = replace(asked, near=[near[:4] for near in asked.near])
+    np.testing.assert_array_equal(evidence.score(fewer, pools), evidence.score(of_four, pools))
 
 
 def test_more_new_memories_are_not_likelier_together():

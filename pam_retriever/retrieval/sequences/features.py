@@ -280,8 +280,9 @@ class NextEvidence:
         is not like the steps has the share of any memory then, however few candidates there are.
         """
         count = len(asked.steps)
-        query = np.repeat(np.arange(count), [len(rows) for rows in asked.near])
-        near = pools.add_up(query, np.concatenate(asked.near), np.ones(len(query), np.float32)) > 0
+        query, row = np.repeat(np.arange(count), [len(rows) for rows in asked.near]), np.concatenate(asked.near)
+        found = row >= 0  # an approximate search may find fewer
+        near = pools.add_up(query[found], row[found], np.ones(int(found.sum()), np.float32)) > 0
         others = np.add.reduceat(~near, pools.starts, dtype=np.int64)
         rest = self._answers - np.add.reduceat(near, pools.starts, dtype=np.int64)
         return np.where(near, 1.0, np.maximum(rest / np.maximum(others, 1), 1.0)[pools.cue])
