@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pam_retriever import FitConfig, InvalidInput, PredictiveAssociativeIndex, Trajectory, UnknownId
 from pam_retriever.ann.exact import ExactBackend
 from pam_retriever.experience.graph import CooccurrenceGraph
+from pam_retriever.model.keys import unit
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sequences import recency
 from pam_retriever.retrieval.sequences.blend import fit_parts
@@ -406,7 +407,7 @@ def stored(vectors: np.ndarray) -> ExactBackend:
 
 def test_an_answer_that_nothing_found_has_the_share_of_any_memory_by_content():
     vectors = np.random.default_rng(0).standard_normal((3_000, DIM)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = unit(vectors)
     walk = np.arange(200)
     evidence = NextEvidence(CooccurrenceGraph(walk, np.ones(200, int), walk), stored(vectors))
     rows = np.full((1, 10), -1)
@@ -428,7 +429,7 @@ def test_an_answer_that_nothing_found_has_the_share_of_any_memory_by_content():
 
 
 def test_a_look_up_that_finds_fewer_changes_nothing():
-    vectors = np.random.default_rng(0).standard_normal((30, DIM)).astype(np.float32)
+    vectors = unit(np.random.default_rng(0).standard_normal((30, DIM)).astype(np.float32))
     walk = np.arange(20)
     evidence = NextEvidence(CooccurrenceGraph(walk, np.ones(20, int), walk), stored(vectors), few=np.arange(30))
     rows = np.full((2, 10), -1)
@@ -460,7 +461,7 @@ def test_ten_questions_fit_the_parts():
     walk = random.integers(0, 20, 60)
     graph = CooccurrenceGraph(walk, np.ones(60, int), np.arange(60))
     vectors = random.standard_normal((20, DIM)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = unit(vectors)
     mixture, questions, validation = fit_next(Experienced.of(graph, stored(vectors)))
     prior = NextMixture.prior()
     assert questions == 12 and not validation.worths

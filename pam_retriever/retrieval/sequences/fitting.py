@@ -184,10 +184,11 @@ def _fit(asked: list[HeldOut], prior: NextMixture, kind: int, seed: int) -> _Fit
     """The weights for one kind of question; the prior where there are too few."""
     weights, parts = prior.weights[kind].astype(float), prior.parts[kind].astype(float)
     every = asked[0] if asked else None
-    if every is None or int(every.natural.sum()) < FEW:
+    questions = 0 if every is None else int(every.natural.sum())
+    if every is None or questions < FEW:
         return _Fit(weights, parts)
     parts = fit_parts(*chosen(every.choices, len(parts)), parts)
-    if int(every.natural.sum()) < FEWEST or len(np.unique(every.part)) < PARTS:
+    if questions < FEWEST or len(np.unique(every.part)) < PARTS:
         return _Fit(weights, parts, True)
     every = added_up(every, parts)
     fitted = fit_kind(every, weights, nested=False, timed=True)
