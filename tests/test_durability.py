@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from pathlib import Path
 
@@ -120,6 +121,57 @@ def test_a_reader_in_another_process_outlives_a_killed_writer(tmp_path):
     assert count == "8"
     assert "later" not in ids
     writer.close()
+
+
+APPENDS = """
+    import sys
+    import numpy as np
+    from pam_retriever import PredictiveAssociativeIndex
+    with PredictiveAssociativeIndex.open(sys.argv[1]) as index:
+        for id in sys.stdin:
+            print(index.add(np.ones((1, 3)), [id.strip()]), flush=True)
+"""
+
+
+def test_what_a_killed_writer_did_not_commit_in_time_never_appears(tmp_path):
+    """The kill comes between the journal, which has the commit, and the memory that SQLite's processes share."""
+
+    def start(code: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "index")]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def add(id: str) -> None:
+        writer.stdin.write(f"{id}\n")
+        writer.stdin.flush()
+        assert writer.stdout.readline() == f"['{id}']\n"
+
+    def ids() -> list[str]:  # in a process of its own: this one must not drop the reader's locks
+        code = """
+            import sys
+            from pam_retriever import PredictiveAssociativeIndex
+            with PredictiveAssociativeIndex.open(sys.argv[1]) as index:
+                print(*[record.id for record in index.find()])
+        """
+        return start(code).communicate()[0].split()
+
+    make(tmp_path / "index").close()
+    writer = start(APPENDS)
+    add("first")
+    reader = start(READER)
+    assert reader.stdout.readline() == "9\n"  # it holds a snapshot, so nobody can empty the journal
+    (shared,) = (tmp_path / "index").glob("*-shm")
+    before = shared.read_bytes()
+    add("second")
+    writer.kill()
+    writer.communicate()
+    with shared.open("r+b") as file:
+        file.write(before)
+    found = ids()
+    assert "first" in found
+    assert "second" not in found
+    reader.kill()
+    reader.communicate()
+    assert ids() == found  # SQLite reads the whole journal now, because nobody had the database open
 
 
 def test_a_reader_that_comes_first_does_not_keep_the_writer_out(fitted, tmp_path):

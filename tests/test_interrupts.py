@@ -16,6 +16,7 @@ import pytest
 from benchmarks.reliability.signals import CALLS, Campaign
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.store.connection import Connection
+from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.readwrite import ReadWriteLock
 
 PATIENCE = 60  # seconds; a lock that is never free fails the test
@@ -75,19 +76,11 @@ def test_a_writer_that_waited_goes_before_readers_that_come_later():
     assert order == ["writer", "reader"]
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
-    """Python looks for signals when a function is entered and when a built-in one has returned."""
-    lock, other = ReadWriteLock(), ThreadPoolExecutor(1)
+def interrupted_at_any_call(function: Callable[[], object], after: Callable[[], object]) -> int:
+    """Interrupts each call of a function once, and calls ``after`` each time; returns how often.
 
-    def enter() -> None:
-        with lock.exclusive() if alone else lock.shared():
-            pass
-
-    def is_free() -> bool:
-        with lock.exclusive(), lock.shared():
-            return True
-
+    Python looks for signals when a function is entered and when a built-in one has returned.
+    """
     at, before = 0, 1
 
     def interrupt(frame: FrameType, event: str, argument: object) -> None:
@@ -100,17 +93,46 @@ def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
     while True:
         sys.setprofile(interrupt)
         try:
-            enter()
-            break
+            function()
+            return at
         except KeyboardInterrupt:
             pass
         finally:
             sys.setprofile(None)
-        assert other.submit(is_free).result(PATIENCE)
+        after()
         at += 1
         before = at + 1
-    assert at > 10
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_interrupt_at_any_call_of_the_lock_leaves_it_free(alone):
+    lock, other = ReadWriteLock(), ThreadPoolExecutor(1)
+
+    def enter() -> None:
+        with lock.exclusive() if alone else lock.shared():
+            pass
+
+    def is_free() -> bool:
+        with lock.exclusive(), lock.shared():
+            return True
+
+    assert interrupted_at_any_call(enter, lambda: other.submit(is_free).result(PATIENCE)) > 10
     other.shutdown()
+
+
+def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_path):
+    held: list[WriterLock] = []
+
+    def take_and_release() -> None:
+        held.append(WriterLock(tmp_path))
+        held[-1].release()
+
+    def is_free() -> None:
+        if held:
+            held.pop().release()  # as a second ``close`` of the index does
+        WriterLock(tmp_path).release()
+
+    assert interrupted_at_any_call(take_and_release, is_free) > 10
 
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "PRAGMA user_version", "COMMIT", "ROLLBACK"])

@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from datetime import datetime, timezone
+from io import FileIO
 from pathlib import Path
 
 from pam_retriever.errors import IndexLocked
@@ -22,14 +23,14 @@ ASKED_EVERY = 0.01  # seconds between attempts of a waiting process
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(descriptor: int) -> None:
-        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # beyond the note, which stays readable
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    def _lock(file: FileIO) -> None:
+        file.seek(1 << 30)  # beyond the note, which stays readable
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _lock(file: FileIO) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class WriterLock:
@@ -46,21 +47,21 @@ class WriterLock:
 
     def __init__(self, folder: Path, timeout: float = 0.0) -> None:
         self._path, until = folder / NAME, time.monotonic() + timeout
-        self._descriptor = -1
         while True:
             try:
-                self._descriptor = self._take(folder)
+                # closing the file releases the lock: also if an interrupt drops it, and once if it is closed twice
+                self._file = self._take(folder)
             except IndexLocked:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(ASKED_EVERY)
                 continue
-            # the previous holder removes the file; a descriptor opened before that locks nothing
-            if _is_there(self._descriptor, self._path):
+            # the previous holder removes the file; one opened before that locks nothing
+            if _is_there(self._file, self._path):
                 break
-            os.close(self._descriptor)
+            self._file.close()
         # an index may be dropped without ``close``
-        self._letting_go = weakref.finalize(self, _release, self._descriptor, self._path)
+        self._letting_go = weakref.finalize(self, _release, self._file, self._path)
         self._letting_go.atexit = False
         tell_of_forks(self, folder=True)
         note = {
@@ -70,33 +71,31 @@ class WriterLock:
         }
         try:
             with explained(self._path):
-                os.ftruncate(self._descriptor, 0)
-                os.lseek(self._descriptor, 0, os.SEEK_SET)
-                os.write(self._descriptor, json.dumps(note).encode())
+                self._file.truncate(0)
+                self._file.seek(0)
+                self._file.write(json.dumps(note).encode())
         except BaseException:
             self.release()
             raise
 
-    def _take(self, folder: Path) -> int:
+    def _take(self, folder: Path) -> FileIO:
         with explained(folder):
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            file = FileIO(self._path, "r+b", opener=_open)
         try:
-            _lock(descriptor)
+            _lock(file)
         except OSError as error:
-            os.close(descriptor)
+            file.close()
             raise IndexLocked(
                 f"The index at {folder} is open for writing in {holder(folder)}.",
                 "one writer at a time",
                 "Close it there, or open this one with read_only=True.",
             ) from error
-        return descriptor
+        return file
 
     def release(self) -> None:
-        """Releases the lock. A second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
+        """Releases the lock. A second call does nothing, or completes one that was interrupted."""
+        _release(self._file, self._path)
         self._letting_go.detach()
-        if descriptor >= 0:
-            _release(descriptor, self._path)
 
     # ---- forks, see ``forking``: the child's copy of the descriptor would keep the lock after the parent ends
 
@@ -107,22 +106,26 @@ class WriterLock:
         """Does nothing: ``hold_still`` holds nothing."""
 
     def in_child(self, still: bool) -> None:  # noqa: ARG002
-        descriptor, self._descriptor = self._descriptor, -1
         self._letting_go.detach()
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._file.close()
 
 
-def _release(descriptor: int, path: Path) -> None:
-    if sys.platform != "win32" and _is_there(descriptor, path):  # Windows does not remove open files
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _release(file: FileIO, path: Path) -> None:
+    if file.closed:
+        return
+    if sys.platform != "win32" and _is_there(file, path):  # Windows does not remove open files
         path.unlink(missing_ok=True)
-    os.close(descriptor)
+    file.close()
 
 
-def _is_there(descriptor: int, path: Path) -> bool:
+def _is_there(file: FileIO, path: Path) -> bool:
     """Whether the path still names the file that was opened."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except OSError:
         return False
 
