@@ -148,7 +148,7 @@ def test_what_happened_at_once_is_asked_for_together():
         when += [float(n)] * 3
     at_once = filled(12)
     report = at_once.fit([Trajectory(ids=ids, timestamps=when, id="all")], config=TINY, progress=False)
-    assert report.next_steps == 24
+    assert report.next_steps == 60  # half of the moments: a fifth would be 24
     assert set(at_once.recall_next(ids[:3], k=3).ids) == set(names(3, 4, 5))
 
 
@@ -458,14 +458,14 @@ def test_more_new_memories_are_not_likelier_together():
 
 def test_ten_questions_fit_the_parts():
     random = np.random.default_rng(0)
-    walk = random.integers(0, 20, 60)
-    graph = CooccurrenceGraph(walk, np.ones(60, int), np.arange(60))
+    walk = random.integers(0, 8, 30)
+    graph = CooccurrenceGraph(walk, np.ones(30, int), np.arange(30))
     vectors = random.standard_normal((20, DIM)).astype(np.float32)
     vectors = unit(vectors)
     mixture, questions, validation = fit_next(Experienced.of(graph, stored(vectors)))
     prior = NextMixture.prior()
-    assert questions == 12 and not validation.worths
-    assert mixture.fitted == (True, False)  # hidden memories make fewer than five questions of the other kind
+    assert questions == 10 and not validation.worths
+    assert mixture.fitted[0]
     assert not np.allclose(mixture.parts[0], prior.parts[0], atol=1e-3)
     assert np.allclose(mixture.weights, prior.weights)
 

@@ -41,8 +41,8 @@ class NextSteps(IndexBase):
 
         The evidence: memories that followed the last one to four steps, or memories similar to the last step; similar
         sessions; content, popularity, recency, and repeats. ``fit`` learns the weights on the newest fifth of
-        experience, which it holds out; before ``fit`` they are priors. Writes of ``observe`` and ``append`` count at
-        once. A memory that was never experienced can be found by its content.
+        experience, up to half of a short one, which it holds out; before ``fit`` they are priors. Writes of
+        ``observe`` and ``append`` count at once. A memory that was never experienced can be found by its content.
 
         Args:
             trajectory: its steps, the newest last; the last ten are used. A step is an id, a vector, or ``{"text":

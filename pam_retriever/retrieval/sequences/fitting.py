@@ -22,6 +22,7 @@ from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
 from pam_retriever.types import Bools, Float64, Int64, Times
 
 HELD_OUT = 0.2  # of all steps, the last ones
+ENOUGH, MOST_HELD_OUT = 200, 0.5  # moments to hold out, and at most this share: a short experience differs from its end
 WHOLE = 0.5  # of the held-out part; a longer trajectory is cut
 QUESTIONS = 2_000
 LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, down to so many: each takes longer
@@ -97,9 +98,9 @@ def fit_next(
 ) -> tuple[NextMixture, int, Validation]:
     """Fits the weights of next-step recall; returns them, the number of questions, and the results.
 
-    The questions are the newest fifth of the steps: whole trajectories, or the end of one that is longer than half of
-    the held-out part. Every second question is repeated with a fifth of the memories removed from experience, so that
-    some steps and answers were never experienced.
+    The questions are the newest fifth of the steps, up to half of a short experience: whole trajectories, or the end of
+    one that is longer than half of the held-out part. Every second question is repeated with a fifth of the memories
+    removed from experience, so that some steps and answers were never experienced.
 
     Args:
         experienced: all of it.
@@ -136,11 +137,12 @@ class Held:
 
 
 def held_out(experienced: Experienced, seed: int) -> Held | None:
-    """Returns the newest fifth of the steps as questions; None if there are too few."""
+    """Returns the newest steps as questions; None if there are too few."""
     random = np.random.default_rng(seed)
     rows, similar = experienced.rows, experienced.similar
-    cut = _cut(experienced.trajectory)
-    held = _questions(experienced, cut, random)
+    begins = moments(experienced.trajectory, experienced.times)
+    cut = _cut(experienced.trajectory, _share(len(begins), len(rows)))
+    held = _questions(experienced, begins[(begins >= cut) & (begins > 0)], random)
     if len(held) < FEW or cut < FEWEST:
         return None
     drawn = np.unique(rows[:cut])
@@ -218,25 +220,35 @@ def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: boo
     return asked
 
 
-def _cut(trajectory: Int64) -> int:
-    """Returns the first held-out step: the start of a trajectory, unless that is too far."""
-    at = round(len(trajectory) * (1 - HELD_OUT))
+def _share(moments: int, steps: int) -> float:
+    """Returns the share of the steps to hold out. The others must be enough to learn from."""
+    most = min(MOST_HELD_OUT, 1 - FEWEST / max(steps, 1))
+    return max(HELD_OUT, min(ENOUGH / max(moments, 1), most))
+
+
+def _cut(trajectory: Int64, share: float) -> int:
+    """Returns the first step of the held-out share: the start of a trajectory, unless that is too far."""
+    at = round(len(trajectory) * (1 - share))
     if not 0 < at < len(trajectory):
         return len(trajectory)
     begins = np.searchsorted(trajectory, trajectory[at])
     ends = np.searchsorted(trajectory, trajectory[at], side="right")
     near = int(min((begins, ends), key=lambda place: abs(place - at)))
-    return near if 0 < near < len(trajectory) and abs(near - at) <= WHOLE * HELD_OUT * len(trajectory) else at
+    return near if 0 < near < len(trajectory) and abs(near - at) <= WHOLE * share * len(trajectory) else at
 
 
-def _questions(experienced: Experienced, cut: int, random: np.random.Generator) -> Questions:
-    """Returns steps after the cut that have a step before them in their trajectory, at most 2,000, in order."""
+def _questions(experienced: Experienced, begins: Int64, random: np.random.Generator) -> Questions:
+    """Returns those of some moments that have a step before them in their trajectory, at most 2,000, in order.
+
+    Args:
+        experienced: all of the experience.
+        begins: the first step of each moment, in order.
+        random: draws them.
+    """
     rows, trajectory, similar = experienced.rows, experienced.trajectory, experienced.similar
     most = int(np.clip(QUESTIONS * LARGE / len(similar), FEWER, QUESTIONS))
-    begins = moments(trajectory, experienced.times)
     ends = np.append(begins[1:], len(rows))
-    follows = np.flatnonzero((begins >= cut) & (begins > 0))
-    follows = follows[trajectory[begins[follows]] == trajectory[begins[follows] - 1]]
+    follows = np.flatnonzero(trajectory[begins] == trajectory[begins - 1])
     asked = np.sort(random.permutation(follows)[:most])
     at = begins[asked]
     back = at[:, None] - np.arange(1, LONGEST + 1)
