@@ -116,7 +116,8 @@ def _parts(cues: Cues, channels: Channels, index: AnnIndex, scores: Float32, row
     dim = cues.looks.shape[1]
     similarity: Float32 = np.einsum("qd,qnd->qn", cues.looks, gather_keys(index, rows)[..., :dim])
     total = totals(channels, cues.predicted, dim)  # (Q, 1)
-    rest = scores * total - np.float32(channels.similarity) * similarity
+    found = np.where(rows >= 0, scores, 0)  # an index that finds too few fills up with minus infinity
+    rest = found * total - np.float32(channels.similarity) * similarity
     association: Float32 = rest / np.maximum(total - np.float32(channels.similarity), 1e-12)
     return similarity, association
 
