@@ -255,6 +255,10 @@ def test_hostile_texts_are_read_in_linear_time(part: str) -> None:
     NameRules(headings=True).of({"title": text}, text)
 
 
+def test_a_run_of_stop_words_is_read_in_linear_time() -> None:
+    assert set(capitalised("A " * 2_000_000 + "Bee Sea")) == {"bee sea"}  # took minutes
+
+
 def test_capitalised_runs() -> None:
     text = "The Kiss and Natalie Wood, Samuel L. Jackson. In New York City-State he met Ёлка Белова"
     assert {phrase: text[slice(*place)] for phrase, place in capitalised(text).items()} == {

@@ -6,7 +6,7 @@ They link texts weakly, and only if both texts capitalise them. A script without
 from __future__ import annotations
 
 import re
-from itertools import islice
+from itertools import dropwhile, islice
 
 from pam_retriever.mentions.folding import fold
 from pam_retriever.mentions.names import MOST_WORDS, STOP_WORDS
@@ -24,9 +24,7 @@ def capitalised(text: str) -> dict[str, tuple[int, int]]:
     """Returns runs of two or more capitalised words, folded, with positions; without leading stop words."""
     found: dict[str, tuple[int, int]] = {}
     for match in islice(_RUN.finditer(text), MOST_PHRASES):
-        words = fold(match.group()).split()
-        while words and words[0] in STOP_WORDS:
-            del words[0]
+        words = list(dropwhile(STOP_WORDS.__contains__, fold(match.group()).split()))
         if 2 <= len(words) <= MOST_WORDS:
             found.setdefault(" ".join(words), match.span())
     return found
