@@ -15,7 +15,7 @@ from conftest import QUICK
 from engine_servers import ENGINES, fresh_engine, postgres
 
 from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.store import words
+from pam_retriever.store import connection, words
 from pam_retriever.store.repair import check, repair
 
 DIM = 32
@@ -280,7 +280,8 @@ def postgres_traces(schema: str, words: list[str]) -> list[str]:
     return [one for one in words if one.encode() in content]
 
 
-def test_the_report_names_a_reader_that_still_needs_the_journal(tmp_path):
+def test_the_report_names_a_reader_that_still_needs_the_journal(tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)  # that erase waits for the reader
     path, traces = tmp_path / "index", Traces()
     index = PredictiveAssociativeIndex.open(path, dim=DIM)
     fill(index, traces, 0, 20)

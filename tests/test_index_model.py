@@ -115,13 +115,15 @@ class IndexMachine(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
+@pytest.mark.parametrize("examples", [8, pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", ["exact", "faiss", "faiss:hnsw", "faiss:ivf"])
-def test_any_sequence_of_calls(backend):
+def test_any_sequence_of_calls(backend, examples):
     machine = type("Machine", (IndexMachine,), {"backend": backend})
-    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None))
 
 
+@pytest.mark.parametrize("examples", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_any_sequence_of_calls_in_an_engine(kind):
+def test_any_sequence_of_calls_in_an_engine(kind, examples):
     machine = type("Machine", (IndexMachine,), {"backend": kind})
-    run_state_machine_as_test(machine, settings=settings(max_examples=10, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=20, deadline=None))

@@ -189,9 +189,14 @@ question = st.fixed_dictionaries(
 change = st.tuples(st.sampled_from(["add", "delete", "observe"]), st.integers(0, PLACES - 1))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.one_of(question, change), min_size=5, max_size=25), st.integers(0, 2**32 - 1))
-def test_random_operations_show_nothing_of_another(steps, seed):
+@pytest.mark.parametrize("examples", [5, pytest.param(40, marks=pytest.mark.slow)])
+def test_random_operations_show_nothing_of_another(examples):
+    steps = st.lists(st.one_of(question, change), min_size=5, max_size=25)
+    check = given(steps, st.integers(0, 2**32 - 1))(check_isolation)
+    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(check)()
+
+
+def check_isolation(steps, seed):
     index, random = shared_index(2), np.random.default_rng(seed)
     for step in steps:
         if isinstance(step, dict):

@@ -74,7 +74,10 @@ def killed_before_step(number: int, call: Callable[[], object]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("damage", [closed, left_by_a_killed_writer, without_a_manifest])
+@pytest.mark.parametrize(
+    "damage",
+    [left_by_a_killed_writer, *(pytest.param(one, marks=pytest.mark.slow) for one in (closed, without_a_manifest))],
+)
 def test_a_repair_that_is_killed_anywhere_can_be_repeated(tmp_path, damage):
     damage(tmp_path / "damaged")
     shutil.copytree(tmp_path / "damaged", tmp_path / "whole")
