@@ -26,6 +26,7 @@ from pam_retriever.model.losses import multi_positive_info_nce
 from pam_retriever.model.predictor import Predictor
 from pam_retriever.protocols import ObservationsLike
 from pam_retriever.training.device import choose_device
+from pam_retriever.training.optimizers import AdamW
 from pam_retriever.training.trainer import descend
 from pam_retriever.types import Float32, Int64
 
@@ -179,7 +180,7 @@ class JointTrainer:
             module.to(place)
         parameters = [p for m in (self.encoder, self.outward, self.inward) for p in m.parameters() if p.requires_grad]
         config = self.config
-        optimizer = torch.optim.AdamW(
+        optimizer = AdamW(
             parameters, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.95)
         )
         random, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
@@ -248,7 +249,7 @@ class JointTrainer:
             return
         states = torch.from_numpy(self.target.encode(data.observations)).to(place)
         parameters = list(self.outward.parameters())
-        optimizer = torch.optim.AdamW(parameters, weight_decay=config.weight_decay, betas=(0.9, 0.95))
+        optimizer = AdamW(parameters, weight_decay=config.weight_decay, betas=(0.9, 0.95))
         count = math.ceil(len(data.experience) / config.batch_size)
         for number in range(config.settle):
             rate = config.learning_rate / 2 * (0.01 + 0.99 * _cosine(number / config.settle))

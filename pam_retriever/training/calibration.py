@@ -34,6 +34,7 @@ from pam_retriever.model.scoring import (
     look_alike_mass,
     sharpened,
 )
+from pam_retriever.training.optimizers import LBFGS
 from pam_retriever.types import Bools, Float32, Int64, ScoringWeights
 
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
@@ -209,7 +210,7 @@ def conditional_logit(x: Tensor, label: Tensor, times: Tensor) -> Tensor:
     def weights() -> Tensor:  # bounded: a step along a nearly constant feature could overflow
         return raw.clamp_max(math.log(MOST_WEIGHT)).exp()
 
-    optimizer = torch.optim.LBFGS([raw], max_iter=40, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([raw], max_iter=40, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
@@ -259,7 +260,7 @@ def _logistic(shares: Float32, label: Bools, times: Float32) -> tuple[float, flo
     """Returns slope and intercept of a logistic regression of the label on the log share, with counts ``times``."""
     x, y = torch.from_numpy(np.log(shares + 1e-12)).double(), torch.from_numpy(label).double()
     line = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([line], max_iter=50, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([line], max_iter=50, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()

@@ -24,6 +24,7 @@ from pam_retriever.training.distributed import Together, first_process, processe
 from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.training.holdout import ENDS, Holdout
 from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, Objective
+from pam_retriever.training.optimizers import AdamW
 from pam_retriever.training.progress import ProgressBar
 from pam_retriever.training.schedule import Schedule
 from pam_retriever.training.shards import BATCHES, PAIRS, PASS, Shard, Shards
@@ -117,7 +118,7 @@ class Trainer:
         calibration = None if start is None else start.calibration
         self._holdout = Holdout(first, self._associations, self._objective, config, shards, calibration)
         self.acting: Predictor | Together = Together(self.model) if processes() > 1 else self.model
-        self._optimizer = torch.optim.AdamW(
+        self._optimizer = AdamW(
             self.model.parameters(),
             lr=config.learning_rate,
             betas=(0.9, config.beta2),
