@@ -31,10 +31,9 @@ class Predictor(nn.Module):
         super().__init__()
         self.config = config
         width = config.hidden
-        # skip_init: torch's own initialisation would use the global random generator
-        self.inward = _linear(config.dim, width)
-        self.residual = nn.ModuleList(_linear(width, width) for _ in range(config.residual_layers))
-        self.outward = _linear(width, config.dim)
+        self.inward = _Linear(config.dim, width)
+        self.residual = nn.ModuleList(_Linear(width, width) for _ in range(config.residual_layers))
+        self.outward = _Linear(width, config.dim)
         self.norm = nn.LayerNorm(config.dim)
         self.register_buffer("mean", torch.zeros(config.dim))
         self.register_buffer("whitening", torch.eye(config.dim))
@@ -145,6 +144,11 @@ def widen(predictor: Predictor, hidden: int, generator: torch.Generator | None =
     return wide
 
 
-def _linear(inputs: int, outputs: int) -> nn.Linear:
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
-    return layer
+class _Linear(nn.Linear):
+    """A layer without torch's own initialisation, which would use the global random generator.
+
+    ``torch.nn.utils.skip_init`` does the same, but imports sympy, which takes longer than many a fit.
+    """
+
+    def reset_parameters(self) -> None:
+        """Does nothing: the network sets the weights."""
