@@ -180,9 +180,7 @@ class JointTrainer:
             module.to(place)
         parameters = [p for m in (self.encoder, self.outward, self.inward) for p in m.parameters() if p.requires_grad]
         config = self.config
-        optimizer = AdamW(
-            parameters, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.95)
-        )
+        optimizer = AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.95))
         random, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
         segments = data.segments(config.batch_size, config.horizon, window)
         total = config.passes * math.ceil(len(experience) / config.batch_size)
