@@ -171,3 +171,12 @@ def test_the_tokenizer_keeps_nothing_of_the_query_before():
     tokenize = words.Tokenizer()
     assert tokenize("boat harbour") == ["boat", "harbour"]
     assert tokenize('kettle\x00 "quoted" OR NEAR(') == ["kettl", "near", "quot"]
+
+
+def test_a_word_too_long_for_the_full_text_index_is_ignored():
+    """FTS5 cuts a word after 32,768 bytes, also within a character."""
+    long = "\u53bb\u5e74" * 20_000
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(np.eye(2), ["a", "b"], [f"{long} kettle", "boat"])
+    assert index.recall([1, 1], text=f"{long} kettle", k=2).ids[0] == "a"
+    assert set(index.recall([1, 1], text=long, k=2).ids) == {"a", "b"}

@@ -6,9 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 
-from pam_retriever.store.words import LABELS, TOKENIZER
-
-MOST_BYTES = 1_000  # per term, in UTF-8; a longer one is ignored
+from pam_retriever.store.words import LABELS, LONGEST_TERM, TOKENIZER
 
 Word = tuple[str, bool, int, int]
 """Term, whether it is a label, row, how often."""
@@ -33,7 +31,7 @@ class WordCounter:
             found = self._run(
                 "SELECT term, col = 'labels', doc, count(*) FROM places WHERE length(CAST(term AS BLOB)) <= ? "
                 "GROUP BY term, col, doc",
-                [MOST_BYTES],
+                [LONGEST_TERM],
             ).fetchall()
             self._run("INSERT INTO words (words) VALUES ('delete-all')")
         return [(term, bool(label), row, times) for term, label, row, times in found]

@@ -42,6 +42,8 @@ REMOVED = "words_removed"
 # and from 2,000 levels on FTS5 reports its own index as damaged, for good. Newer versions limit the levels.
 MOST_BYTES = 1000
 
+LONGEST_TERM = 1_000  # bytes in UTF-8; a longer one is ignored: FTS5 cuts it after 32,768, also within a character
+
 Fetch = Callable[..., list[Any]]
 
 
@@ -99,7 +101,7 @@ class Tokenizer:
         weakref.finalize(self, _close_all, self._idle)
 
     def __call__(self, text: str) -> list[str]:
-        """Returns distinct terms, sorted, without stop words unless there are only stop words."""
+        """Returns distinct terms, sorted; no stop words unless there are only stop words, and none too long."""
         words = re.findall(r"\w+", text.replace("\x00", " ").lower())
         kept = [word for word in words if word not in self._stop_words] or words
         try:
@@ -108,7 +110,8 @@ class Tokenizer:
             database = _new_query()
         try:
             database.execute("INSERT INTO query (rowid, text) VALUES (1, ?)", [" ".join(kept)])
-            terms = [term for (term,) in database.execute("SELECT term FROM terms")]
+            found = database.execute("SELECT term FROM terms WHERE length(CAST(term AS BLOB)) <= ?", [LONGEST_TERM])
+            terms = [term for (term,) in found]
             database.execute("INSERT INTO query (query) VALUES ('delete-all')")
         except BaseException:
             database.close()  # it may still hold the words of this text
