@@ -25,9 +25,8 @@ def world() -> tuple[np.ndarray, list[list[str]]]:
     random = np.random.default_rng(5)
     centres = random.standard_normal((40, DIM))
     states = centres[random.integers(0, 40, COUNT)] + 0.4 * random.standard_normal((COUNT, DIM))
-    return states.astype(np.float32), [
-        [str(at) for at in range(s, s + LENGTH)] for s in range(0, COUNT - LENGTH, LENGTH)
-    ]
+    begins = range(0, COUNT - LENGTH, LENGTH)  # the last ones have no experience
+    return states.astype(np.float32), [[str(at) for at in range(s, s + LENGTH)] for s in begins]
 
 
 @pytest.fixture(scope="module")

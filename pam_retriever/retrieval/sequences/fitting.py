@@ -22,7 +22,7 @@ from pam_retriever.retrieval.sequences.steps import LONGEST, LastSteps
 from pam_retriever.types import Bools, Float64, Int64, Times
 
 HELD_OUT = 0.2  # of all steps, the last ones
-ENOUGH, MOST_HELD_OUT = 200, 0.5  # moments to hold out, and at most this share: a short experience differs from its end
+ENOUGH, MOST_HELD_OUT = 200, 0.5  # moments, and at most this share: the end of a short experience is one period of it
 WHOLE = 0.5  # of the held-out part; a longer trajectory is cut
 QUESTIONS = 2_000
 LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, down to so many: each takes longer
@@ -220,10 +220,10 @@ def _ask_all(evidence_of: EvidenceOf, held: Questions, part: Int64, natural: boo
     return asked
 
 
-def _share(moments: int, steps: int) -> float:
-    """Returns the share of the steps to hold out. The others must be enough to learn from."""
+def _share(count: int, steps: int) -> float:
+    """Returns the share of the steps to hold out, of ``count`` moments. The others must be enough to learn from."""
     most = min(MOST_HELD_OUT, 1 - FEWEST / max(steps, 1))
-    return max(HELD_OUT, min(ENOUGH / max(moments, 1), most))
+    return max(HELD_OUT, min(ENOUGH / max(count, 1), most))
 
 
 def _cut(trajectory: Int64, share: float) -> int:
