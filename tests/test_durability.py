@@ -94,6 +94,12 @@ def test_a_reader_changes_nothing(saved):
     assert check(saved) == []
 
 
+def start(code: str, path: Path) -> subprocess.Popen[str]:
+    """Runs code in a new process, with the path as its argument."""
+    command = [sys.executable, "-c", textwrap.dedent(code), str(path)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 READER = """
     import sys
     from pam_retriever import PredictiveAssociativeIndex
@@ -107,11 +113,7 @@ READER = """
 def test_a_reader_in_another_process_outlives_a_killed_writer(tmp_path):
     path = tmp_path / "index"
     writer = make(path)
-    script = tmp_path / "reader.py"
-    script.write_text("\n".join(line[4:] for line in READER.splitlines()))
-    reader = subprocess.Popen(
-        [sys.executable, str(script), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    reader = start(READER, path)
     assert reader.stdout.readline() == "8\n"
     writer.add(np.ones((1, 3)), ["later"])
     expected = [hit.id for hit in PredictiveAssociativeIndex.load(path).recall("m0", k=99)]
@@ -136,9 +138,7 @@ APPENDS = """
 def test_what_a_killed_writer_did_not_commit_in_time_never_appears(tmp_path):
     """The kill comes between the journal, which has the commit, and the memory that SQLite's processes share."""
 
-    def start(code: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "index")]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    path = tmp_path / "index"
 
     def add(id: str) -> None:
         writer.stdin.write(f"{id}\n")
@@ -152,14 +152,14 @@ def test_what_a_killed_writer_did_not_commit_in_time_never_appears(tmp_path):
             with PredictiveAssociativeIndex.open(sys.argv[1]) as index:
                 print(*[record.id for record in index.find()])
         """
-        return start(code).communicate()[0].split()
+        return start(code, path).communicate()[0].split()
 
-    make(tmp_path / "index").close()
-    writer = start(APPENDS)
+    make(path).close()
+    writer = start(APPENDS, path)
     add("first")
-    reader = start(READER)
+    reader = start(READER, path)
     assert reader.stdout.readline() == "9\n"  # it holds a snapshot, so nobody can empty the journal
-    (shared,) = (tmp_path / "index").glob("*-shm")
+    (shared,) = path.glob("*-shm")
     before = shared.read_bytes()
     add("second")
     writer.kill()
@@ -185,7 +185,7 @@ def test_a_reader_that_comes_first_does_not_keep_the_writer_out(fitted, tmp_path
 
 
 def test_the_lock_is_free_after_kill_and_close(tmp_path):
-    child = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "index")], stdout=subprocess.PIPE, text=True)
+    child = start(HOLDER, tmp_path / "index")
     assert child.stdout.readline() == "open\n"
     with pytest.raises(IndexLocked, match=f"process {child.pid} on "):
         PredictiveAssociativeIndex.open(tmp_path / "index")

@@ -35,6 +35,12 @@ def check_links(folder: Path) -> None:
                 )
 
 
+def holds_log(database: Path) -> bool:
+    """Whether a database has a write-ahead log with contents."""
+    log = database.with_name(f"{database.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 def check_companions(database: Path, sealed: bool) -> None:
     """Refuses a journal or log beside a database that this library did not leave there.
 

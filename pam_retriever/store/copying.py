@@ -9,6 +9,7 @@ from typing import Any
 
 from pam_retriever.store import words
 from pam_retriever.store.changes import forget_changes, forget_kept
+from pam_retriever.store.companions import holds_log
 from pam_retriever.store.faults import explained
 
 HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
@@ -16,8 +17,7 @@ HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
 
 def takes_no_journal(path: Path) -> bool:
     """Whether the folder takes no journal and holds none. SQLite then has to open the file as immutable."""
-    wal = path.with_name(f"{path.name}-wal")
-    return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
+    return not os.access(path.parent, os.W_OK) and not holds_log(path)
 
 
 def finish_copy(path: Path) -> None:

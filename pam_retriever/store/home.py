@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pam_retriever.errors import PAMError
-from pam_retriever.store.companions import check_companions, check_links
+from pam_retriever.store.companions import check_companions, check_links, holds_log
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.damage import check_everything
 from pam_retriever.store.faults import explained
@@ -120,7 +120,8 @@ class Home:
         with database.closed_on_error():
             if sha256 is None:  # the last writer was killed
                 check_everything(database.connection)
-                _end_journal(database.connection)
+                if holds_log(path):
+                    _end_log(database.connection)
         return database
 
     @contextmanager
@@ -203,16 +204,14 @@ def remove_unfinished(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _end_journal(connection: Connection) -> None:
-    """Overwrites what follows the last commit that this process sees in the journal.
+def _end_log(connection: Connection) -> None:
+    """Overwrites what follows the last commit that this process sees in the write-ahead log.
 
-    A kill may come after a commit was written to the journal and before SQLite told other processes of it. While a
-    reader is connected, nobody sees that commit; it would appear as soon as the journal is read as a whole.
+    A kill may come after a commit was written to the log and before SQLite told other processes of it. While a reader
+    is connected, nobody sees that commit; it would appear as soon as the log is read as a whole.
     """
-    journal = Path(f"{connection.path}-wal")
-    if journal.exists() and journal.stat().st_size:
-        with connection.transaction():
-            pass
+    with connection.transaction():
+        pass
 
 
 def _stamp(path: Path) -> tuple[int, int]:

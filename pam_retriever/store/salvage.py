@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pam_retriever.store.columns import checksum
+from pam_retriever.store.companions import holds_log
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 MEMORIES = (
@@ -43,8 +44,7 @@ def salvage(path: Path, dim: int | None) -> tuple[SQLiteDatabase, int, list[str]
     Raises:
         sqlite3.DatabaseError: nothing can be read.
     """
-    journal = path.with_name(f"{path.name}-wal")
-    still = "" if journal.exists() and journal.stat().st_size else "&immutable=1"  # so SQLite creates no file beside it
+    still = "" if holds_log(path) else "&immutable=1"  # so SQLite creates no file beside it
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
     source.text_factory = bytes  # text that is not UTF-8 is damage of one row, and must not end the query
     lost: list[str] = []
