@@ -132,6 +132,16 @@ def test_delete_leaves_no_ghosts():
     assert ids_of(store.similarity_search("s0 p1", k=1)) == ["0-1"]
 
 
+def test_ids_come_in_any_collection_and_one_string_is_one_id():
+    store = ladder(100)
+    first, second, third, fourth = ids_of(store.similarity_search("query", k=4))
+    store.delete(id for id in [first, second])
+    store.delete(third)
+    assert ids_of(store.similarity_search("query", k=1)) == [fourth]
+    with pytest.raises(InvalidInput, match=r"Wrap it in \[ \]"):
+        store.get_by_ids(fourth)
+
+
 def test_delete_without_ids_forgets_all_and_unknown_options_delete_nothing():
     store = ladder(100)
     with pytest.raises(InvalidInput, match="where"):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from datetime import date, datetime
 from functools import partial
+from uuid import UUID
 
 import dialogue_samples as dialogue
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,6 +153,28 @@ def test_numbers_that_order_a_group_are_its_times():
 
 def _scores(scored):
     return [(document.id, score) for document, score in scored]
+
+
+@pytest.mark.parametrize(
+    ("group", "times"),
+    [
+        (UUID(int=5), [datetime(2024, 3, day) for day in (1, 2, 3)]),
+        (np.int64(5), [date(2024, 3, day) for day in (1, 2, 3)]),
+        ("s", np.arange(3)),
+    ],
+)
+def test_values_that_are_stored_as_strings_or_numbers_link_at_once(group, times):
+    store = PAMVectorStore(TableEmbedder(), group_by="session", order_by="time")
+    made = [Document(id, id=id, metadata={"session": group, "time": time}) for id, time in zip("abc", times, strict=True)]
+    store.add_documents(made[::-1])
+    assert [record.ids for record in store.index.trajectories()] == [("a", "b", "c")]
+
+
+def test_a_source_longer_than_an_id_is_linked_and_counted_once():
+    store = PAMVectorStore(TableEmbedder())
+    store.add_documents([chunk("a", "data:" + "x" * 5_000, 0), chunk("b", "data:" + "x" * 5_000, 1)])
+    store.fit(group_by="source", order_by="start_index", config=TINY, progress=False)
+    assert [record.ids for record in store.index.trajectories()] == [("a", "b")]
 
 
 # ---- changes

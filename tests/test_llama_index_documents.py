@@ -157,6 +157,14 @@ def test_nodes_stand_in_the_order_of_previous_and_next(source):
     assert meetings(one_by_one) == pairs("abcde")
 
 
+def test_a_document_whose_id_is_longer_than_that_of_a_trajectory_is_linked():
+    store = PAMVectorStore()
+    document = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="data:" + "x" * 5_000)}
+    store.add([TextNode(id_=id, text=id, embedding=[1.0, len(id)], relationships=document) for id in ("a", "bb")])
+    store.fit(group_by="ref_doc_id", config=TINY, progress=False)
+    assert [record.ids for record in store.client.trajectories()] == [("a", "bb")]
+
+
 def test_without_previous_and_next_the_start_and_then_the_order_of_adding_decide():
     store = PAMVectorStore()
     store.add([node("c", source="d", start=200), node("a", source="d", start=0), node("b", source="d", start=100)])

@@ -107,6 +107,14 @@ def test_the_last_of_several_nodes_with_one_id_counts(store):
     assert len(store.client) == 2
 
 
+def test_nodes_from_a_generator_and_one_string_as_ids(store):
+    assert store.add(make_node(id, [1.0, 0, 0]) for id in "ab") == ["a", "b"]
+    for call in (store.get_nodes, store.delete_nodes):
+        with pytest.raises(InvalidInput, match=r"Wrap it in \[ \]"):
+            call("ab")
+    assert ids_of(store.get_nodes()) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [

@@ -6,6 +6,7 @@ would delete everything. So unknown keywords are refused.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -232,8 +233,8 @@ def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_b
     """
     found: dict[str, Place] = {}
     for id, metadata in memories:
-        group = value_at(metadata, group_by)
-        order = tuple(_sortable(value_at(metadata, key)) for key in order_by)
+        group = _as_stored(value_at(metadata, group_by))
+        order = tuple(_sortable(_as_stored(value_at(metadata, key))) for key in order_by)
         if isinstance(group, str | int | float) and (not order or order[-1] != _sortable(None)):
             found[id] = to_json(group), order
     return found
@@ -242,6 +243,11 @@ def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_b
 def value_at(metadata: Metadata, key: str) -> object:
     """Returns the value of a key as filters find it: the entry with this name, else at its path, else None."""
     return metadata[key] if key in metadata else at_path(metadata, key_path(key))[1]
+
+
+def _as_stored(value: object) -> object:
+    """Returns a value of metadata as it is stored and read again: a date as a string, a NumPy number as a number."""
+    return value if value is None or isinstance(value, str | int | float) else json.loads(to_json(value))
 
 
 def in_order(places: Mapping[str, Place]) -> tuple[list[str], list[float] | None]:

@@ -29,6 +29,7 @@ from langchain_pam.documents import (
 from pam_retriever import EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
 from pam_retriever.embedding import Embedder
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
+from pam_retriever.experience.trajectories import name_of_group
 from pam_retriever.store.tenants import check_tenant
 from pam_retriever.types import Metadata
 from pam_retriever.validation import check_count
@@ -161,6 +162,7 @@ class LinkedIndex:
 
     def delete(self, ids: Sequence[str] | None) -> None:
         """Deletes documents; None deletes all."""
+        ids = ids if ids is None else [ids] if isinstance(ids, str) else list(ids)  # it may be a generator
         with self._writing:
             index = self.index
             if index is not None:
@@ -171,7 +173,7 @@ class LinkedIndex:
     def get(self, ids: Iterable[str]) -> list[Record]:
         """Returns the stored ones of the ids, without duplicates, in order."""
         index = self.index
-        return [] if index is None else index.get(list(dict.fromkeys(ids)), missing_ok=True)
+        return [] if index is None else index.get(ids if isinstance(ids, str) else list(dict.fromkeys(ids)), True)
 
     def ask(
         self, cue: str | list[float], k: int, where: Filter | None = None, **options: Unpack[AskOptions]
@@ -230,7 +232,7 @@ class LinkedIndex:
             standing.setdefault(place[0], {})[id] = place
         anew = []
         for group in groups:
-            name, ids, times = f"{self.group_by}={group}", *in_order(standing[group])
+            name, ids, times = name_of_group(self.group_by, json.loads(group)), *in_order(standing[group])
             moved = [id for id in changed if id in after and id in before and before[id][0] == group]
             if len(ids) > 1:
                 anew.append(Trajectory(ids=ids, timestamps=times, id=name))

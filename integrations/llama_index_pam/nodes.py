@@ -11,7 +11,7 @@ from llama_index.core.schema import BaseNode, Node, NodeRelationship, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.filters import to_json
+from pam_retriever.experience.trajectories import name_of_group
 from pam_retriever.types import Metadata
 
 DOCUMENT_KEY = "ref_doc_id"
@@ -168,8 +168,8 @@ def read_chains(places: Mapping[str, Place]) -> dict[str, list[str]]:
             ids = _in_order(members, places, after)
             documents = {places[id].document for id in ids}
             document = documents.pop() if len(documents) == 1 else None
-            name = f"chain={to_json(ids[0])}" if document is None else f"{DOCUMENT_KEY}={to_json(document)}"
-            chains[name] = ids
+            name = ("chain", ids[0]) if document is None else (DOCUMENT_KEY, document)
+            chains[name_of_group(*name)] = ids
     return chains
 
 

@@ -196,5 +196,5 @@ def find(
     if node_ids is None:
         records = index.find(to_where(filters)[0])
     else:
-        records = index.get(list(dict.fromkeys(node_ids)), missing_ok=True)
+        records = index.get(node_ids if isinstance(node_ids, str) else list(dict.fromkeys(node_ids)), missing_ok=True)
     return [record for record in records if matches(filters, record.metadata)]

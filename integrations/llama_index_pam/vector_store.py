@@ -164,6 +164,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
             InvalidInput: a node has no embedding or another dimension, or there is a keyword. Nothing was stored.
         """
         refuse(kwargs, "nodes")
+        nodes = list(nodes)  # it may be a generator
         latest = {node.node_id: node for node in nodes}
         if latest:
             vectors = [embedding_of(node) for node in latest.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import uuid
 from collections import Counter
@@ -14,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
-from pam_retriever.limits import MAX_SALIENCE
+from pam_retriever.filters import to_json
+from pam_retriever.limits import MAX_ID_BYTES, MAX_SALIENCE
 from pam_retriever.types import Float32, Time, Trajectory
 from pam_retriever.validation import check_id, check_vectors, read_timestamp
 
@@ -40,6 +42,16 @@ class Episode:
     timestamps: tuple[float, ...] | None = None
     salience: tuple[float, ...] | None = None
     dated: bool = False
+
+
+def name_of_group(key: str, value: object) -> str:
+    """Returns the id of the trajectory of the memories that share a value of a metadata key.
+
+    A digest replaces a value that is too long for an id.
+    """
+    name = f"{key}={to_json(value)}"
+    encoded = name.encode()
+    return name if len(encoded) <= MAX_ID_BYTES else f"{key}=sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
 def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[Episode]:

@@ -11,8 +11,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.experience.cooccurrence import Experience
-from pam_retriever.experience.trajectories import Episode
-from pam_retriever.filters import to_json
+from pam_retriever.experience.trajectories import Episode, name_of_group
 from pam_retriever.store.database import Database, Grouped
 from pam_retriever.store.growth import LearntTo
 from pam_retriever.types import Bools, Float32, Int64
@@ -132,7 +131,7 @@ def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ())
             continue
         episodes.append(
             Episode(
-                id=f"{group_by}={to_json(value)}",
+                id=name_of_group(group_by, value),
                 ids=tuple(id for _, id, _, _, _ in found),
                 timestamps=tuple(float(cast("float", order)) for *_, order in found) if any(numeric[:1]) else None,
             )
