@@ -165,8 +165,8 @@ def _scores(scored):
 )
 def test_values_that_are_stored_as_strings_or_numbers_link_at_once(group, times):
     store = PAMVectorStore(TableEmbedder(), group_by="session", order_by="time")
-    made = [Document(id, id=id, metadata={"session": group, "time": time}) for id, time in zip("abc", times, strict=True)]
-    store.add_documents(made[::-1])
+    metadatas = [{"session": group, "time": time} for time in times]
+    store.add_texts(list("cba"), metadatas[::-1], ids=list("cba"))
     assert [record.ids for record in store.index.trajectories()] == [("a", "b", "c")]
 
 
