@@ -270,6 +270,23 @@ def test_a_closed_pipe_gives_no_traceback(spoken):
     assert running.returncode == 141
 
 
+@pytest.mark.parametrize("command", ["fit", "search"])
+def test_a_path_that_the_system_refuses_is_an_error_in_one_line(command, tmp_path, capsys):
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path / "loop", tmp_path / ("x" * 300)):
+        rest = [str(tmp_path / "index")] if command == "fit" else ["--id", "a"]
+        assert main([command, str(path), *rest]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_a_full_device_as_output_gives_no_traceback(spoken):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "pam_retriever.apps.cli", "search", str(spoken), "--id", "\x1b2"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "pam-retriever: [Errno 28] No space left on device\n")
+
+
 def test_emoji_stay_whole():
     assert safe("woman \U0001f469\u200d\U0001f52c") == "woman \U0001f469\u200d\U0001f52c"
 

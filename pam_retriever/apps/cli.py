@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except BrokenPipeError:
         return terminal.end_of_pipe()
-    except (PAMError, FileNotFoundError, PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
+    except (PAMError, OSError, UnicodeDecodeError) as error:
         print(f"pam-retriever: {terminal.safe(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
