@@ -11,6 +11,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import Memory
@@ -19,7 +21,7 @@ from pydantic import ValidationError
 from langchain_pam import CitationFeedback, PAMRetriever, PAMVectorStore, feedback_tool, recall_tool
 from langchain_pam.citations import cited_in_brackets, read_answer
 from llama_index_pam import PAMMemoryBlock
-from pam_retriever import PredictiveAssociativeIndex, UnknownId
+from pam_retriever import PredictiveAssociativeIndex
 
 AXES = ["stairs", "wrist", "coffee", "train", "plaster", "wet", "late", "other"]
 
@@ -140,11 +142,25 @@ def test_tools_refuse_invalid_arguments():
     ):
         with pytest.raises(ValidationError):
             tool.invoke(given)
-    with pytest.raises(UnknownId):
-        feedback.invoke({"question": "wet", "used": ["nobody"]})
+    assert "nobody" in feedback.invoke({"question": "wet", "used": ["nobody"]})
+    assert "used" in asyncio.run(feedback.ainvoke({"question": "wet", "used": ["coffee"], "unused": ["coffee"]}))
     empty = recall_tool(PAMRetriever(vectorstore=PAMVectorStore(Words())))
     assert empty.invoke({"question": "wet"}) == "Nothing is stored about that."
     assert store.feedbacks() == []
+
+
+def test_a_graph_calls_the_tools_and_goes_on_after_an_unknown_id():
+    store = filled()
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode([recall_tool(PAMRetriever(vectorstore=store, k=1)), feedback_tool(store)]))
+    graph.add_edge(START, "tools")
+    asked = [
+        {"name": "recall", "args": {"question": "wet stairs"}, "id": "1"},
+        {"name": "feedback", "args": {"question": "wet stairs", "used": ["nobody"]}, "id": "2"},
+    ]
+    answers = graph.compile().invoke({"messages": [AIMessage("", tool_calls=asked)]})["messages"][1:]
+    assert answers[0].content == "[wet-stairs] wet stairs"
+    assert (answers[0].status, answers[1].status) == ("success", "error")
 
 
 def chain(store: PAMVectorStore, answer: str) -> Any:

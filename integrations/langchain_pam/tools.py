@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langchain_pam.retriever import PAMRetriever
 from langchain_pam.vectorstore import PAMVectorStore
+from pam_retriever import InvalidInput, UnknownId
 
 RECALL = (
     "Recall what is stored about a question: what looks like it, what happened with it, and what served such "
@@ -43,9 +45,18 @@ def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str 
         name: of the tool.
         description: of the tool, for the agent.
     """
+
+    def recall(question: str, callbacks: Callbacks = None) -> tuple[str, list[Document]]:
+        found = retriever.invoke(question, {"callbacks": callbacks})
+        return _to_text(found), found
+
+    async def arecall(question: str, callbacks: Callbacks = None) -> tuple[str, list[Document]]:
+        found = await retriever.ainvoke(question, {"callbacks": callbacks})
+        return _to_text(found), found
+
     return StructuredTool.from_function(
-        partial(_recall, retriever),
-        coroutine=partial(_arecall, retriever),
+        recall,
+        coroutine=arecall,
         name=name,
         description=description,
         args_schema=Question,
@@ -54,7 +65,9 @@ def recall_tool(retriever: PAMRetriever, name: str = "recall", description: str 
 
 
 def feedback_tool(store: PAMVectorStore, name: str = "feedback", description: str = FEEDBACK) -> BaseTool:
-    """Returns a tool for an agent to report documents that served a question; it answers unknown ids with an error.
+    """Returns a tool for an agent to report documents that served a question.
+
+    It answers unknown ids, and other mistakes, with an error that the agent can read; it raises none.
 
     Args:
         store: with the documents.
@@ -63,26 +76,31 @@ def feedback_tool(store: PAMVectorStore, name: str = "feedback", description: st
     """
 
     def feedback(question: str, used: list[str], unused: list[str]) -> str:
-        store.feedback(question, used, unused=unused)
+        with _mistakes_answered():
+            store.feedback(question, used, unused=unused)
         return "Noted."
 
     async def afeedback(question: str, used: list[str], unused: list[str]) -> str:
-        await store.afeedback(question, used, unused=unused)
+        with _mistakes_answered():
+            await store.afeedback(question, used, unused=unused)
         return "Noted."
 
     return StructuredTool.from_function(
-        feedback, coroutine=afeedback, name=name, description=description, args_schema=Served
+        feedback,
+        coroutine=afeedback,
+        name=name,
+        description=description,
+        args_schema=Served,
+        handle_tool_error=True,
     )
 
 
-def _recall(retriever: PAMRetriever, question: str, callbacks: Callbacks = None) -> tuple[str, list[Document]]:
-    found = retriever.invoke(question, {"callbacks": callbacks})
-    return _to_text(found), found
-
-
-async def _arecall(retriever: PAMRetriever, question: str, callbacks: Callbacks = None) -> tuple[str, list[Document]]:
-    found = await retriever.ainvoke(question, {"callbacks": callbacks})
-    return _to_text(found), found
+@contextmanager
+def _mistakes_answered() -> Iterator[None]:
+    try:
+        yield
+    except (InvalidInput, UnknownId) as error:
+        raise ToolException(str(error)) from error
 
 
 def _to_text(documents: list[Document]) -> str:
