@@ -8,9 +8,12 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pytest
 from langchain_core.language_models import ParrotFakeChatModel
 from langchain_core.messages import HumanMessage
@@ -95,6 +98,17 @@ def test_it_answers_as_the_store_in_sqlite_does():
 
 
 # ---- experience
+
+
+@pytest.mark.parametrize("given", [date(2024, 3, 1), datetime(2024, 3, 1, 12), UUID(int=5), np.int64(5)])
+def test_a_filter_takes_what_a_value_takes(given):
+    with new() as store:
+        store.put(("ann",), "with", {"text": "wet", "at": given, "deep": {"at": [given]}})
+        store.put(("ann",), "without", {"text": "wet"})
+        for query in (None, "wet"):
+            for same in ({"at": given}, {"at": {"$eq": given}}, {"deep": {"at": [given]}}):
+                assert keys(store.search(("ann",), query=query, filter=same)) == ["with"]
+            assert keys(store.search(("ann",), query=query, filter={"at": {"$ne": given}})) == ["without"]
 
 
 def test_what_was_put_next_to_it_is_found():

@@ -10,7 +10,7 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, Result, Sear
 
 from langgraph_pam.items import Items
 from langgraph_pam.memories import Memories, Where, tenant_of
-from langgraph_pam.reading import Namespace, from_json, matches_namespace, passes, storable
+from langgraph_pam.reading import Namespace, as_stored, from_json, matches_namespace, passes, storable
 from langgraph_pam.rows import Row, found_items, from_path
 from pam_retriever.types import Float32
 
@@ -64,6 +64,7 @@ class Reader:
     def _search(self, op: SearchOp, question: Float32 | None) -> list[SearchItem]:
         if not op.limit:
             return []
+        op = op._replace(filter=as_stored(op.filter))
         if question is None or not question.any():  # a vector of zeros has no direction
             found: Found = [(row, None) for row in self._page(op)]
         else:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from enum import Enum
 from typing import Any, Literal
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +28,7 @@ from langgraph.store.base import (
 )
 
 from pam_retriever import InvalidInput
-from pam_retriever.filters import UNSTORABLE, to_json
+from pam_retriever.filters import UNSTORABLE, plain_value, to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from pam_retriever.types import Float32
 from pam_retriever.validation import check_size, check_vectors
@@ -283,6 +286,15 @@ def _check_wanted(wanted: object) -> None:
             raise InvalidInput(f"Got the filter operator {key!r}.", f"one of {', '.join(OPERATORS)}", "Check it.")
         elif key in COMPARISONS and not isinstance(operand, int | float | str):
             raise InvalidInput(f"Got {operand!r} for {key}.", "a number or a string", "Use $eq for others.")
+
+
+def as_stored(wanted: object) -> Any:
+    """Returns a filter, or a part of one, in the form in which values are stored: a date as a string."""
+    if isinstance(wanted, Mapping):
+        return {key: as_stored(one) for key, one in wanted.items()}
+    if isinstance(wanted, list | tuple):
+        return [as_stored(one) for one in wanted]
+    return plain_value(wanted) if isinstance(wanted, datetime | date | UUID | Enum | np.generic) else wanted
 
 
 def is_operators(wanted: Mapping[str, object]) -> bool:
