@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -298,7 +299,7 @@ def check_count(name: str, value: Any, most: int | None = None) -> int:
         raise InvalidInput(f"Got {name}={value!r}.", "a whole number of at least 1", f"Use {name}=1 or more.")
     if most is not None and value > most:
         raise InvalidInput(f"Got {name}={value!r}.", f"at most {most:,}", f"Use a smaller {name}.")
-    return int(value)
+    return min(int(value), sys.maxsize)  # a database holds no larger one
 
 
 def check_seed(seed: Any) -> int:
@@ -320,7 +321,7 @@ def check_offset(offset: Any) -> int:
     """
     if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
         raise InvalidInput(f"Got offset={offset!r}.", "a whole number of at least 0", "Use offset=0 for the first.")
-    return int(offset)
+    return min(int(offset), sys.maxsize)
 
 
 def check_positive(name: str, value: Any) -> float:

@@ -200,6 +200,22 @@ def test_unknown_ids_are_ignored_by_delete_and_named_by_get(index):
     assert [record.id for record in index.get(["m001", "m000"], missing_ok=True)] == ["m001"]
 
 
+def test_pages_of_any_size_and_none_below_zero(index):
+    index.feedback(good[0], used=["m000"])
+    for call in (index.find, index.feedbacks, index.trajectories):
+        assert call(limit=10**30) == call()
+        assert call(offset=10**30) == []
+        for wrong in ({"limit": 0}, {"offset": -1}, {"offset": True}):
+            with pytest.raises(InvalidInput, match=next(iter(wrong))):
+                call(**wrong)
+
+
+@pytest.mark.parametrize("query", [{"a": 1}, [["a"], ["b"]], [[1.0], [1.0, 2.0]], b"text", 5])
+def test_feedback_for_what_is_no_request_is_refused(index, query):
+    with pytest.raises(InvalidInput):
+        index.feedback(query, used=["m000"])
+
+
 def test_an_id_that_cannot_be_stored_is_not_there_and_cannot_be_asked_for(index):
     for id in ("\ud800", "a\x00", "", 7):
         assert id not in index

@@ -108,6 +108,21 @@ def test_the_name_that_an_older_version_kept_is_accepted(tmp_path):
         assert index.search(text=TEXTS[0], k=1)[0].text == TEXTS[0]
 
 
+def test_every_call_that_stores_vectors_of_texts_stores_the_name():
+    for write in (
+        lambda index: index.update("a", text=TEXTS[1]),
+        lambda index: index.feedback(text=TEXTS[1], used=["a"]),
+        lambda index: index.append("s", text=TEXTS[1]),
+    ):
+        index = PredictiveAssociativeIndex(dim=26, embedder=letters)
+        index.add(letters(TEXTS[:1]), ids=["a"])
+        index.search(text=TEXTS[0])
+        index.update("a", metadata={"n": 1})
+        assert index.embedder_name is None
+        write(index)
+        assert index.embedder_name.endswith("letters")
+
+
 def test_a_failed_add_leaves_no_name():
     index = PredictiveAssociativeIndex(dim=26, embedder=letters)
     with pytest.raises(InvalidInput):

@@ -201,6 +201,19 @@ class OtherEmbedder(TableEmbedder):
     """Another embedder of the same dimension."""
 
 
+@pytest.mark.parametrize("tenant", [None, "ann"])
+def test_a_store_stores_the_name_of_its_embedder(tenant, tmp_path):
+    store = PAMVectorStore(TableEmbedder(), path=tmp_path / "store", tenant=tenant)
+    store.add_texts(["x"], ids=["x"])
+    store.close()
+    with pytest.raises(InvalidInput, match=r"OtherEmbedder.*TableEmbedder"):
+        PAMVectorStore(OtherEmbedder(), path=tmp_path / "store", tenant=tenant).similarity_search("x")
+    for embedder, same in ((OtherEmbedder(), True), (TableEmbedder(), False)):
+        again = PAMVectorStore(embedder, path=tmp_path / "store", tenant=tenant, same_embedder=same)
+        assert ids_of(again.similarity_search("x")) == ["x"]
+        again.close()
+
+
 def test_the_embedder_of_another_index_is_refused_by_both_names(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "store", DIM, embedder=TableEmbedder()) as index:
         index.add(ids=["x"], texts=["x"])

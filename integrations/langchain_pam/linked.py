@@ -108,9 +108,10 @@ class LinkedIndex:
         self._writing, self._time_keys = threading.Lock(), read_time_key(time_key)
         self._tenant = None if tenant is None else check_tenant(tenant)
         self._whole, self._owned = WholeIndex(embedding, index, path, read_only, same_embedder), True
+        self._embedder = Embedder(embedding, same_embedder)
         if index is not None:
             self._owned = tenant is None
-            Embedder(embedding, same_embedder).check(index.embedder_name)
+            self._embedder.check(index.embedder_name)
 
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
@@ -157,6 +158,7 @@ class LinkedIndex:
                     index = self._begin(len(vectors[0]), list(documents), vectors, texts, metadatas)
             else:
                 index.add(vectors, list(documents), texts, metadatas, times_of(metadatas, self._time_keys))
+            index._name_embedder(self._embedder.name)
             after = self._places(zip(documents, metadatas, strict=True))
             self._link(index, before, {id: after.get(id) for id in documents})
 

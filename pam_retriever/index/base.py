@@ -122,6 +122,13 @@ class IndexBase:
         with self._lock.shared():
             return self._store.embedder
 
+    def _name_embedder(self, name: str) -> None:
+        """Stores the name of the embedder that made given vectors; a stored name stays. Adapters call it."""
+        if self.embedder_name is None:
+            with self._lock.exclusive():
+                if self._store.embedder is None:
+                    self._store.set_embedder(name)
+
     @property
     def dim(self) -> int:
         """Length of the vectors."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-import numpy as np
-
-from pam_retriever.embedding import embed_questions
+from pam_retriever.embedding import Embedder, embed_questions
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, Feedback, Used, read_feedback
@@ -15,7 +13,16 @@ from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.frozen import frozen
 from pam_retriever.types import Array, Float32, Metadata, Time
-from pam_retriever.validation import check_count, check_id, check_positive, check_text, check_vectors, read_ids
+from pam_retriever.validation import (
+    check_count,
+    check_id,
+    check_offset,
+    check_positive,
+    check_text,
+    check_vectors,
+    read_ids,
+    read_query,
+)
 
 Request = str | Array | Sequence[float]
 Requests = list[str] | Array | Sequence[Sequence[float]]
@@ -82,7 +89,7 @@ class FeedbackKeeping(IndexBase):
         Raises:
             InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
         """
-        vectors, texts, batch = self._read_requests(query, text)
+        vectors, texts, batch, embedded = self._read_requests(query, text)
         count = len(vectors)
 
         def each(name: str, given: Any, nothing: object) -> Any:
@@ -106,11 +113,14 @@ class FeedbackKeeping(IndexBase):
         )
         with self._lock.exclusive():
             self._store.add_feedback(new, vectors)
+        if embedded is not None:
+            self._name_embedder(embedded.name)
         return new.ids if batch else new.ids[0]
 
-    def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool]:
-        """Returns vectors (n, dim) and words of n requests, and whether they are a batch."""
-        words = isinstance(query, str) or (isinstance(query, list) and any(isinstance(one, str) for one in query))
+    def _read_requests(self, query: Any, text: Any) -> tuple[Float32, list[str | None], bool, Embedder | None]:
+        """Returns vectors (n, dim) and words of n requests, whether they are a batch, and what embedded them."""
+        several = isinstance(query, list | tuple)
+        words = isinstance(query, str) or (several and any(isinstance(one, str) for one in query))
         if words and text is not None:
             raise InvalidInput("Got the words of a request twice.", "them as query or as text", "Leave one out.")
         if words:
@@ -120,16 +130,15 @@ class FeedbackKeeping(IndexBase):
                 raise InvalidInput("There is neither a query nor a text.", "one of them", "Pass text='...'.")
             texts = [text] if isinstance(text, str) else list(text)
             vectors = embed_questions(self._embedder, texts, self.dim, "feedback(text=...)", lambda: self.embedder_name)
-            return vectors, list(texts), not isinstance(text, str)
-        array = np.asarray(query, np.float32) if not isinstance(query, np.ndarray) else query
-        batch = array.ndim == 2
-        vectors = check_vectors(array if batch else array[None], self.dim, "the request")
+            return vectors, list(texts), not isinstance(text, str), self._embedder
+        found, batch = read_query(query, self.dim)
+        vectors = check_vectors(found, self.dim, "the request")
         if text is None:
-            return vectors, [None] * len(vectors), batch
+            return vectors, [None] * len(vectors), batch, None
         texts = [text] if isinstance(text, str) else list(text)
         if len(texts) != len(vectors):
             raise InvalidInput(f"Got {len(texts)} texts for {len(vectors)} requests.", "as many", "Give one each.")
-        return vectors, list(texts), batch
+        return vectors, list(texts), batch, None
 
     def feedbacks(
         self,
@@ -150,8 +159,7 @@ class FeedbackKeeping(IndexBase):
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
         """
-        if limit is not None:
-            check_count("limit", limit)
+        offset, limit = check_offset(offset), None if limit is None else check_count("limit", limit)
         with self._lock.shared():
             table, row = self._store.database.feedback, None
             if naming is not None:

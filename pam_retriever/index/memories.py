@@ -248,8 +248,6 @@ class Memories(IndexBase):
             limit: number of results, at most.
             offset: number of results to skip first.
         """
-        check_offset(offset)
-        if limit is not None:
-            check_count("limit", limit)
+        offset, limit = check_offset(offset), None if limit is None else check_count("limit", limit)
         with self._lock.shared():
             return self._store.database.memories.find(where or {}, limit, offset)

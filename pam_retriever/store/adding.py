@@ -167,6 +167,8 @@ def update(
             record.vector[None] if vectors is None else vectors,
             None if seen is None else [seen],
         )
+        if embedded and embedder is not None and store.embedder is None:
+            store.set_embedder(embedder.name)
 
 
 def _embedder_of(store: Store) -> str | None:
