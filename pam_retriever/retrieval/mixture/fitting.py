@@ -265,7 +265,7 @@ def _rank(scores: Float32, question: Int64, starts: Int64) -> Int64:
     """Returns the rank (P,) of each pair in its question, from 1."""
     order = np.lexsort((-scores, question))
     rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - starts[question[order]] + 1
+    rank[order] = np.arange(1, len(order) + 1) - starts[question]
     return rank
 
 
@@ -341,8 +341,9 @@ def _alone(asked: Asked, fitted: FittedKind, columns: Int64) -> Float32:
     scores = np.zeros(len(features), np.float32)
     pair_part = asked.part[asked.choices.question]
     only = replace(fitted.choices, features=fitted.choices.features[:, columns])
+    prior = weights = np.full(len(columns), 0.1)
     for part in np.unique(asked.part).tolist():
         within = only.take(np.flatnonzero(asked.part != part))
-        weights = logit.fit(within, np.full(len(columns), 0.1), np.full(len(columns), 1e-2))
+        weights = logit.fit(within, prior, np.full(len(columns), 1e-2), weights)  # most questions are the same
         scores[pair_part == part] = features[pair_part == part] @ weights.astype(np.float32)
     return scores

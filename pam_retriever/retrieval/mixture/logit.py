@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from pam_retriever.types import Float32, Int64
 Float64 = np.ndarray
 MAX_STEPS = 40
 SMALL_GAIN = 1e-6
+LEAST_DAMPING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,15 @@ class Choices:
     weight: Float32
     offset: Float32
 
-    @property
+    @cached_property
+    def lengths(self) -> Int64:
+        """The number (Q,) of pairs of each question."""
+        return np.diff(self.starts, append=len(self.features))
+
+    @cached_property
     def question(self) -> Int64:
         """The question (P,) of each pair."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.features))))
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
 
     def scores(self, weights: Float64) -> Float32:
         """Returns the weighted sum (P,) of the features, plus the offset."""
@@ -43,7 +50,7 @@ class Choices:
 
     def take(self, questions: Int64) -> Choices:
         """Returns the questions at these positions."""
-        lengths = np.diff(np.append(self.starts, len(self.features)))[questions]
+        lengths = self.lengths[questions]
         starts = (np.cumsum(lengths) - lengths).astype(np.int64)
         pairs = np.repeat(self.starts[questions] - starts, lengths) + np.arange(lengths.sum())
         return Choices(self.features[pairs], starts, self.target[pairs], self.weight[questions], self.offset[pairs])
@@ -51,7 +58,7 @@ class Choices:
 
 def softmax(scores: Float32, starts: Int64) -> Float32:
     """Returns the probability (P,) of each pair among those of its question."""
-    lengths = np.diff(np.append(starts, len(scores)))
+    lengths = np.diff(starts, append=len(scores))
     odds = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
     share: Float32 = odds / np.repeat(np.add.reduceat(odds, starts), lengths)
     return share
@@ -73,37 +80,51 @@ def fit(choices: Choices, prior: Float64, ridge: Float64, start: Float64 | None 
         ridge: (F,) strength of the ridge, above 0.
         start: (F,) start of the search; None for the prior.
     """
-    share = choices.weight / choices.weight.sum()
-    pair_share = share[choices.question]
-    wanted = (choices.target * pair_share) @ choices.features
-
-    def objective(weights: Float64) -> float:
-        away = weights - prior
-        return float(share @ log_loss(weights, choices)) + 0.5 * float(ridge @ away**2)
-
+    problem = _Problem(choices, prior, ridge)
     weights = prior if start is None else start
-    value = objective(weights)
+    value, probability = problem.value(weights)
     for _ in range(MAX_STEPS):
-        gradient, curvature = _derivatives(weights, choices, share, pair_share)
-        gradient = gradient - wanted + ridge * (weights - prior)
-        step = np.linalg.solve(curvature + np.diag(ridge), gradient)
+        gradient, curvature = problem.derivatives(weights, probability)
+        step = np.linalg.solve(curvature, gradient)
+        if gradient @ step < 2 * SMALL_GAIN:  # twice what the step gains, if the curvature stays
+            return weights - step
         damping = 1.0
-        while (after := objective(weights - damping * step)) > value and damping > 1e-4:
+        after, probability = problem.value(weights - step)
+        while after > value and damping > LEAST_DAMPING:
             damping /= 2
+            after, probability = problem.value(weights - damping * step)
         if after >= value:
             break
-        gain, value, weights = value - after, after, weights - damping * step
-        if gain < SMALL_GAIN:
-            break
+        value, weights = after, weights - damping * step
     return weights
 
 
-def _derivatives(weights: Float64, choices: Choices, share: Float32, pair_share: Float32) -> tuple[Float64, Float64]:
-    """Returns the mean features under the model, and their covariance within a question."""
-    features = choices.features
-    probability = softmax(choices.scores(weights), choices.starts)
-    means = np.add.reduceat(features * probability[:, None], choices.starts, axis=0)
-    scaled = features * np.sqrt(probability * pair_share)[:, None]
-    scaled_means = means * np.sqrt(share)[:, None]
-    curvature = scaled.T @ scaled - scaled_means.T @ scaled_means
-    return (share @ means).astype(float), curvature.astype(float)
+class _Problem:
+    """The mean loss with its ridge, as a function of the weights (F,)."""
+
+    def __init__(self, choices: Choices, prior: Float64, ridge: Float64) -> None:
+        self.choices, self.prior, self.ridge = choices, prior, ridge
+        self.share = choices.weight / choices.weight.sum()
+        self.pair_share = self.share[choices.question]
+        self.target = choices.target * self.pair_share
+        self.wanted = self.target @ choices.features
+
+    def value(self, weights: Float64) -> tuple[float, Float32]:
+        """Returns the value, and the probability (P,) of each pair."""
+        choices = self.choices
+        scores = choices.scores(weights)
+        most = np.maximum.reduceat(scores, choices.starts)
+        odds = np.exp(scores - most[choices.question])
+        total = np.add.reduceat(odds, choices.starts)
+        loss = self.share @ (most + np.log(total)) - self.target @ scores
+        return float(loss) + 0.5 * float(self.ridge @ (weights - self.prior) ** 2), odds / total[choices.question]
+
+    def derivatives(self, weights: Float64, probability: Float32) -> tuple[Float64, Float64]:
+        """Returns the gradient (F,) and the curvature (F, F) at the weights that give these probabilities."""
+        features = self.choices.features
+        likely = features * (probability * self.pair_share)[:, None]
+        means = np.add.reduceat(likely, self.choices.starts, axis=0)  # of each question, times its share
+        share = np.maximum(self.share, np.finfo(np.float32).tiny)
+        curvature = features.T @ likely - (means / share[:, None]).T @ means
+        gradient = means.sum(axis=0) - self.wanted + self.ridge * (weights - self.prior)
+        return gradient.astype(float), curvature.astype(float) + np.diag(self.ridge)
