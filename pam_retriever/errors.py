@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MOST, END = 600, 100  # characters of what was given in a message, and those of its end
+
 
 class PAMError(Exception):
     """The base class. The message says what was given, what was expected, and how to fix it.
@@ -13,8 +15,8 @@ class PAMError(Exception):
     """
 
     def __init__(self, got: str, expected: str, fix: str) -> None:
-        self.got, self.expected, self.fix = got, expected, fix
-        super().__init__(f"{got} Expected {expected}. {fix}")
+        self.got, self.expected, self.fix = _within(got), expected, fix
+        super().__init__(f"{self.got} Expected {expected}. {fix}")
 
     def __str__(self) -> str:
         # KeyError would print the repr of its argument
@@ -89,6 +91,13 @@ class MissingExtra(PAMError, ImportError):
             f"the extra '{extra}'",
             f"Install it with: pip install 'pam-retriever[{extra}]'",
         )
+
+
+def _within(text: str) -> str:
+    """Leaves out the middle of a long text: what was given may be an array, or a document."""
+    if len(text) <= MOST:
+        return text
+    return f"{text[: MOST - END]} … ({len(text):,} characters in all) … {text[-END:]}"
 
 
 def shortened(text: str | None, limit: int = 60) -> str:

@@ -7,8 +7,7 @@ import re
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timezone
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -61,7 +60,41 @@ def read_ids(
     """
     if (ids is None) == (where is None):
         raise InvalidInput("Got neither ids nor where, or both.", "one of them", f"where={{}} {empty_filter}.")
-    return [check_id(id, call) for id in ([ids] if isinstance(ids, str) else ids or ())]
+    return [check_id(id, call) for id in read_one_or_more("ids", ids)]
+
+
+def read_one_or_more(name: str, values: Any) -> list[Any]:
+    """Returns the values of an argument that is a string, or holds several; none for None.
+
+    Raises:
+        InvalidInput: the argument is something else.
+    """
+    return [] if values is None else [values] if isinstance(values, str) else read_list(name, values)
+
+
+def read_list(name: str, values: Any) -> list[Any]:
+    """Returns the values of an argument that holds several. A mapping is refused: its keys are not its values.
+
+    Raises:
+        InvalidInput: the argument is a string, a mapping, or no collection.
+    """
+    if isinstance(values, str | bytes):
+        raise InvalidInput(f"Got {name}={values!r}.", "a list", "Wrap it in [ ].")
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        fix = "Pass a filter as where=..." if name == "ids" else "Wrap it in [ ]."
+        raise InvalidInput(f"Got {name}={values!r} ({type(values).__name__}).", "a list", fix)
+    return list(values)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Checks True or False. Another value is refused: the string "False" counts as true.
+
+    Raises:
+        InvalidInput: the value is something else.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"Got {name}={value!r}.", "True or False", "Leave it out for the default.")
+    return bool(value)
 
 
 def check_text(text: Any, where: str) -> str:
@@ -125,6 +158,11 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
     return np.ascontiguousarray(array)
 
 
+def check_vector(vector: Any, dim: int, where: str) -> Float32:
+    """Returns one vector (dim,) as a row (1, dim); see ``check_vectors``."""
+    return check_vectors([vector], dim, where)
+
+
 def _wrong_length(array: Float32, squares: Float32, where: str) -> InvalidInput:
     """Returns the error for the first invalid one of vectors (n, d) with these squared lengths."""
     if (bad := ~np.isfinite(array).all(axis=1)).any():
@@ -155,10 +193,9 @@ def check_ids(ids: Sequence[str] | None, length: int) -> list[str]:
     """
     if ids is None:
         return [str(uuid.uuid4()) for _ in range(length)]
-    if isinstance(ids, str):
-        raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
+    ids = read_list("ids", ids)
     if _are_plain(ids, MAX_ID_BYTES) and all(ids) and "\x00" not in "".join(ids):
-        checked = list(ids)
+        checked = ids
     else:
         checked = [check_id(id, f"ids[{at}]") for at, id in enumerate(ids)]
     check_length("ids", len(checked), length)
@@ -176,11 +213,10 @@ def check_texts(texts: Sequence[str | None] | None, length: int) -> list[str | N
     """
     if texts is None:
         return [None] * length
-    if isinstance(texts, str):
-        raise InvalidInput("Got one string as texts.", "a list of strings", "Wrap it in [ ].")
+    texts = read_list("texts", texts)
     check_length("texts", len(texts), length)
     if _are_plain([text for text in texts if text is not None], MAX_TEXT_BYTES):
-        return list(texts)
+        return texts
     return [None if text is None else check_text(text, f"texts[{at}]") for at, text in enumerate(texts)]
 
 
@@ -192,13 +228,12 @@ def check_metadatas(metadatas: Sequence[Metadata | None] | None, length: int) ->
     """
     if metadatas is None:
         return ["{}"] * length
-    if isinstance(metadatas, Mapping):
-        raise InvalidInput("Got one dict as metadatas.", "a list of dicts", "Wrap it in [ ].")
+    metadatas = read_list("metadatas", metadatas)
     check_length("metadatas", len(metadatas), length)
     stored = _plain_json(metadatas)
     if stored is not None and _are_plain(stored, MAX_METADATA_BYTES) and not any(map(_may_be_refused, stored)):
         return stored
-    return [_metadata_json(metadata or {}, at) for at, metadata in enumerate(metadatas)]
+    return [_metadata_json({} if metadata is None else metadata, at) for at, metadata in enumerate(metadatas)]
 
 
 def _plain_json(metadatas: Sequence[Metadata | None]) -> list[str] | None:
@@ -352,49 +387,6 @@ def check_half_life(value: Any) -> float | Literal["auto"] | None:
     Raises:
         InvalidInput: the value is something else.
     """
-    if value is None or value == "auto":
-        return value  # type: ignore[no-any-return]
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return value  # type: ignore[return-value]
     return check_positive("half_life", value)
-
-
-def read_timestamp(given: Any) -> float:
-    """Returns a time as a number: dates and datetimes in seconds since 1970 (UTC without an offset), numbers unchanged.
-
-    Raises:
-        InvalidInput: the value is something else.
-    """
-    if isinstance(given, datetime):
-        return (given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)).timestamp()
-    if isinstance(given, date):
-        return datetime(given.year, given.month, given.day, tzinfo=timezone.utc).timestamp()
-    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not math.isfinite(given):
-        raise InvalidInput(
-            f"Got the timestamp {given!r}.", "a datetime, a date or a finite number", "Leave it out if it is not known."
-        )
-    return float(given)
-
-
-def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
-    """Returns a query as ids or as vectors (Q, dim), and whether it was a batch.
-
-    Raises:
-        InvalidInput: the query is not an id, a vector, or a batch of either.
-    """
-    if isinstance(query, str):
-        return [check_id(query, "the query")], False
-    batch = list(query) if isinstance(query, list | tuple) else query
-    if isinstance(batch, list) and not batch:
-        raise InvalidInput("Got an empty batch of queries.", "at least one", "Skip the call.")
-    if isinstance(batch, list) and any(isinstance(one, str) for one in batch):
-        return [check_id(one, "the query") for one in batch], True
-    try:
-        vectors = np.asarray(batch, np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(
-            f"Got a query that is no vector ({error}).",
-            f"an id, a vector of {dim} numbers, or a batch of either",
-            "Embed texts first.",
-        ) from error
-    if vectors.ndim == 1:
-        return check_vectors(vectors[None], dim, "the query"), False
-    return check_vectors(vectors, dim, "the query"), True

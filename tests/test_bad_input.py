@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -252,3 +254,105 @@ def test_any_text_is_stored_unchanged(text):
     index = PredictiveAssociativeIndex(dim=1)
     index.add([[1.0]], [text[:1000].replace("\x00", "") or "id"], texts=[text])
     assert index.find()[0].text == text
+
+
+JUNK = {
+    "numbers": [0, 1, 2],
+    "an array": np.ones((3, DIM), np.float32),
+    "an array of three axes": np.zeros((2, 2, 2)),
+    "a mapping": {"user": "ann", "$gt": 2},
+    "a document": "x" * 100_000,
+    "an object": object(),
+    "NaN": float("nan"),
+    "a negative number": -1,
+    "a huge number": 10**30,
+    "True": True,
+    "the word False": "False",
+    "bytes": b"bytes",
+    "a set": {1, 2},
+    "nothing in a list": [None],
+    "lists": [[["a"]]],
+    "a class": int,
+    "a lone surrogate": "\ud800",
+    "NUL": "a\x00b",
+    "a trajectory": Trajectory(ids=["a", "b"]),
+    "trajectories": [Trajectory(ids=["a", "b"])],
+}
+CALLS = {  # each with arguments that are valid
+    "add": {"vectors": good},
+    "append": {"session": "s", "vector": good[0]},
+    "auto_fit": {},
+    "allow_training": {"allowed": True},
+    "delete": {},
+    "delete_feedback": {},
+    "delete_trajectory": {},
+    "drop_tenant": {"name": "ann"},
+    "erase": {},
+    "expand": {"found": {"a": 1.0}},
+    "feedback": {"query": good[0], "used": ["a"]},
+    "feedbacks": {},
+    "find": {},
+    "fit": {"config": TINY, "time_budget": 0.01},
+    "get": {"ids": ["a"]},
+    "imagine": {"query": "a"},
+    "load": {"path": "nothing"},
+    "observe": {"trajectory": ["a", "b"]},
+    "observe_many": {"trajectories": [["a", "b"]]},
+    "open": {"path": "nothing", "read_only": True},
+    "project": {},
+    "prune": {"keep": 100},
+    "recall": {"query": good[0]},
+    "recall_many": {"queries": good},
+    "recall_next": {"trajectory": ["a"]},
+    "recall_next_many": {"trajectories": [["a"]]},
+    "save": {"path": "saved"},
+    "search": {"query": good[0]},
+    "search_many": {"queries": good},
+    "set_capacity": {"memories": 100},
+    "set_popularity_cap": {},
+    "surprise": {"trajectory": ["a", "b"]},
+    "tenant": {"name": "ann"},
+    "time_counts": {},
+    "trajectories": {},
+    "update": {"id": "a"},
+}
+NOT_ASKED = {"close", "explore", "last_fit", "overview", "reencode", "refresh", "spread", "tenants"}  # or without arguments
+FLAGS = {
+    *("allowed", "background", "complete", "explain", "faithful", "follow", "from_scratch", "missing_ok"),
+    *("overwrite", "read_only", "same_embedder", "snap", "train"),
+}
+
+
+def test_every_call_is_in_the_list():
+    public = {name for name, _ in inspect.getmembers(PredictiveAssociativeIndex, callable) if name[0] != "_"}
+    assert public - NOT_ASKED == set(CALLS)
+
+
+def refusal(call: Callable[[], object]) -> PAMError | None:
+    try:
+        call()
+    except PAMError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_argument_of_a_wrong_kind_gets_another_error(call, tmp_path, monkeypatch):
+    """A wrong argument is refused with a short error of this library, and nothing changes; or it is not wrong."""
+    monkeypatch.chdir(tmp_path)
+    index = PredictiveAssociativeIndex(DIM)
+    index.add(np.eye(3, DIM), ids=["a", "b", "c"], texts=["one", "two", "three"])
+    index.observe(["a", "b", "c"])
+    index.feedback(np.ones(DIM), ["a"], text="one")
+    for name in list(inspect.signature(getattr(index, call)).parameters):
+        if name == "options":
+            continue
+        before = state(index)
+        for kind, value in JUNK.items():
+            error = refusal(lambda: getattr(index, call)(**{**CALLS[call], name: value}))  # noqa: B023 called at once
+            assert error is not None or name not in FLAGS or value is True, (name, kind)
+            if error is None:
+                before = state(index)
+            assert len(str(error)) < 1200, (name, kind)
+            assert state(index) == before, (name, kind)
+    index.close()

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 import pytest
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
-from pam_retriever.validation import read_timestamp
+from pam_retriever.experience.dates import read_timestamp
 
 
 def test_a_datetime_counts_in_seconds_and_as_utc_without_an_offset():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32
-from pam_retriever.validation import check_length, check_text, check_texts, check_vectors, read_query
+from pam_retriever.validation import check_flag, check_id, check_length, check_text, check_texts, check_vectors
 
 PROGRESS_FROM = 1_000  # from so many texts on, a model shows a progress bar on a terminal
 
@@ -116,7 +116,7 @@ def read_embedder(model: EmbedderLike | None, same: bool = False) -> Embedder | 
         InvalidInput: this is no embedder, or ``same`` is given without one.
         MissingExtra: a package that the named model needs is not installed.
     """
-    if model is None and same:
+    if check_flag("same_embedder", same) and model is None:
         raise InvalidInput("Got same_embedder=True without an embedder.", "both", "Pass embedder=... too.")
     return None if model is None else Embedder(model, same)
 
@@ -166,6 +166,32 @@ def read_question(
     asked, several = read_query(query, dim)
     check_length("texts", len(texts), len(asked))
     return asked, texts, batch or several
+
+
+def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
+    """Returns a query as ids or as vectors (Q, dim), and whether it was a batch.
+
+    Raises:
+        InvalidInput: the query is not an id, a vector, or a batch of either.
+    """
+    if isinstance(query, str):
+        return [check_id(query, "the query")], False
+    batch = list(query) if isinstance(query, list | tuple) else query
+    if isinstance(batch, list) and not batch:
+        raise InvalidInput("Got an empty batch of queries.", "at least one", "Skip the call.")
+    if isinstance(batch, list) and any(isinstance(one, str) for one in batch):
+        return [check_id(one, "the query") for one in batch], True
+    try:
+        vectors = np.asarray(batch, np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"Got a query that is no vector ({error}).",
+            f"an id, a vector of {dim} numbers, or a batch of either",
+            "Embed texts first.",
+        ) from error
+    if vectors.ndim == 1:
+        return check_vectors(vectors[None], dim, "the query"), False
+    return check_vectors(vectors, dim, "the query"), True
 
 
 def embed_questions(

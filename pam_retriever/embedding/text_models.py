@@ -43,7 +43,8 @@ class TextModel:
         missing = [package for package in packages if find_spec(package) is None]
         if missing:
             raise MissingExtra(missing[0].replace("_", "-"), "text", f"The embedder {name!r}")
-        self._name = str(Path(name).resolve()) if Path(name).is_dir() and name != DEFAULT else name
+        is_folder = name != DEFAULT and os.path.isdir(name)  # noqa: PTH112 Path.is_dir raises for an overlong name
+        self._name = str(Path(name).resolve()) if is_folder else name
         self.model_name = DEFAULT_MODEL if name == DEFAULT else self._name
         self._model: SentenceTransformer | None = None
         self._turn = threading.Lock()  # one thread loads the model, the others wait

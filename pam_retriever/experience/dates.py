@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timezone
+from typing import Any
+
+import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Metadata, Time
@@ -23,6 +27,23 @@ def read_date(value: object) -> date | None:
         return datetime.fromisoformat(value[:-1] + "+00:00" if value.endswith(("Z", "z")) else value)
     except ValueError:
         return None
+
+
+def read_timestamp(given: Any) -> float:
+    """Returns a time as a number: dates and datetimes in seconds since 1970 (UTC without an offset), numbers unchanged.
+
+    Raises:
+        InvalidInput: the value is something else.
+    """
+    if isinstance(given, datetime):
+        return (given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)).timestamp()
+    if isinstance(given, date):
+        return datetime(given.year, given.month, given.day, tzinfo=timezone.utc).timestamp()
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not math.isfinite(given):
+        raise InvalidInput(
+            f"Got the timestamp {given!r}.", "a datetime, a date or a finite number", "Leave it out if it is not known."
+        )
+    return float(given)
 
 
 def read_time_key(key: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.types import Float32, Int64, Metadata, Times
-from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, read_timestamp
+from pam_retriever.validation import check_id, check_ids, check_metadatas, check_text, read_list
 
 Used = Sequence[str] | Mapping[str, float]
 MIXTURE = "mixture"  # the setting with the weights of the evidence
@@ -133,9 +134,9 @@ def _weights(used: Used, unused: Sequence[str], at: int) -> dict[str, float]:
     where = f"used of request {at}"
     if isinstance(used, str) or isinstance(unused, str):
         raise InvalidInput(f"Got one string in {where}.", "a list of ids, or {id: weight}", "Wrap it in [ ].")
-    given = used if isinstance(used, Mapping) else dict.fromkeys(used, 1.0)
+    given = used.items() if isinstance(used, Mapping) else [(id, 1.0) for id in read_list(where, used)]
     weights: dict[str, float] = {}
-    for id, weight in given.items():
+    for id, weight in given:
         if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 < weight < math.inf:
             raise InvalidInput(
                 f"Got the weight {weight!r} of {id!r} in {where}.",
@@ -143,7 +144,7 @@ def _weights(used: Used, unused: Sequence[str], at: int) -> dict[str, float]:
                 "Use unused= for what failed.",
             )
         weights[check_id(id, where)] = float(weight)
-    for id in unused:
+    for id in read_list(f"unused of request {at}", unused):
         if check_id(id, f"unused of request {at}") in weights:
             raise InvalidInput(f"{id!r} is in used and in unused of request {at}.", "one of the two", "Decide.")
         weights[id] = -1.0

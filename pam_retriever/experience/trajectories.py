@@ -6,7 +6,7 @@ import hashlib
 import math
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.filters import to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_SALIENCE
 from pam_retriever.types import Float32, Time, Trajectory
-from pam_retriever.validation import check_id, check_vectors, read_timestamp
+from pam_retriever.validation import check_id, check_vectors, read_list
 
 TrajectoryLike = Trajectory | Sequence[str] | npt.NDArray[Any]
 
@@ -66,6 +67,8 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
     """
     if isinstance(trajectories, str | Trajectory) or (isinstance(trajectories, np.ndarray) and trajectories.ndim == 2):
         raise InvalidInput(f"Got a single {type(trajectories).__name__}.", "a list of trajectories", "Wrap it in [ ].")
+    if isinstance(trajectories, Mapping) or not isinstance(trajectories, Iterable):
+        raise InvalidInput(f"Got trajectories={trajectories!r}.", "a list of trajectories", "Pass lists of ids.")
     episodes = [_read(trajectory, f"trajectory {at}", dim) for at, trajectory in enumerate(trajectories)]
     if not episodes:
         raise InvalidInput("Got no trajectories.", "at least one", "Pass at least one trajectory.")
@@ -97,17 +100,23 @@ def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: in
         yield list(episodes.values())
 
 
-def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:
+def _as_trajectory(given: TrajectoryLike, name: str) -> Trajectory:
     if isinstance(given, Trajectory):
-        trajectory = given
-    elif isinstance(given, np.ndarray) and given.dtype.kind in "fiu":
-        trajectory = Trajectory(vectors=given)
-    elif isinstance(given, str):
+        return given
+    if isinstance(given, np.ndarray) and given.dtype.kind in "fiu":
+        return Trajectory(vectors=given)
+    if isinstance(given, str):
         raise InvalidInput(
             f"{name.capitalize()} is the string {given!r}.", "a list of ids", "Wrap the ids in a list each."
         )
-    else:
-        trajectory = Trajectory(ids=list(given))
+    ids = read_list(name, given)
+    if any(isinstance(id, Trajectory) for id in ids):
+        raise InvalidInput(f"{name.capitalize()} is a list of trajectories.", "one", "Use observe_many for several.")
+    return Trajectory(ids=ids)
+
+
+def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:
+    trajectory = _as_trajectory(given, name)
     if (trajectory.ids is None) == (trajectory.vectors is None):
         raise InvalidInput(
             f"{name.capitalize()} has {'neither' if trajectory.ids is None else 'both'} ids and vectors.",

@@ -21,10 +21,11 @@ from pam_retriever.index.tenants import Tenants
 from pam_retriever.protocols import Encoder
 from pam_retriever.store import naming
 from pam_retriever.store.base import Store
+from pam_retriever.store.files import read_path
 from pam_retriever.store.kinds import Engine
 from pam_retriever.store.opening import load_store, new_store, open_store, read_mode
 from pam_retriever.store.unfinished import remove_abandoned
-from pam_retriever.validation import check_count
+from pam_retriever.validation import check_count, check_flag
 
 Query = One | Many
 log = logging.getLogger(__name__)
@@ -144,9 +145,10 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
         most, mode = check_count("max_open_tenants", max_open_tenants), read_mode(read_only, follow, lock_timeout)
+        folder = read_path("path", path)
         if mode == "write":
-            remove_abandoned(Path(path))
-        store = open_store(Path(path), dim, backend, made, encoder, mode, float(lock_timeout))
+            remove_abandoned(folder)
+        store = open_store(folder, dim, backend, made, encoder, mode, float(lock_timeout))
         index = cls._of(store, made, names, most)
         log.info("open: %r in %.2f s", index, time.perf_counter() - began)
         return index
@@ -174,7 +176,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             IndexFormatError: there is no index, it is damaged, or it is from a newer version.
         """
         began, made = time.perf_counter(), read_embedder(embedder, same_embedder)
-        index = cls._of(load_store(Path(path), encoder), made)
+        index = cls._of(load_store(read_path("path", path), encoder), made)
         log.info("load: %r in %.2f s", index, time.perf_counter() - began)
         return index
 
@@ -207,7 +209,8 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
             IndexLocked: with ``overwrite``, the index is open for writing.
             StorageError: the disk is full, or the folder cannot be written to. The old contents are unchanged.
         """
-        folder = Path(path)
+        check_flag("overwrite", overwrite)
+        folder = read_path("path", path)
         with self._lock.shared():
             home = self._store.folder
             if home is not None and folder.resolve() == home.resolve():

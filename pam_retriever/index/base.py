@@ -75,7 +75,7 @@ class IndexBase:
 
         It is cached and follows writes. Nobody may write meanwhile.
         """
-        table, name = view.database.feedback, to_json(where or {})
+        table, name = view.database.feedback, to_json({} if where is None else where)
         with self._knowing:
             found = self._evidence.get(name)
             if found is not None and found.is_current(view):

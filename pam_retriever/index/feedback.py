@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from pam_retriever.embedding import Embedder, embed_questions
+from pam_retriever.embedding import Embedder, embed_questions, read_query
 from pam_retriever.errors import InvalidInput, UnknownId
 from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, Feedback, Used, read_feedback
@@ -21,7 +21,7 @@ from pam_retriever.validation import (
     check_text,
     check_vectors,
     read_ids,
-    read_query,
+    read_one_or_more,
 )
 
 Request = str | Array | Sequence[float]
@@ -128,14 +128,14 @@ class FeedbackKeeping(IndexBase):
         if query is None:
             if text is None:
                 raise InvalidInput("There is neither a query nor a text.", "one of them", "Pass text='...'.")
-            texts = [text] if isinstance(text, str) else list(text)
+            texts = read_one_or_more("text", text)
             vectors = embed_questions(self._embedder, texts, self.dim, "feedback(text=...)", lambda: self.embedder_name)
             return vectors, list(texts), not isinstance(text, str), self._embedder
         found, batch = read_query(query, self.dim)
         vectors = check_vectors(found, self.dim, "the request")
         if text is None:
             return vectors, [None] * len(vectors), batch, None
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = read_one_or_more("text", text)
         if len(texts) != len(vectors):
             raise InvalidInput(f"Got {len(texts)} texts for {len(vectors)} requests.", "as many", "Give one each.")
         return vectors, list(texts), batch, None
@@ -166,7 +166,7 @@ class FeedbackKeeping(IndexBase):
                 row = self._store.database.memories.rows_of([check_id(naming, "feedbacks")]).get(naming)
                 if row is None:
                     raise UnknownId(f"Got naming={naming!r}.", "the id of a memory in the index", "Add it first.")
-            return table.find(where or {}, limit, offset, row)
+            return table.find({} if where is None else where, limit, offset, row)
 
     def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Metadata | None = None) -> int:
         """Deletes feedback by id or by a filter on its metadata; ignores unknown ids.

@@ -21,11 +21,19 @@ from pam_retriever.index.sequences import NextSteps
 from pam_retriever.limits import MAX_WINDOW
 from pam_retriever.retrieval.decay import read_now
 from pam_retriever.store import last_fit
+from pam_retriever.store.files import read_path
 from pam_retriever.training.config import FitConfig, TrainingRequest, read_config
 from pam_retriever.training.dataset import check_known
 from pam_retriever.training.news import NOTHING_NEW, Source, nothing_new, read_news, report_nothing
 from pam_retriever.types import FitReport, TrajectoryRecord
-from pam_retriever.validation import check_count, check_half_life, check_offset, check_positive, check_seed, read_ids
+from pam_retriever.validation import (
+    check_count,
+    check_flag,
+    check_half_life,
+    check_offset,
+    read_ids,
+    read_one_or_more,
+)
 
 log = logging.getLogger(__name__)
 TRAIN = "train"  # the setting that says whether training is allowed
@@ -154,20 +162,19 @@ class Learning(FeedbackKeeping, NextSteps):
             TrainingDiverged: the loss became NaN or infinite.
         """
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
-        if time_budget is not None:
-            check_positive("time_budget", time_budget)
+        check_flag("background", background)
+        request = TrainingRequest(device, seed, time_budget, progress).checked()
         source = Source(
             trajectories,
             group_by,
-            () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by),
+            tuple(read_one_or_more("order_by", order_by)),
             None if buffer is None else check_count("buffer", buffer),
-            None if checkpoint is None else Path(checkpoint),
+            None if checkpoint is None else read_path("checkpoint", checkpoint),
             isinstance(trajectories, Iterator),
             from_scratch,
         )
-        _check(source)
+        source.check()
         self._lock.check_process()  # before waiting for another lock
-        request = TrainingRequest(device, check_seed(seed), time_budget, progress)
 
         def fit() -> FitReport:
             return self._fit(source, window, settings, request)
@@ -247,6 +254,7 @@ class Learning(FeedbackKeeping, NextSteps):
             allowed: if False, ``fit`` and ``auto_fit`` are refused, and a running ``auto_fit`` ends. The weights stay
                 until memories are erased.
         """
+        check_flag("allowed", allowed)
         if self._trainable() != allowed:
             if not allowed:
                 self.auto_fit(None)
@@ -382,17 +390,3 @@ def _writes() -> bool:
     from pam_retriever.training.distributed import first_process
 
     return first_process()
-
-
-def _check(source: Source) -> None:
-    """Refuses arguments that contradict each other."""
-    if source.trajectories is not None and source.group_by is not None:
-        raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
-    if source.order_by and source.group_by is None:
-        raise InvalidInput(
-            f"Got order_by={list(source.order_by)} without group_by.",
-            "both: trajectories are in order already",
-            "Leave order_by out, or pass group_by=...",
-        )
-    if source.in_parts and source.group_by is not None:
-        raise InvalidInput("Got group_by with buffer or checkpoint.", "trajectories", "Leave one of them out.")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput, UnknownId
+from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.index.base import IndexBase
 from pam_retriever.protocols import Encoder, ObservationsLike, Observed, Trainable
 from pam_retriever.store.adding import NOT_GIVEN, NotGiven, add, append, update
@@ -20,7 +21,7 @@ from pam_retriever.store.erasure import ErasureReport, erase
 from pam_retriever.store.reencoding import read_new_space, reencode
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Metadata, Record, Time
-from pam_retriever.validation import check_count, check_id, check_offset, read_ids, read_timestamp
+from pam_retriever.validation import check_count, check_flag, check_id, check_offset, read_ids, read_list
 
 if TYPE_CHECKING:
     from pam_retriever.model.predictor import Predictor
@@ -228,9 +229,8 @@ class Memories(IndexBase):
             InvalidInput: a value cannot be an id.
             UnknownId: an id is not in the index, unless ``missing_ok``.
         """
-        if isinstance(ids, str):
-            raise InvalidInput(f"Got ids={ids!r}.", "a list of strings", "Wrap it in [ ].")
-        ids = [check_id(id, "get") for id in ids]
+        check_flag("missing_ok", missing_ok)
+        ids = [check_id(id, "get") for id in read_list("ids", ids)]
         with self._lock.shared():
             records = self._store.database.memories.records(ids)
         unknown = [id for id in ids if id not in records]
@@ -250,4 +250,4 @@ class Memories(IndexBase):
         """
         offset, limit = check_offset(offset), None if limit is None else check_count("limit", limit)
         with self._lock.shared():
-            return self._store.database.memories.find(where or {}, limit, offset)
+            return self._store.database.memories.find({} if where is None else where, limit, offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast, overload
 
-from pam_retriever.embedding import read_question
+from pam_retriever.embedding import read_query, read_question
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
 from pam_retriever.index.base import IndexBase
@@ -22,7 +22,7 @@ from pam_retriever.store.space import Space, is_observed, no_encoder
 from pam_retriever.store.view import View
 from pam_retriever.training.dataset import check_known
 from pam_retriever.types import Array, Direction, Hits, Metadata, Time
-from pam_retriever.validation import check_count, read_query
+from pam_retriever.validation import check_count
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

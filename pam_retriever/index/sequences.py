@@ -17,7 +17,7 @@ from pam_retriever.retrieval.sequences.mixture import NextMixture
 from pam_retriever.retrieval.sequences.scorer import NextSettings, next_hits
 from pam_retriever.store import last_fit
 from pam_retriever.types import Float32, Hits
-from pam_retriever.validation import check_count, check_finite, check_id, check_vectors
+from pam_retriever.validation import check_count, check_finite, check_flag, check_id, check_vectors, read_list
 
 NEXT = "next"  # the setting with the weights of the evidence
 Step = str | npt.NDArray[np.floating] | Sequence[float] | Mapping[str, str]
@@ -83,7 +83,8 @@ class NextSteps(IndexBase):
                 f"Got trajectories={shortened(str(trajectories))}.", "a list of trajectories", "Wrap it in [[ ]]."
             )
         lowest = None if min_score is None else check_finite("min_score", min_score)
-        settings = NextSettings(check_count("k", k), where, cue_where, lowest, explain)
+        settings = NextSettings(check_count("k", k), where, cue_where, lowest, check_flag("explain", explain))
+        trajectories = read_list("trajectories", trajectories)
         asked = [self._read_steps(trajectory, f"trajectory {at}") for at, trajectory in enumerate(trajectories)]
         if not asked:
             return []

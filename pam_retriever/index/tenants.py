@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.index.base import IndexBase
+from pam_retriever.validation import check_flag
 
 if TYPE_CHECKING:
     from pam_retriever.index import PredictiveAssociativeIndex
@@ -37,6 +38,8 @@ class Tenants(IndexBase):
             IndexLocked: the tenant's own folder is open for writing elsewhere.
             StorageError: the disk is full or read-only.
         """
+        if train is not None:
+            check_flag("train", train)
         index = self._tenants_of_own().get(name)
         if train is not None:
             index.allow_training(train)

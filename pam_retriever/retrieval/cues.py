@@ -141,7 +141,7 @@ def read_filters(
     allowed = None if where is None else memories.rows_where(where)
     if cue_where is None:
         return allowed, allowed
-    return allowed, None if cue_where == {} else memories.rows_where(cue_where)
+    return allowed, None if isinstance(cue_where, Mapping) and not cue_where else memories.rows_where(cue_where)
 
 
 def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> dict[str, int]:

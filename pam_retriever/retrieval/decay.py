@@ -12,12 +12,12 @@ import numpy as np
 
 from pam_retriever.ann.selection import Rows
 from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.experience.strength import fading
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.cues import Cues
 from pam_retriever.store.database import Database
 from pam_retriever.types import Time
-from pam_retriever.validation import read_timestamp
 
 FIRST_POOL = 4  # times k: number of hits in the first look-up of a recall with decay
 

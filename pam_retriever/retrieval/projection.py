@@ -42,8 +42,10 @@ class Projection:
 
 def project(view: View, limit: int, method: Method, by: str | None) -> Projection:
     """See ``Inspecting.project``."""
-    if method not in ("pca", "umap"):
+    if not isinstance(method, str) or method not in ("pca", "umap"):
         raise InvalidInput(f"Got method={method!r}.", "'pca' or 'umap'", "Use 'pca' if in doubt.")
+    if by is not None and not isinstance(by, str):
+        raise InvalidInput(f"Got by={by!r}.", "a metadata key, or None", "Pass its name.")
     every = view.database.memories.rows()
     limit = min(limit, UMAP_MOST) if method == "umap" else limit
     rows = every if len(every) <= limit else every[np.linspace(0, len(every) - 1, limit).astype(np.int64)]

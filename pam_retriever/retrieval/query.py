@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 from pam_retriever.errors import InvalidInput, NotFitted
+from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.limits import MAX_HOPS, MAX_PATHS
 from pam_retriever.model.keys import MODES, Channels, Mode
 from pam_retriever.retrieval.hybrid import FUSED
@@ -15,7 +16,7 @@ from pam_retriever.retrieval.multihop import Hops
 from pam_retriever.retrieval.sources import read_without
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Float32, Time
-from pam_retriever.validation import check_count, check_direction, check_finite, check_positive, read_timestamp
+from pam_retriever.validation import check_count, check_direction, check_finite, check_flag, check_positive
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class RecallSettings:
         Raises:
             InvalidInput: a setting is invalid.
         """
-        mode = self.mode or ("hybrid" if words else "association")
-        if mode not in MODES:
+        mode = ("hybrid" if words else "association") if self.mode is None else self.mode
+        if not isinstance(mode, str) or mode not in MODES:
             raise InvalidInput(f"Got mode={mode!r}.", f"one of {list(MODES)}", "Use 'hybrid' if in doubt.")
         if self.k is None and self.min_score is None:
             raise InvalidInput("Got k=None.", "min_score, and hops=1, with it", "Pass k or min_score.")
@@ -78,8 +79,10 @@ class RecallSettings:
             check_count("hops", count, MAX_HOPS),
             check_count("fan_out", fan_out, MAX_PATHS),
             check_count("beam", beam, MAX_PATHS),
-            self.hops.snap,
+            check_flag("snap", self.hops.snap),
         )
+        if self.channels is not None and not isinstance(self.channels, Channels):
+            raise InvalidInput(f"Got channels={self.channels!r}.", "Channels(...)", "Leave it out if in doubt.")
         return replace(
             self,
             k=None if self.k is None else check_count("k", self.k),
@@ -88,6 +91,8 @@ class RecallSettings:
             min_score=None if self.min_score is None else check_finite("min_score", self.min_score),
             decay=None if self.decay is None else check_positive("decay", self.decay),
             default=self.mode is None and self.channels is None,
+            faithful=check_flag("faithful", self.faithful),
+            explain=check_flag("explain", self.explain),
             without=read_without(self.without),
         )
 
@@ -107,7 +112,7 @@ class RecallSettings:
                 "k, where, now and explain alone",
                 "Pass a query or text=..., or leave the argument out.",
             )
-        return replace(plain, mode="similarity")
+        return replace(plain, mode="similarity", explain=check_flag("explain", self.explain))
 
     def _check_now(self, words: bool) -> None:
         """Refuses a ``now`` that is no time, or that no setting uses."""
@@ -140,6 +145,8 @@ class RecallSettings:
 
     def _check_feedback(self, words: bool) -> None:
         """Refuses a filter of feedback for a mode that uses none."""
+        if not isinstance(self.feedback_where, Mapping | None):
+            raise InvalidInput(f"Got feedback_where={self.feedback_where!r}.", "a dict", 'Use {"user": "ann"}.')
         asked = self.mode in (None, "association") and self.channels is None and self.hops.count == 1
         if self.feedback_where is not None and self.direction is not None and not words:
             raise InvalidInput(

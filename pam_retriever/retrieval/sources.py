@@ -9,6 +9,7 @@ import numpy as np
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32, Int64
+from pam_retriever.validation import read_list
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ def read_without(without: Collection[str]) -> frozenset[str]:
     Raises:
         InvalidInput: this is no collection of names.
     """
-    if isinstance(without, str) or not all(isinstance(name, str) for name in without):
-        raise InvalidInput(f"Got without={without!r}.", "a list of names of sources", "Wrap it in [ ].")
-    return frozenset(without)
+    names = read_list("without", without)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"Got without={without!r}.", "a list of names of sources", "Leave it out to use all.")
+    return frozenset(names)
 
 
 def check_without(without: frozenset[str], names: Sequence[str]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from pam_retriever.store.base import Store
 from pam_retriever.store.space import is_observed, no_encoder
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Metadata, Time
-from pam_retriever.validation import check_ids, check_metadatas, check_texts, check_vectors
+from pam_retriever.validation import check_ids, check_metadatas, check_texts, check_vector, check_vectors
 
 Ids = Sequence[str] | None
 Texts = Sequence[str | None] | None
@@ -110,7 +110,7 @@ def append(store: Store, embedder: Embedder | None, given: object, metadata: Met
                 store, replace(step, vectors=check_vectors(states, store.dim, "append"), observed=observed.pack())
             )
     if given is not None:
-        vectors = check_vectors(np.asarray(given, np.float32)[None], store.dim, "append")
+        vectors = check_vector(given, store.dim, "append")
         with store.lock.exclusive():
             return _append(store, replace(step, vectors=vectors))
     vectors = embed_texts(embedder, [step.text], store.dim, lambda: _embedder_of(store))
@@ -140,7 +140,7 @@ def update(
         raise InvalidInput(f"Got no change for {id!r}.", "text, metadata or vector", "Pass one of them.")
     new_text = NOT_GIVEN if isinstance(text, NotGiven) else check_texts([text], 1)[0]
     new_metadata = None if isinstance(metadata, NotGiven) else check_metadatas([metadata], 1)[0]
-    vectors = None if vector is None else check_vectors(np.asarray(vector, np.float32)[None], store.dim, "update")
+    vectors = None if vector is None else check_vector(vector, store.dim, "update")
     embedded = (
         vectors is None and isinstance(new_text, str) and (embedder is not None or _embedder_of(store) is not None)
     )

@@ -139,7 +139,7 @@ class SQLiteFeedback:
 
     def _asked(self, where: Mapping[str, object], after: int = 0) -> tuple[str, list[str | int]]:
         """Returns the SQL that selects the requests whose metadata satisfy a filter, and its parameters."""
-        if not where:
+        if isinstance(where, Mapping) and not where:
             return "1", []
         found = self._connection.fetch(
             "SELECT number, metadata FROM feedback WHERE number > ? ORDER BY number", [after]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -12,11 +13,29 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
-from pam_retriever.errors import IndexFormatError
+from pam_retriever.errors import IndexFormatError, InvalidInput
 from pam_retriever.store import handles
 from pam_retriever.store.faults import explained
 
 BLOCK = 1 << 22  # bytes per read
+
+
+def read_path(name: str, path: object) -> Path:
+    """Returns a path that the system can look up, whether or not there is something.
+
+    Raises:
+        InvalidInput: the value is no path, or one that the system cannot hold.
+    """
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise InvalidInput(f"Got {name}={path!r} ({type(path).__name__}).", "a string or a Path", "Name a path.")
+    try:
+        os.lstat(found := Path(path))
+    except ValueError as error:  # a NUL, or a lone surrogate
+        raise InvalidInput(f"Got {name}={path!r}, which can be no path ({error}).", "text", "Name another.") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidInput(f"Got {name}={path!r}.", "a path that the system can hold", "Name a shorter.") from error
+    return found
 
 
 def write_atomically(path: Path, contents: bytes) -> None:

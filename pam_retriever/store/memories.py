@@ -128,7 +128,8 @@ class SQLiteMemories:
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
         """Returns records whose metadata satisfy a filter, in the order of adding."""
-        rows = json.dumps(self.rows_where(where).tolist()) if where else None
+        every = isinstance(where, Mapping) and not where
+        rows = None if every else json.dumps(self.rows_where(where).tolist())
         found = self._connection.fetch(
             "SELECT row, id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             f"WHERE {'1' if rows is None else 'row IN (SELECT value FROM json_each(?))'} "

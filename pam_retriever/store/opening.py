@@ -19,7 +19,7 @@ from pam_retriever.store.space import Space
 from pam_retriever.store.sqlite import SQLiteStore
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.store.unfinished import is_empty
-from pam_retriever.validation import check_count, check_finite
+from pam_retriever.validation import check_count, check_finite, check_flag
 
 MOST_WAITING = 86_400  # seconds for another writer
 
@@ -57,6 +57,8 @@ def read_mode(read_only: bool, follow: bool, lock_timeout: float) -> Mode:
     Raises:
         InvalidInput: the arguments contradict each other.
     """
+    check_flag("read_only", read_only)
+    check_flag("follow", follow)
     if not 0 <= check_finite("lock_timeout", lock_timeout) <= MOST_WAITING:
         raise InvalidInput(f"Got lock_timeout={lock_timeout}.", f"0 to {MOST_WAITING:,} seconds", "10 is plenty.")
     if read_only and lock_timeout:

@@ -15,7 +15,7 @@ from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import ann_cache, graph_cache, snapshot
 from pam_retriever.store.damage import check_words, damaged
 from pam_retriever.store.faults import explained
-from pam_retriever.store.files import check_file, matching
+from pam_retriever.store.files import check_file, matching, read_path
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.manifest import FORMAT_VERSION, TENANTS, Manifest, new_manifest, read_manifest
 from pam_retriever.store.model_metadata import read_model
@@ -44,7 +44,7 @@ def check(path: str | Path, tenant: str | None = None) -> list[str]:
             use.
         StorageError: the disk is full, or permissions are missing.
     """
-    folder = Path(path)
+    folder = read_path("path", path)
     refuse_others(folder)
     if tenant is not None:
         return check(dict(_tenants(folder))[tenant])
@@ -79,7 +79,7 @@ def repair(path: str | Path) -> list[str]:
         IndexLocked: the index is open for writing.
         StorageError: the disk is full or read-only. The folder is unchanged.
     """
-    folder = Path(path)
+    folder = read_path("path", path)
     refuse_others(folder)
     snapshot.refuse_companions(folder)
     lock = WriterLock(folder)

@@ -11,11 +11,12 @@ from typing import Literal
 import numpy as np
 
 from pam_retriever.errors import InvalidInput
+from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.filters import Timed
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.settings import SQLiteSettings
 from pam_retriever.types import Int64, Time, Times
-from pam_retriever.validation import check_length, read_timestamp
+from pam_retriever.validation import check_length, read_list
 
 Kind = Literal["dates", "numbers"]
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -47,7 +48,7 @@ class NewTimes:
             return cls((None,) * length, (0,) * length, None)
         if isinstance(given, str | date | float | int):
             raise InvalidInput(f"Got timestamps={given!r}.", "a list of times", "Wrap it in [ ].")
-        given = list(given)
+        given = read_list("timestamps", given)
         check_length("timestamps", len(given), length)
         times = tuple(None if time is None else read_timestamp(time) for time in given)
         dated = {isinstance(time, date) for time in given if time is not None}

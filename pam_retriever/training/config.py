@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
+from pam_retriever.validation import check_flag, check_positive, check_seed
 
 PASSES, MOST_PASSES = 16, 40  # over each memory; small data need more, up to the second number
 STEPS, FEWEST_STEPS = 400, 60  # so many steps need no more passes than that
@@ -38,6 +39,21 @@ class TrainingRequest:
     seed: int = 0
     time_budget: float | None = None
     progress: bool | None = None
+
+    def checked(self) -> TrainingRequest:
+        """Returns itself.
+
+        Raises:
+            InvalidInput: an argument is invalid.
+        """
+        if not isinstance(self.device, str):
+            raise InvalidInput(f"Got device={self.device!r}.", "'auto', 'cpu' or a CUDA device", "Use 'auto'.")
+        check_seed(self.seed)
+        if self.time_budget is not None:
+            check_positive("time_budget", self.time_budget)
+        if self.progress is not None:
+            check_flag("progress", self.progress)
+        return self
 
 
 @dataclass(frozen=True)
@@ -202,6 +218,6 @@ def read_config(config: str | FitConfig) -> FitConfig:
     """
     if isinstance(config, FitConfig):
         return config
-    if config not in CONFIGS:
+    if not isinstance(config, str) or config not in CONFIGS:
         raise InvalidInput(f"Got config={config!r}.", f"one of {list(CONFIGS)} or a FitConfig", "Use 'fast'.")
     return CONFIGS[config]

@@ -15,6 +15,7 @@ from pam_retriever.experience.trajectories import Episode, name_of_group
 from pam_retriever.store.database import Database, Grouped
 from pam_retriever.store.growth import LearntTo
 from pam_retriever.types import Bools, Float32, Int64
+from pam_retriever.validation import check_text
 
 TOO_LARGE = 2**63  # SQLite reads larger integers as doubles
 
@@ -111,7 +112,7 @@ def read_groups(database: Database, group_by: str, order_by: Sequence[str] = ())
         InvalidInput: there is no group of two, or values cannot be compared.
     """
     for name, key in (("group_by", group_by), *(("order_by", key) for key in order_by)):
-        if not isinstance(key, str) or not key or "\x00" in key:
+        if not isinstance(key, str) or not key or "\x00" in check_text(key, name):
             raise InvalidInput(f"Got {name}={key!r}.", "a key of the metadata, a string without NUL", "Name another.")
     columns = {key: {row: one for row, *one in database.trajectories.groups(group_by, key)} for key in order_by}
     first = database.trajectories.groups(group_by, order_by[0] if order_by else None)

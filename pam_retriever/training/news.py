@@ -15,6 +15,7 @@ from pam_retriever.store.write_trajectories import steps_in, stored_beginning
 from pam_retriever.training.config import FitConfig
 from pam_retriever.training.dataset import check_known, read_groups
 from pam_retriever.types import FitReport
+from pam_retriever.validation import check_flag
 
 STORED_AT_ONCE = 50_000  # states per call, for a stream
 NOTHING_NEW = "nothing new"
@@ -41,6 +42,20 @@ class Source:
     checkpoint: Path | None = None
     stream: bool = False
     from_scratch: bool = False
+
+    def check(self) -> None:
+        """Refuses arguments that are no source, or contradict each other."""
+        check_flag("from_scratch", self.from_scratch)
+        if self.trajectories is not None and self.group_by is not None:
+            raise InvalidInput("Got both trajectories and group_by.", "one of them", "Fit twice to use both.")
+        if self.order_by and self.group_by is None:
+            raise InvalidInput(
+                f"Got order_by={list(self.order_by)} without group_by.",
+                "both: trajectories are in order already",
+                "Leave order_by out, or pass group_by=...",
+            )
+        if self.in_parts and self.group_by is not None:
+            raise InvalidInput("Got group_by with buffer or checkpoint.", "trajectories", "Leave one of them out.")
 
     @property
     def in_parts(self) -> bool:

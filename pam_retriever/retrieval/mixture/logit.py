@@ -117,7 +117,8 @@ class _Problem:
         odds = np.exp(scores - most[choices.question])
         total = np.add.reduceat(odds, choices.starts)
         loss = self.share @ (most + np.log(total)) - self.target @ scores
-        return float(loss) + 0.5 * float(self.ridge @ (weights - self.prior) ** 2), odds / total[choices.question]
+        probability: Float32 = np.divide(odds, total[choices.question], dtype=np.float32)
+        return float(loss) + 0.5 * float(self.ridge @ (weights - self.prior) ** 2), probability
 
     def derivatives(self, weights: Float64, probability: Float32) -> tuple[Float64, Float64]:
         """Returns the gradient (F,) and the curvature (F, F) at the weights that give these probabilities."""
