@@ -24,7 +24,8 @@ hypothesis.settings.register_profile("search", max_examples=300, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 DIM, WINDOW = 16, 2
-TINY = FitConfig(hidden=256, passes=150)
+TINY = FitConfig(hidden=256, passes=60)
+THOROUGH = FitConfig(hidden=256, passes=150)  # for tests of how good the predictor is
 QUICK = FitConfig(hidden=16, passes=10)  # for tests that do not depend on the quality of the predictor
 
 
@@ -83,7 +84,7 @@ def anywhere(request: pytest.FixtureRequest) -> Iterator[Callable[..., Predictiv
 def fitted(planted: Planted) -> PredictiveAssociativeIndex:
     """Filled and fitted. Shared: tests must not change it."""
     index = new_index(planted)
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     return index
 
 

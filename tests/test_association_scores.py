@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from conftest import DIM, TINY, WINDOW, new_index
+from conftest import DIM, THOROUGH, TINY, WINDOW, new_index
 
 from benchmarks.training.held_out import HeldOutTrainer
 from pam_retriever import Channels, PredictiveAssociativeIndex
@@ -68,7 +68,7 @@ def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     held_out = np.arange(5, 200, 10)
     shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
-    trained = HeldOutTrainer(held_out, shards, WINDOW, TINY, request).run()
+    trained = HeldOutTrainer(held_out, shards, WINDOW, THOROUGH, request).run()
     f = trained.predictor.weights()(planted.vectors)[:, :DIM]
     looks = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     reverse = looks[held_out] @ f.T

@@ -316,7 +316,7 @@ CALLS = {  # each with arguments that are valid
     "trajectories": {},
     "update": {"id": "a"},
 }
-NOT_ASKED = {"close", "explore", "last_fit", "overview", "reencode", "refresh", "spread", "tenants"}  # or without arguments
+NOT_ASKED = {"close", "explore", "last_fit", "overview", "reencode", "refresh", "spread", "tenants"}
 FLAGS = {
     *("allowed", "background", "complete", "explain", "faithful", "follow", "from_scratch", "missing_ok"),
     *("overwrite", "read_only", "same_embedder", "snap", "train"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import DIM, TINY, WINDOW, new_index
+from conftest import DIM, QUICK, TINY, WINDOW, new_index
 
 from pam_retriever import Channels, FitConfig, PredictiveAssociativeIndex
 from pam_retriever.experience.cooccurrence import Experience, associate
@@ -151,11 +151,11 @@ def test_memories_that_all_look_the_same_get_codes_of_their_own():
 def test_without_codes_there_are_none(planted):
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
-    assert Trainer(shards, WINDOW, replace(TINY, code=0), request).run().embeddings.shape == (200, 0)
+    assert Trainer(shards, WINDOW, replace(QUICK, code=0), request).run().embeddings.shape == (200, 0)
     index = new_index(planted)
-    index.fit(planted.outings, config=replace(TINY, code=0), progress=False)
+    index.fit(planted.outings, config=replace(QUICK, code=0), progress=False)
     assert len(index.recall("m005", k=3)) == 3
-    index.fit(iter(planted.outings), buffer=60, config=replace(TINY, code=0), progress=False)
+    index.fit(iter(planted.outings), buffer=60, config=replace(QUICK, code=0), progress=False)
     assert len(index.recall("m005", k=3)) == 3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import DIM, TINY, agree, new_index
+from conftest import DIM, THOROUGH, TINY, agree, new_index
 from engine_servers import ENGINES, fresh_engine
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ def ahead(hits, cue: str) -> list[int]:
 def one_way(planted) -> PredictiveAssociativeIndex:
     """Twenty outings of ten, each always in the same order. Shared: tests must not change it."""
     index = new_index(planted)
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     return index
 
 

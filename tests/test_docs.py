@@ -21,6 +21,7 @@ NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTES]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (\[.*\]|'.*'|\d+)$", re.MULTILINE)
+LONG = {"docs/reference/engines.md", "docs/how/training.md", "docs/guides/observations.md"}  # seconds each
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 
 
@@ -32,7 +33,14 @@ def test_the_docstring_examples():
     assert doctest.testmod(pam_retriever.index).failed == 0
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (name(page) in LONG), id=name(page))
+        for page in PAGES
+        if BLOCK.search(page.read_text())
+    ],
+)
 def test_the_code_of_a_page_runs_and_prints_the_shown_output(page, tmp_path, monkeypatch, capsys):
     code = "\n".join(BLOCK.findall(page.read_text()))
     (tmp_path / "page.py").write_text(code)

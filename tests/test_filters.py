@@ -105,13 +105,13 @@ def passes(metadata, key, op, value) -> bool:
     return ORDER[op](stored, value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(metadatas, filters)
 def test_a_filter_finds_what_python_finds(stored, where):
     compare(PredictiveAssociativeIndex(dim=1, backend="exact"), stored, where)
 
 
-@pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [20, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_an_engine_finds_what_python_finds(kind, examples):
     index = PredictiveAssociativeIndex(dim=1, backend=fresh_engine(kind))

@@ -69,7 +69,7 @@ def answers(index: PredictiveAssociativeIndex, at: int) -> list:
     return [*found, index.recall(stored, 6, mode="association")] if len(index.feedbacks()) else found
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(operations)
 def test_after_any_writes_it_answers_as_if_it_had_just_been_opened(done):
     check(UNDER_FULL, done)

@@ -36,6 +36,7 @@ def run(monkeypatch, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_optimisers_are_compared_and_a_second_call_does_nothing_again(run, monkeypatch):
     done, written = run("--only", "Muon against AdamW")
     assert done["ended"] == "everything was done"

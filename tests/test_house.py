@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,11 @@ STILL_LONG_FUNCTIONS: set[str] = set()
 STILL_MANY_ARGUMENTS: set[str] = set()
 STILL_ANY: set[str] = set()
 STILL_ISINSTANCE: set[str] = set()
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def files() -> Iterator[tuple[str, str]]:
@@ -87,7 +93,7 @@ def test_no_function_is_long():
     found = {
         f"{file}:{name}"
         for file, text in files()
-        for name, function in functions(ast.parse(text))
+        for name, function in functions(parsed(text))
         if body_lines(function) > LINES_OF_A_FUNCTION
     }
     assert found == STILL_LONG_FUNCTIONS
@@ -97,7 +103,7 @@ def test_no_function_takes_many_arguments():
     found = {
         f"{file}:{name}"
         for file, text in files()
-        for name, function in functions(ast.parse(text))
+        for name, function in functions(parsed(text))
         if len(arguments(function)) > ARGUMENTS and not is_interface(name)
     }
     assert found == STILL_MANY_ARGUMENTS
@@ -105,7 +111,7 @@ def test_no_function_takes_many_arguments():
 
 def test_no_public_signature_has_any():
     """Tests the source text; the checkers in ``test_typing.py`` see types behind aliases."""
-    trees = {file: dict(functions(ast.parse(text))) for file, text in files()}
+    trees = {file: dict(functions(parsed(text))) for file, text in files()}
     found = set()
     for file, owner in set(exported()):
         for name, function in trees[file].items():
@@ -120,7 +126,7 @@ def test_no_public_signature_has_any():
 def test_no_one_asks_what_kind_of_store_it_has():
     found = set()
     for file, text in files():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 kinds = [one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)]
                 found |= {f"{file}: {kind}" for kind in kinds if KINDS.search(kind)}

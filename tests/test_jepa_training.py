@@ -139,6 +139,7 @@ KINDS = {"left": Modality.vector(3), "right": Modality.vector(3)}
 SHORT = JointConfig(passes=25, batch_size=120, learning_rate=3e-3, hidden=64, horizon=2)
 
 
+@pytest.mark.slow
 def test_the_outward_predictor_learns_where_an_action_leads():
     walks = Walks()
     outward = OutwardPredictor(16, actions=2, hidden=64)

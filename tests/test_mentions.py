@@ -366,7 +366,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(CHANGES)
 def test_changes_in_any_order_give_what_building_at_once_gives(changes: list[object]) -> None:
     world = World()

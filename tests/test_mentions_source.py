@@ -149,7 +149,7 @@ PASSAGES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(PASSAGES, st.lists(st.sampled_from(TITLES), max_size=2), st.integers(1, 3))
 def test_the_first_step_is_that_of_a_plain_loop(
     passages: list[tuple[str | None, list[str]]], asked: list[str], seeds: int

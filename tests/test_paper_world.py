@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from benchmarks.paper.protocol import choose_queries, evaluate
 from benchmarks.worlds.paper import build
 from pam_retriever.model.keys import unit
 
 
+@pytest.mark.slow
 def test_the_world_has_the_published_fingerprint():
     assert build(42).fingerprint() == {
         "float32_sum_in_float64": -40553.7554,
@@ -29,6 +31,7 @@ def test_associations_are_all_pairs_within_the_window():
     assert round(float(crossing.mean()), 3) == 0.348
 
 
+@pytest.mark.slow
 def test_the_cosine_row_is_the_published_one():
     world = build(42)
     looks = unit(world.states)

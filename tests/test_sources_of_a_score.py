@@ -81,7 +81,7 @@ def test_nothing_changes_without_nothing(fitted):
     ("options", "words"),
     [
         ({"without": ["looks"]}, "sources of this answer: experience, prediction"),
-        ({"without": "experience"}, "list of names"),
+        ({"without": "experience"}, "Expected a list"),
         ({"without": ["experience"], "hops": 2}, "it has none"),
         ({"without": ["similarity"], "mode": "specific"}, "it has none"),
         (

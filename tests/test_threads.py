@@ -56,7 +56,7 @@ def filled(backend="exact"):
     return index
 
 
-@pytest.mark.parametrize("backend", ["exact", *ENGINES])
+@pytest.mark.parametrize("backend", ["exact", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ENGINES)])
 def test_threads_that_ask_with_words_get_their_own_answers(backend):
     index = filled(backend if backend == "exact" else fresh_engine(backend))
 

@@ -73,7 +73,7 @@ def test_the_report_describes_the_training(planted):
     assert (report.memories, report.trajectories) == (200, 20)
     assert report.associations == 20 * 2 * (9 + 8)
     assert (report.coverage, report.stopped_by, report.device) == (1.0, "passes", "cpu")
-    assert len(report.losses) == report.config["passes"] == 150
+    assert len(report.losses) == report.config["passes"] == TINY.passes
     assert report.losses[-1] < 0.5 * report.losses[0]  # one point cannot be near to all associates
     assert "200 memories" in repr(report)
 

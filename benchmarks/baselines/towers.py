@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.nn import SAGEConv
 
 
 class BilinearForm(nn.Module):
@@ -54,6 +53,8 @@ class GraphNetwork(nn.Module):
 
     def __init__(self, dim: int, hidden: int = 512, out: int = 128) -> None:
         super().__init__()
+        from torch_geometric.nn import SAGEConv  # which takes five seconds
+
         self.first, self.second = SAGEConv(dim, hidden), SAGEConv(hidden, out)
 
     def forward(self, x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:

@@ -125,11 +125,11 @@ class _View:
         scale = choices.features.var(axis=0).astype(float) + 1e-3
         return cls(choices, asked.part, mine, prior, scale, timed, plain)
 
-    def fit(self, questions: Int64, way: _Way) -> Float64:
-        """Returns all weights (F,), fitted on some questions."""
+    def fit(self, questions: Int64, way: _Way, near: Float64 | None = None) -> Float64:
+        """Returns all weights (F,), fitted on some questions; ``near`` (F,) are those for most of them."""
         within = self.choices.take(questions)
         start = self._start(within, way.stacked)
-        return way.between(start, logit.fit(within, start, way.ridge * self.scale))
+        return way.between(start, logit.fit(within, start, way.ridge * self.scale, near))
 
     def _start(self, choices: Choices, stacked: bool) -> Float64:
         """Returns the prior, stacked with recall without feedback if the questions support it (Breiman 1996).
@@ -219,20 +219,21 @@ def fit_kind(
         first = views[0].best_way(questions)
         return [first, *(view.best_way(questions, first.stacked) for view in views[1:])]
 
-    def fit(questions: Int64, chosen: Sequence[_Way]) -> Float64:
+    def fit(questions: Int64, chosen: Sequence[_Way], near: Float64 | None = None) -> Float64:
         weights = prior.copy()
         for view, way in zip(views, chosen, strict=True):
-            weights[view.mine] = view.fit(questions, way)[view.mine]
+            weights[view.mine] = view.fit(questions, way, near)[view.mine]
         return weights
 
     common = ways(every)
+    whole = fit(every, common)
     scores = np.zeros(len(asked.row), np.float32)
     pair_part = part[asked.choices.question]
     for one in np.unique(part).tolist():
         within, held = np.flatnonzero(part != one), pair_part == one
-        weights = fit(within, ways(within) if nested else common)
+        weights = fit(within, ways(within) if nested else common, whole)
         scores[held] = asked.choices.scores(weights)[held]
-    return FittedKind(fit(every, common), calibration_of(asked, scores), scores, views[0].choices, part)
+    return FittedKind(whole, calibration_of(asked, scores), scores, views[0].choices, part)
 
 
 def calibration_of(asked: Asked, scores: Float32) -> Calibration:
