@@ -141,3 +141,10 @@ def test_a_pipe_gets_the_sessions_line_by_line(folder, capsys):
     shown = capsys.readouterr().out
     assert "sessions: " in shown
     assert "█" not in shown
+
+
+def test_times_in_milliseconds_are_shown_as_they_are(look, tmp_path):
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
+        index.add([[1, 0], [0, 1]], ["a", "b"])
+        index.observe(Trajectory(["a", "b"], timestamps=[1_700_000_000_000, 1_700_000_060_000], id="ms"))
+    assert "1700000000000 to 1700000060000" in look("inspect", str(tmp_path / "index"))

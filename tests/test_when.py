@@ -141,6 +141,22 @@ def test_a_memory_that_is_replaced_or_deleted_loses_its_time(anywhere):
     assert index.recall(when="July 2023").ids == ["m20"]
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        datetime.max,
+        datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-5))),
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))),
+    ],
+)
+def test_a_date_at_the_end_of_the_calendar_can_be_read_again(anywhere, time):
+    index = anywhere(dim=DIM)
+    index.add(VECTORS[:2], IDS[:2], TEXTS[:2], timestamps=[time, DAYS[1]])
+    end = datetime.max if time.year > 1 else datetime.min
+    assert [record.time for record in index.find()] == [end.replace(tzinfo=UTC), DAYS[1]]
+    assert set(index.recall(QUESTION, text="topic 1 in January 2023", explain=True).ids) == {"m0", "m1"}
+
+
 def test_an_aware_time_keeps_its_offset_for_what_was_said(anywhere):
     east = timezone(timedelta(hours=10))
     index = anywhere(dim=DIM)

@@ -15,7 +15,7 @@ from pam_retriever.types import TrajectoryRecord
 SHOWN = 10  # number of sessions with a bar
 MEASURED = 10_000  # number of sessions whose lengths are counted
 NAME, NUMBER, NOTE = 28, 12, 36  # characters of columns
-DATES = 1e8  # smaller numbers are in the user's own unit
+DATES, LATEST = 1e8, 6e10  # seconds since 1970; other numbers are in the user's own unit, such as milliseconds
 
 
 class Bar(NamedTuple):
@@ -108,8 +108,8 @@ def _span(one: TrajectoryRecord) -> str:
 
 
 def _said(time: float) -> str:
-    if abs(time) < DATES:
-        return f"{time:g}"
+    if not DATES <= abs(time) < LATEST:
+        return f"{time:.15g}"
     return datetime.fromtimestamp(time, timezone.utc).isoformat(sep=" ", timespec="minutes")[:16]
 
 

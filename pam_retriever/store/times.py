@@ -121,7 +121,7 @@ class SQLiteTimes:
         columns = zip(found.rows.tolist(), found.times.tolist(), found.zones.tolist(), strict=True)
         if kind == "numbers":
             return {row: time for row, time, _ in columns}
-        return {row: (EPOCH + timedelta(seconds=time)).astimezone(_offset(east)) for row, time, east in columns}
+        return {row: as_datetime(time, _offset(east)) for row, time, east in columns}
 
     def rows_of(self, test: Timed) -> Int64:
         """Returns the memories whose time satisfies the condition, sorted.
@@ -239,6 +239,14 @@ class SQLiteTimes:
         self.check(new)
         if new is not None and self.kind() is None:
             self._settings.set(KIND, new)
+
+
+def as_datetime(time: float, zone: timezone = timezone.utc) -> datetime:
+    """Returns a stored date; outside the years 1 to 9999, as ``datetime.max`` rounded, their first or last instant."""
+    try:
+        return (EPOCH + timedelta(seconds=time)).astimezone(zone)
+    except OverflowError:
+        return (datetime.max if time > 0 else datetime.min).replace(tzinfo=timezone.utc)
 
 
 def _offset(east: int) -> timezone:
