@@ -90,6 +90,13 @@ async def test_sessions_are_separate_by_default(across):
     assert ("the stairs were wet" in found, "again" in found, "nobody" in found) == (True, across, across)
 
 
+async def test_the_index_may_hold_other_memories():
+    made = block()
+    made.index.add([embed("wet"), embed("wet stairs")], texts=["notes on wet stairs", None])
+    await made.aput(said("wet stairs"))
+    assert set((await made.aget(said("wet stairs"))).split("\n")) == {"memory: notes on wet stairs", "user: wet stairs"}
+
+
 async def test_an_empty_block_gives_no_text():
     made = block()
     assert await made.aget(said("stairs"), session_id="ann") == ""

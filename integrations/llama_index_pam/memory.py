@@ -55,7 +55,8 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         vector = await self.embed_model.aget_query_embedding(asked)
         where = None if self.across_sessions or session_id is None else {"session": session_id}
         hits = await asyncio.to_thread(self.index.recall, vector, self.similarity_top_k, text=asked, where=where)
-        return "\n".join(f"{hit.metadata['role']}: {hit.text}" for hit in hits)
+        # the index may hold other memories than messages
+        return "\n".join(f"{hit.metadata.get('role', 'memory')}: {hit.text}" for hit in hits if hit.text)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Stores messages as the next steps of their session."""
