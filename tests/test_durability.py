@@ -22,6 +22,7 @@ from pam_retriever import (
     FitConfig,
     IndexFormatError,
     IndexLocked,
+    InvalidInput,
     PredictiveAssociativeIndex,
     ReadOnlyIndex,
     StorageError,
@@ -92,6 +93,19 @@ def test_a_reader_changes_nothing(saved):
                 change()
         assert contents(reader) == before
     assert check(saved) == []
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_reader_does_not_save_over_what_was_written_since(saved, tmp_path, follow):
+    with PredictiveAssociativeIndex.open(saved, read_only=True, follow=follow) as reader:
+        with PredictiveAssociativeIndex.open(saved) as writer:
+            writer.add(np.ones((1, writer.dim)), ["since"])
+        with pytest.raises(InvalidInput, match="another folder"):
+            reader.save(saved, overwrite=True)
+        reader.save(tmp_path / "copy")
+    loaded = PredictiveAssociativeIndex.load(saved)
+    assert "since" in loaded
+    loaded.save(saved, overwrite=True)  # a copy in memory may
 
 
 def start(code: str, path: Path) -> subprocess.Popen[str]:

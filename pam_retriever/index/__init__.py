@@ -212,7 +212,7 @@ class PredictiveAssociativeIndex(Memories, Learning, Observing, Recalling, Expan
         check_flag("overwrite", overwrite)
         folder = read_path("path", path)
         with self._lock.shared():
-            home = self._store.folder
+            home = self._store.opened
             if home is not None and folder.resolve() == home.resolve():
                 raise InvalidInput(
                     f"{folder} is where this index lives.", "another folder", "It is saved there already."

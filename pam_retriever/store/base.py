@@ -86,6 +86,11 @@ class Store(ABC):
         """Where the index is, in words."""
 
     @property
+    def opened(self) -> Path | None:
+        """The folder that it has open, also for reading alone; None for an index in memory or in an engine."""
+        return self.folder
+
+    @property
     @abstractmethod
     def follows(self) -> bool:
         """Whether this process sees what the first process of a distributed ``fit`` writes."""

@@ -210,6 +210,11 @@ class SQLiteStore(FollowingStore):
         return self._database is None
 
     @property
+    def opened(self) -> Path | None:
+        """The folder that it has open, also for reading alone."""
+        return self._source if self.database.read_only else self.folder
+
+    @property
     def location(self) -> str:
         """Where the index is, in words."""
         if self.folder is not None:
