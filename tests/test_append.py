@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
-from conftest import DIM, QUICK, Planted, new_index
+from conftest import DIM, QUICK, Planted, agree, new_index
 from engine_servers import ENGINES, fresh_engine
 
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory, TrajectoryRecord, UnknownId
@@ -225,3 +225,39 @@ def test_an_engine_learns_what_was_appended_and_no_more(planted, kind):
         assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
         index.append("s", id="m100")
     index.close()
+
+
+CALLS = ["append", "delete", "observe", "append new", "forget"]
+
+
+@pytest.mark.parametrize("seed", [0, 4, 7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 40))])
+def test_sessions_that_grow_in_turns_answer_the_same_after_reopening(tmp_path, seed):
+    """The database holds the steps by trajectory and position, not by arrival, and none of a deleted memory."""
+    random = np.random.default_rng(seed)
+    with PredictiveAssociativeIndex.open(tmp_path / "index", dim=8) as index:
+        index.add(random.normal(size=(15, 8)), [f"m{at}" for at in range(15)])
+        for _ in range(random.integers(10, 60)):
+            stored = sorted(record.id for record in index.find())
+            match random.choice(
+                ["append", "delete", "observe", "append new", "forget"], p=[0.8, 0.08, 0.06, 0.03, 0.03]
+            ):
+                case "append":
+                    index.append(f"s{random.integers(4)}", id=random.choice(stored))
+                case "delete":
+                    index.delete(random.choice(stored) if len(stored) > 8 else [])
+                case "observe":
+                    index.observe(random.choice(stored, 4).tolist())
+                case "append new":
+                    index.append(f"s{random.integers(4)}", random.normal(size=8))
+                case "forget":
+                    index.delete_trajectory(f"s{random.integers(4)}")
+        live = asked(index)
+    with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
+        for one, other in zip(live, asked(index), strict=True):
+            agree(one, other)
+
+
+def asked(index):
+    ids = sorted(record.id for record in index.find())
+    directed = [index.recall(id, 12, direction=way) for id in ids[:8] for way in (None, "after", "before")]
+    return [*directed, *index.recall_next_many([[id] for id in ids[:8]], 12), index.recall_next(ids[:3], 12)]

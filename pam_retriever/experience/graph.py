@@ -132,20 +132,17 @@ class CooccurrenceGraph:
         if not len(trajectory) or not len(self._trajectory) or trajectory.min() > self._last_number:
             return []
         first = np.flatnonzero(np.diff(trajectory, prepend=trajectory[0] - 1))
-        joints = []
-        for at in first.tolist():
-            last = self._last_step(int(trajectory[at]))
-            joints.append((last, len(self._rows) + at))
-        return joints
+        return [(self._last_step(int(trajectory[at])), len(self._rows) + at) for at in first.tolist()]
 
     def _last_step(self, number: int) -> int:
-        """Returns the last step of a trajectory, -1 if it has none."""
+        """Returns the last step of a trajectory that holds a memory, -1 if it has none."""
         ordered = len(self._order)  # the sorted part is ordered by trajectory, too
-        tail = np.flatnonzero(self._trajectory[ordered:] == number)
-        if len(tail):
-            return ordered + int(tail[-1])
-        at = int(np.searchsorted(self._trajectory[:ordered], number, side="right")) - 1
-        return at if at >= 0 and self._trajectory[at] == number else -1
+        start, end = np.searchsorted(self._trajectory[:ordered], [number, number + 1]).tolist()
+        for first, last in ((ordered, len(self._rows)), (start, end)):
+            there = (self._trajectory[first:last] == number) & (self._rows[first:last] >= 0)
+            if there.any():
+                return int(first + np.flatnonzero(there)[-1])
+        return -1
 
     def _join(self, joints: list[tuple[int, int]]) -> None:
         """Connects the steps around each joint, which are not neighbours in the arrays."""
@@ -170,6 +167,7 @@ class CooccurrenceGraph:
     def _keep(self, rows: Int64, trajectory: Int64, position: Int64, salience: Float32) -> None:
         self._columns = tuple(GrowingArray(column) for column in (rows, trajectory, position, salience))
         self._last_number = int(trajectory.max(initial=0))
+        self._removed = 0  # number of steps without a memory, at most
 
     @property
     def _rows(self) -> Int64:
@@ -272,8 +270,12 @@ class CooccurrenceGraph:
         return self._trajectory[at], self._position[at]
 
     def newest(self, count: int) -> Int64:
-        """The memories of the last stored steps, in order; -1 for a deleted memory."""
-        return self._rows[max(len(self._rows) - count, 0) :]
+        """The memories of the last steps by trajectory and position, in order, as in the database."""
+        at = np.arange(max(len(self._order) - count - self._removed, 0), len(self._rows))
+        if self._chain is not None:
+            at = at[np.lexsort((self._position[at], self._trajectory[at]))]
+        rows = self._rows[at]
+        return rows[rows >= 0][-count:]
 
     def counts(self, rows: Int64) -> Int64:
         """Returns the number of steps of each of ``rows`` (any shape)."""
@@ -324,6 +326,7 @@ class CooccurrenceGraph:
     def _empty(self, places: Bools) -> None:
         self._count(self._rows[places], -1)
         self._rows[places] = -1
+        self._removed += int(np.count_nonzero(places))
 
     def _count(self, rows: Int64, change: int) -> None:
         rows = rows[rows >= 0]
@@ -336,7 +339,7 @@ class CooccurrenceGraph:
         self._memories += int(np.count_nonzero(self._times[distinct]))
 
     def _occurrences(self, rows: Int64) -> tuple[Int64, Int64]:
-        """Returns the steps of each of ``rows``: an index into ``rows`` (rising), and the step."""
+        """Returns the steps of each of ``rows``, in the order of the database: an index into ``rows``, and the step."""
         owners: list[Int64] = []
         places: list[Int64] = []
         for ordered, order in ((self._sorted, self._order), (self._tail_sorted, self._tail_order)):
@@ -348,8 +351,9 @@ class CooccurrenceGraph:
             places.append(order[concatenated(start, count)])
         owner, at = np.concatenate(owners), np.concatenate(places)
         known = (self._rows[at] == rows[owner]) & (rows[owner] >= 0)  # a row may be removed after the sort
-        by_owner = np.argsort(owner[known], kind="stable")
-        return owner[known][by_owner], at[known][by_owner]
+        owner, at = owner[known], at[known]
+        order = np.lexsort((owner,) if self._chain is None else (self._position[at], self._trajectory[at], owner))
+        return owner[order], at[order]
 
 
 def _salience(salience: Float32 | None, rows: Int64) -> Float32:
