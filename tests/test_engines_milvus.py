@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from conftest import DIM, QUICK, TINY, WINDOW, new_index
+from conftest import DIM, QUICK, THOROUGH, WINDOW, new_index
 from engine_servers import fresh_milvus, milvus_folder
 
 from pam_retriever import (
@@ -34,7 +34,7 @@ from pam_retriever.engines.milvus import backend, calls, database, filters, keys
 def learned(planted):
     """A fitted index in Milvus. Shared: tests must not change it."""
     index = new_index(planted, backend=fresh_milvus())
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     yield index
     index.close()
 
@@ -200,7 +200,7 @@ def server():
 @pytest.mark.slow
 def test_what_another_process_wrote_is_in_the_next_answer(planted, server):
     index = new_index(planted, backend=MilvusBackend(server, prefix="shared"))
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     before = [hit.score for hit in index.recall("m050")]
     subprocess.run([sys.executable, "-W", "ignore", "-c", WRITER, server], check=True, timeout=120)
     assert len(index) == 200 and "m000" not in index

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import psycopg
 import pytest
-from conftest import DIM, QUICK, TINY, WINDOW, new_index
+from conftest import DIM, QUICK, THOROUGH, WINDOW, new_index
 from engine_servers import fresh_postgres, postgres
 
 from benchmarks.scaling import engine_kills
@@ -63,7 +63,7 @@ def terminate_all():
 def learned(planted):
     """A fitted index in PostgreSQL. Shared: tests must not change it."""
     index = new_index(planted, backend=fresh_postgres())
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     yield index
     index.close()
 
@@ -167,7 +167,7 @@ def test_a_fit_that_fails_leaves_everything_as_it_was(planted, learned, monkeypa
 
     monkeypatch.setattr(generations.PostgresGeneration, "fill", fail)
     with pytest.raises(MemoryError):
-        learned.fit([["m001", "m150"]], window=WINDOW, config=TINY, progress=False)
+        learned.fit([["m001", "m150"]], window=WINDOW, config=THOROUGH, progress=False)
     assert answers(learned, planted.ids[:5]) == before
 
 
@@ -213,7 +213,7 @@ def test_lost_connections_between_calls_are_not_noticed(planted):
         terminate_all()
         assert index.delete(["a", "b"]) == 2
     terminate_all()
-    index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
+    index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     index.close()
 
 
