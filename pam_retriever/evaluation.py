@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DRAWS = 2000
 DRAWN_AT_ONCE = 20_000  # questions, of several draws
 SHARE = 0.95
+T = TypeVar("T")
 
 
 class Found(Protocol):
@@ -170,11 +171,16 @@ def evaluate(
         recall@k, mrr and ndcg at each depth.
 
     Raises:
-        InvalidInput: the lengths differ, a question has no relevant id, or a depth is below 1.
+        InvalidInput: the lengths differ, a question has no relevant id, a depth is below 1, or an argument is of a
+            wrong kind.
     """
-    _check(len(questions), relevant, ks)
+    if not callable(getattr(index, "recall", None) if recall is None else recall):
+        raise InvalidInput(
+            f"Got index={index!r} and recall={recall!r}.", "an index, or a function", "Pass recall=lambda query, k: ..."
+        )
+    questions = _checked(questions, relevant, ks, seed)
     deepest = max(ks)
-    ask = recall or (lambda query, k: index.recall(query, k=k))
+    ask = (lambda query, k: index.recall(query, k=k)) if recall is None else recall
     ranked = [[hit.id for hit in ask(query, deepest)] for query in questions]
     return evaluate_rankings(ranked, relevant, ks=ks, seed=seed)
 
@@ -197,7 +203,7 @@ def evaluate_rankings(
     Raises:
         InvalidInput: the lengths differ, a question has no relevant id, an id is ranked twice, or a depth is below 1.
     """
-    _check(len(ranked), relevant, ks)
+    ranked = _checked(ranked, relevant, ks, seed)
     for at, row in enumerate(ranked):
         if len(set(row)) < len(row):
             raise InvalidInput(f"Ranking {at} has an id twice.", "distinct ids", "Keep the first of each.")
@@ -229,18 +235,25 @@ def interval(values: Float64, seed: int = 0, draws: int = DRAWS) -> Interval:
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def _check(questions: int, relevant: Sequence[Collection[Hashable]], ks: Sequence[int]) -> None:
-    if questions == 0 or questions != len(relevant):
+def _checked(asked: Sequence[T], relevant: Sequence[Collection[Hashable]], ks: Sequence[int], seed: int) -> list[T]:
+    """Returns what was asked, or found, as a list, after a check of all arguments."""
+    from pam_retriever.validation import check_count, check_seed, read_list  # which needs the types, which need this
+
+    questions = read_list("questions", asked)
+    check_seed(seed)
+    if not questions or len(questions) != len(read_list("relevant", relevant)):
         raise InvalidInput(
-            f"Got {questions} questions and {len(relevant)} sets of relevant ids.",
+            f"Got {len(questions)} questions and {len(relevant)} sets of relevant ids.",
             "as many of both, at least one",
             "Give the relevant ids of each question.",
         )
-    empty = next((at for at, right in enumerate(relevant) if not len(right)), None)
-    if empty is not None:
-        raise InvalidInput(f"Question {empty} has no relevant ids.", "at least one id for each", "Leave it out.")
-    text = next((at for at, right in enumerate(relevant) if isinstance(right, str)), None)
-    if text is not None:
-        raise InvalidInput(f"Question {text} has the string {relevant[text]!r}.", "a set of ids", "Put it in a list.")
-    if not ks or min(ks) < 1:
-        raise InvalidInput(f"Got ks={tuple(ks)}.", "depths of at least 1", "Use, for example, ks=(5, 10).")
+    for at, right in enumerate(relevant):
+        if isinstance(right, str) or not isinstance(right, Collection):
+            raise InvalidInput(f"Question {at} has {right!r} as relevant ids.", "a set of ids", "Put it in a list.")
+        if not len(right):
+            raise InvalidInput(f"Question {at} has no relevant ids.", "at least one id for each", "Leave it out.")
+        if not all(isinstance(id, Hashable) for id in right):
+            raise InvalidInput(f"Question {at} has {right!r} as relevant ids.", "ids", "Use the strings of the index.")
+    if not [check_count("ks", k) for k in read_list("ks", ks)]:
+        raise InvalidInput("Got no ks.", "depths of at least 1", "Use, for example, ks=(5, 10).")
+    return questions

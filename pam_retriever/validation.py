@@ -348,14 +348,14 @@ def check_seed(seed: Any) -> int:
     return int(seed)
 
 
-def check_offset(offset: Any) -> int:
+def check_offset(offset: Any, name: str = "offset") -> int:
     """Checks an integer of at least 0.
 
     Raises:
         InvalidInput: the value is something else.
     """
     if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
-        raise InvalidInput(f"Got offset={offset!r}.", "a whole number of at least 0", "Use offset=0 for the first.")
+        raise InvalidInput(f"Got {name}={offset!r}.", "a whole number of at least 0", "Leave it out for the default.")
     return min(int(offset), sys.maxsize)
 
 

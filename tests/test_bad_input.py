@@ -19,6 +19,7 @@ from pam_retriever import (
     TrainingDiverged,
     Trajectory,
     UnknownId,
+    evaluate,
 )
 
 good = np.ones((2, DIM), np.float32)
@@ -116,7 +117,7 @@ def test_fit_refuses(index, case):
 def test_a_loss_that_diverges_leaves_the_index_as_it_was(index, planted):
     before = state(index)
     with pytest.raises(TrainingDiverged, match="learning_rate"):
-        index.fit(planted.outings, config=FitConfig(hidden=8, learning_rate=float("inf"), warmup=0), progress=False)
+        index.fit(planted.outings, config=FitConfig(hidden=8, learning_rate=1e38, warmup=0), progress=False)
     assert state(index) == before
 
 
@@ -356,3 +357,23 @@ def test_no_argument_of_a_wrong_kind_gets_another_error(call, tmp_path, monkeypa
             assert len(str(error)) < 1200, (name, kind)
             assert state(index) == before, (name, kind)
     index.close()
+
+
+@pytest.mark.parametrize("name", ["index", "questions", "relevant", "ks", "recall", "seed"])
+def test_evaluate_refuses_a_wrong_kind(index, name):
+    given = {"index": index, "questions": ["m001"], "relevant": [["m002"]]}
+    for kind, value in JUNK.items():
+        if kind == "a class" and name == "recall":  # it is a function, too
+            continue
+        error = refusal(lambda: evaluate(**{**given, name: value}))  # noqa: B023 called at once
+        assert error is None or len(str(error)) < 1200, (name, kind)
+
+
+@pytest.mark.parametrize("name", inspect.signature(FitConfig).parameters)
+def test_a_configuration_refuses_a_wrong_kind(name):
+    for kind, value in JUNK.items():
+        error = refusal(lambda: FitConfig(**{name: value}))  # noqa: B023 called at once
+        valid = {"a huge number": float, "True": bool}.get(kind)
+        assert error is not None or type(getattr(FitConfig(), name)) is valid or value == 10**30, (name, kind)
+    with pytest.raises(InvalidInput, match="info_nce"):
+        FitConfig(objective="info-nce")

@@ -82,9 +82,9 @@ def test_one_can_ask_in_another_way():
         ([["a"]], [], (5,), "1 questions and 0"),
         ([], [], (5,), "at least one"),
         ([["a"]], [set()], (5,), "Question 0"),
-        ([["a"]], ["a"], (5,), "string 'a'"),
-        ([["a"]], [{"a"}], (0,), r"ks=\(0,\)"),
-        ([["a"]], [{"a"}], (), r"ks=\(\)"),
+        ([["a"]], ["a"], (5,), "has 'a' as relevant"),
+        ([["a"]], [{"a"}], (0,), r"ks=0"),
+        ([["a"]], [{"a"}], (), r"no ks"),
         ([["a", "a"]], [{"a"}], (5,), "twice"),
     ],
 )

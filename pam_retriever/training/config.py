@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
-from pam_retriever.validation import check_flag, check_positive, check_seed
+from pam_retriever.validation import check_count, check_finite, check_flag, check_offset, check_positive, check_seed
 
 PASSES, MOST_PASSES = 16, 40  # over each memory; small data need more, up to the second number
 STEPS, FEWEST_STEPS = 400, 60  # so many steps need no more passes than that
@@ -21,6 +21,21 @@ WIDEST, NARROWEST = 16_384, 256
 
 OLD_HOLDOUT = "probation"
 STORED_AS = {"holdout": OLD_HOLDOUT}  # names in indexes and checkpoints, as in earlier versions
+
+
+Objective = Literal["joint", "info_nce"]
+DistanceWeights = Literal["inverse", "uniform"]
+Precision = Literal["auto", "float32", "bfloat16"]
+CHOICES = {
+    "objective": get_args(Objective),
+    "distance_weights": get_args(DistanceWeights),
+    "familiarity": get_args(Familiarity),
+    "precision": get_args(Precision),
+}
+NUMBERS = (
+    *("holdout", "learning_rate", "final_learning_rate", "code_learning_rate", "warmup", "beta2", "weight_decay"),
+    *("gradient_clip", "temperature", "final_temperature", "code_temperature", "final_code_temperature", "noise"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,7 @@ class FitConfig:
         precision: "float32", "bfloat16", or "auto": bfloat16 if the hardware multiplies it faster.
     """
 
-    objective: Literal["joint", "info_nce"] = "joint"
+    objective: Objective = "joint"
     passes: int | None = None
     stop_after: int | None = None
     batch_size: int | None = None
@@ -116,10 +131,29 @@ class FitConfig:
     code_temperature: float = 0.2
     final_code_temperature: float = 0.04
     noise: float = 0.0
-    distance_weights: Literal["inverse", "uniform"] = "inverse"
+    distance_weights: DistanceWeights = "inverse"
     familiarity: Familiarity = "none"
     pairs: int | None = None
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Precision = "auto"
+
+    def __post_init__(self) -> None:
+        """Checks every value.
+
+        Raises:
+            InvalidInput: a value is of a wrong kind, or out of its range.
+        """
+        for name in ("passes", "stop_after", "batch_size", "hidden", "pairs"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        for name in ("residual_layers", "code"):
+            check_offset(getattr(self, name), name)
+        for name in NUMBERS:
+            if check_finite(name, getattr(self, name)) < 0:
+                raise InvalidInput(f"Got {name}={getattr(self, name)!r}.", "a number of at least 0", "Leave it out.")
+        check_flag("whiten", self.whiten)
+        for name, allowed in CHOICES.items():
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
+                raise InvalidInput(f"Got {name}={getattr(self, name)!r}.", f"one of {list(allowed)}", "Leave it out.")
 
     def to_stored(self) -> dict[str, object]:
         """Returns the part that an index and a checkpoint store, under the names of earlier versions."""
