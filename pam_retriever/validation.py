@@ -348,15 +348,15 @@ def check_seed(seed: Any) -> int:
     return int(seed)
 
 
-def check_offset(offset: Any, name: str = "offset") -> int:
+def check_whole(name: str, value: Any) -> int:
     """Checks an integer of at least 0.
 
     Raises:
         InvalidInput: the value is something else.
     """
-    if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
-        raise InvalidInput(f"Got {name}={offset!r}.", "a whole number of at least 0", "Leave it out for the default.")
-    return min(int(offset), sys.maxsize)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise InvalidInput(f"Got {name}={value!r}.", "a whole number of at least 0", "Leave it out for the default.")
+    return min(int(value), sys.maxsize)
 
 
 def check_positive(name: str, value: Any) -> float:

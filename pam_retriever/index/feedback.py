@@ -16,10 +16,10 @@ from pam_retriever.types import Array, Float32, Metadata, Time
 from pam_retriever.validation import (
     check_count,
     check_id,
-    check_offset,
     check_positive,
     check_text,
     check_vectors,
+    check_whole,
     read_ids,
     read_one_or_more,
 )
@@ -159,7 +159,7 @@ class FeedbackKeeping(IndexBase):
         Raises:
             InvalidInput, UnknownId: an argument is invalid.
         """
-        offset, limit = check_offset(offset), None if limit is None else check_count("limit", limit)
+        offset, limit = check_whole("offset", offset), None if limit is None else check_count("limit", limit)
         with self._lock.shared():
             table, row = self._store.database.feedback, None
             if naming is not None:

@@ -14,7 +14,7 @@ from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.projection import Method, Projection, project
 from pam_retriever.store import last_fit, repair
 from pam_retriever.types import FitReport
-from pam_retriever.validation import check_count
+from pam_retriever.validation import check_count, check_flag
 
 MOST_BINS = 10_000
 
@@ -156,6 +156,8 @@ class Inspecting(ShownIndex, IndexBase):
             InvalidInput: the port is taken.
             MissingExtra: the extra ``explore`` is not installed.
         """
+        check_flag("browser", browser)
+        check_flag("write", write)
         folder = self._store.folder
 
         def check() -> list[str]:

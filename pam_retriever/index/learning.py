@@ -30,7 +30,7 @@ from pam_retriever.validation import (
     check_count,
     check_flag,
     check_half_life,
-    check_offset,
+    check_whole,
     read_ids,
     read_one_or_more,
 )
@@ -298,9 +298,9 @@ class Learning(FeedbackKeeping, NextSteps):
             raise InvalidInput("Got two of where, ids and holding.", "one of them", "Leave the others out.")
         names = None if ids is None else read_ids(ids, None, "trajectories", "lists them all")
         held = None if holding is None else read_ids(holding, None, "trajectories", "lists them all")
-        last = None if limit is None else check_offset(offset) + check_count("limit", limit)
+        last = None if limit is None else check_whole("offset", offset) + check_count("limit", limit)
         with self._lock.shared():
-            numbers = self._numbers(names, where, held)[check_offset(offset) : last]
+            numbers = self._numbers(names, where, held)[check_whole("offset", offset) : last]
             return self._store.database.trajectories.listed(numbers)
 
     def delete_trajectory(

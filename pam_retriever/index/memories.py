@@ -21,7 +21,7 @@ from pam_retriever.store.erasure import ErasureReport, erase
 from pam_retriever.store.reencoding import read_new_space, reencode
 from pam_retriever.store.times import NewTimes
 from pam_retriever.types import Metadata, Record, Time
-from pam_retriever.validation import check_count, check_flag, check_id, check_offset, read_ids, read_list
+from pam_retriever.validation import check_count, check_flag, check_id, check_whole, read_ids, read_list
 
 if TYPE_CHECKING:
     from pam_retriever.model.predictor import Predictor
@@ -166,6 +166,7 @@ class Memories(IndexBase):
                 memories were added as vectors.
         """
         new = read_new_space(self._store, encoder, predictor, outward, window)
+        check_flag("background", background)
         self._lock.check_process()  # before waiting for another lock
         return reencode(self._store, self._lock, self._learning, new, background, progress)
 
@@ -248,6 +249,6 @@ class Memories(IndexBase):
             limit: number of results, at most.
             offset: number of results to skip first.
         """
-        offset, limit = check_offset(offset), None if limit is None else check_count("limit", limit)
+        offset, limit = check_whole("offset", offset), None if limit is None else check_count("limit", limit)
         with self._lock.shared():
             return self._store.database.memories.find({} if where is None else where, limit, offset)

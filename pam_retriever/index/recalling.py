@@ -22,7 +22,7 @@ from pam_retriever.store.space import Space, is_observed, no_encoder
 from pam_retriever.store.view import View
 from pam_retriever.training.dataset import check_known
 from pam_retriever.types import Array, Direction, Hits, Metadata, Time
-from pam_retriever.validation import check_count
+from pam_retriever.validation import check_count, check_flag
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -310,7 +310,7 @@ class Recalling(IndexBase):
             NotFitted: before ``fit``.
             EmptyIndex: there are fewer than two memories, or the filter leaves fewer.
         """
-        k = check_count("k", k)
+        k, complete = check_count("k", k), check_flag("complete", complete)
         asked, batch = read_query(query, self.dim)
         with self._lock.shared():
             view = self._store.view()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Familiarity
-from pam_retriever.validation import check_count, check_finite, check_flag, check_offset, check_positive, check_seed
+from pam_retriever.validation import check_count, check_finite, check_flag, check_positive, check_seed, check_whole
 
 PASSES, MOST_PASSES = 16, 40  # over each memory; small data need more, up to the second number
 STEPS, FEWEST_STEPS = 400, 60  # so many steps need no more passes than that
@@ -146,7 +146,7 @@ class FitConfig:
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
         for name in ("residual_layers", "code"):
-            check_offset(getattr(self, name), name)
+            check_whole(name, getattr(self, name))
         for name in NUMBERS:
             if check_finite(name, getattr(self, name)) < 0:
                 raise InvalidInput(f"Got {name}={getattr(self, name)!r}.", "a number of at least 0", "Leave it out.")
