@@ -15,7 +15,7 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import InvalidInput
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
-from pam_retriever.retrieval.mixture.fitting import _rank_of, fit_kind, fit_mixture, sample
+from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
 from pam_retriever.retrieval.mixture.holdout import Asked, History, Newcomers, ask_held_out, parts
 from pam_retriever.retrieval.mixture.logit import Choices
 from pam_retriever.retrieval.mixture.mixture import (
@@ -589,17 +589,3 @@ def test_requests_that_used_what_nothing_used_before_can_be_learnt_from():
     ids = index.add(random.standard_normal((90, 4)), [str(at) for at in range(90)])
     index.feedback(random.standard_normal((90, 4)), [[ids[at % 5]] if at < 72 else [ids[at]] for at in range(90)])
     assert index.fit(progress=False).requests == 90
-
-
-@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=4))
-def test_the_rank_of_a_used_memory_is_its_place_in_a_stable_sort(questions):
-    scores = [score for question in questions for score in question]
-    starts = np.cumsum([0, *map(len, questions)])[:-1]
-    nothing = np.zeros(len(scores), np.float32)
-    choices = Choices(nothing[:, None], starts, nothing, np.ones(len(starts), np.float32), nothing)
-    plain = [
-        sorted(range(len(question)), key=lambda at: -question[at]).index(at) + 1
-        for question in questions
-        for at in range(len(question))
-    ]
-    assert _rank_of(np.arange(len(scores)), np.array(scores, np.float32), choices).tolist() == plain

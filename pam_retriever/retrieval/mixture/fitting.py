@@ -282,24 +282,10 @@ def _events(asked: Asked, scores: Float32, questions: Int64) -> tuple[Float32, I
 
 def recall_at(scores: Float32, asked: Asked, k: int) -> Float64:
     """Returns the share (Q,) of the used memories among the first ``k``, relative to the most that can be there."""
-    choices = asked.choices
-    used = np.flatnonzero(choices.target > 0)
-    question = choices.question[used]
-    found = (_rank_of(used, scores, choices) <= k) & asked.reached[used]
-    share = np.bincount(question, choices.target[used] * found, len(asked))
+    found = (_rank(scores, asked.choices.question, asked.choices.starts) <= k) & asked.reached
+    share = np.bincount(asked.choices.question, asked.choices.target * found, len(asked))
     recall: Float64 = np.minimum(share * asked.uses / np.minimum(k, asked.uses), 1.0)
     return recall
-
-
-def _rank_of(pairs: Int64, scores: Float32, choices: Choices) -> Int64:
-    """Returns the rank (N,) of some pairs (N,) in their questions, from 1; of equal scores the first is better."""
-    question = choices.question[pairs]
-    lengths = choices.lengths[question]
-    begins = np.cumsum(lengths) - lengths
-    others = np.repeat(choices.starts[question] - begins, lengths) + np.arange(lengths.sum())
-    own = np.repeat(scores[pairs], lengths)
-    better = (scores[others] > own) | ((scores[others] == own) & (others < np.repeat(pairs, lengths)))
-    return 1 + np.add.reduceat(better, begins, dtype=np.int64)
 
 
 def worths_of(
