@@ -187,8 +187,8 @@ class Recalling(IndexBase):
                 alone). For questions about old dialogues, give the date of the question.
             faithful: return only memories that were experienced with the cue, within the window.
             explain: fill ``Hit.evidence``, ``Hit.mentions`` and ``Hit.sources``.
-            feedback_where: metadata filter of the past requests to use; see ``feedback``. In a fitted index only questions
-                in words use past requests.
+            feedback_where: metadata filter of the past requests to use; see ``feedback``. In a fitted index
+                only questions in words use past requests.
             when: return only memories of this time: words ("last week"), a date, a datetime, or a pair (start, end) of
                 them, None for an open end; a pair of numbers if timestamps are numbers. Without a query and a text,
                 returns all memories of this time, the newest first.
