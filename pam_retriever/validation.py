@@ -8,7 +8,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from pam_retriever.limits import (
     MAX_TEXT_BYTES,
     MIN_LENGTH,
 )
-from pam_retriever.types import Direction, Float32, Metadata
+from pam_retriever.types import Float32, Metadata
 
 STRING, BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[][{}]")
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape sequence, but not a backslash followed by the letters u0000
@@ -86,6 +86,11 @@ def read_list(name: str, values: Any) -> list[Any]:
     return list(values)
 
 
+def selects_all(where: object) -> bool:
+    """Whether a filter has no condition. What is no filter is left to its reader, which refuses it."""
+    return isinstance(where, Mapping) and not where
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Checks True or False. Another value is refused: the string "False" counts as true.
 
@@ -134,14 +139,12 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
     Raises:
         InvalidInput: the vectors are something else. The message names the first invalid row.
     """
-    try:
-        array = np.asarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(
-            f"The vectors of {where} are not an array of numbers ({error}).",
-            f"an array of shape (n, {dim})",
-            "Check that all rows have the same length.",
-        ) from error
+    array = read_numbers(
+        vectors,
+        f"The vectors of {where} are not an array of numbers",
+        f"an array of shape (n, {dim})",
+        "Check that all rows have the same length.",
+    )
     if array.ndim != 2 or array.shape[1] != dim:
         raise InvalidInput(
             f"The vectors of {where} have shape {array.shape}.",
@@ -156,6 +159,18 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
     if not (squares.min() >= MIN_LENGTH**2 and squares.max() <= MAX_LENGTH**2):  # NaN compares as false
         raise _wrong_length(array, squares, where)
     return np.ascontiguousarray(array)
+
+
+def read_numbers(values: Any, got: str, expected: str, fix: str) -> Float32:
+    """Returns values as an array of float32.
+
+    Raises:
+        InvalidInput: they are something else; the message begins with ``got``.
+    """
+    try:
+        return np.asarray(values, np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{got} ({error}).", expected, fix) from error
 
 
 def check_vector(vector: Any, dim: int, where: str) -> Float32:
@@ -311,17 +326,6 @@ def check_length(name: str, given: int, expected: int) -> None:
     """Raises InvalidInput unless the lengths agree."""
     if given != expected:
         raise InvalidInput(f"Got {given} {name} for {expected} vectors.", "as many", "Give one each.")
-
-
-def check_direction(direction: object) -> Direction | None:
-    """Checks a direction of links.
-
-    Raises:
-        InvalidInput: the value is no direction.
-    """
-    if direction is None or (isinstance(direction, str) and direction in get_args(Direction)):
-        return cast("Direction | None", direction)
-    raise InvalidInput(f"Got direction={direction!r}.", "'after', 'before' or None", "None is for both.")
 
 
 def check_count(name: str, value: Any, most: int | None = None) -> int:

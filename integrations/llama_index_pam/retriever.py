@@ -19,9 +19,9 @@ from llama_index_pam.querying import RecallOptions, with_words
 from llama_index_pam.vector_store import PAMVectorStore
 from pam_retriever import Channels, InvalidInput
 from pam_retriever.model.keys import MODES, Mode
+from pam_retriever.retrieval.query import check_direction
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Time
-from pam_retriever.validation import check_direction
 
 
 class PAMRetriever(BaseRetriever):

@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32
-from pam_retriever.validation import check_flag, check_id, check_length, check_text, check_texts, check_vectors
+from pam_retriever.validation import (
+    check_flag,
+    check_id,
+    check_length,
+    check_text,
+    check_texts,
+    check_vectors,
+    read_numbers,
+)
 
 PROGRESS_FROM = 1_000  # from so many texts on, a model shows a progress bar on a terminal
 
@@ -181,14 +189,8 @@ def read_query(query: Any, dim: int) -> tuple[list[str] | Float32, bool]:
         raise InvalidInput("Got an empty batch of queries.", "at least one", "Skip the call.")
     if isinstance(batch, list) and any(isinstance(one, str) for one in batch):
         return [check_id(one, "the query") for one in batch], True
-    try:
-        vectors = np.asarray(batch, np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(
-            f"Got a query that is no vector ({error}).",
-            f"an id, a vector of {dim} numbers, or a batch of either",
-            "Embed texts first.",
-        ) from error
+    expected = f"an id, a vector of {dim} numbers, or a batch of either"
+    vectors = read_numbers(batch, "Got a query that is no vector", expected, "Embed texts first.")
     if vectors.ndim == 1:
         return check_vectors(vectors[None], dim, "the query"), False
     return check_vectors(vectors, dim, "the query"), True

@@ -6,8 +6,9 @@ import warnings
 
 from pam_retriever.index.base import IndexBase, Where
 from pam_retriever.retrieval.expansion import Scores, expand, read_found
+from pam_retriever.retrieval.query import check_direction
 from pam_retriever.types import Direction
-from pam_retriever.validation import check_count, check_direction
+from pam_retriever.validation import check_count
 
 
 class Expanding(IndexBase):

@@ -163,7 +163,7 @@ class Learning(FeedbackKeeping, NextSteps):
         """
         window, settings = check_count("window", window, MAX_WINDOW), read_config(config)
         check_flag("background", background)
-        request = TrainingRequest(device, seed, time_budget, progress).checked()
+        request = TrainingRequest(device, seed, time_budget, progress)
         source = Source(
             trajectories,
             group_by,
@@ -173,7 +173,6 @@ class Learning(FeedbackKeeping, NextSteps):
             isinstance(trajectories, Iterator),
             from_scratch,
         )
-        source.check()
         self._lock.check_process()  # before waiting for another lock
 
         def fit() -> FitReport:

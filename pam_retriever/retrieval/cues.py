@@ -16,6 +16,7 @@ from pam_retriever.model.keys import unit
 from pam_retriever.model.scoring import NEIGHBOURS, look_alike_mass
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
+from pam_retriever.validation import selects_all
 
 # Cue completion: a query that is no stored memory stands for its nearest memories, weighted by
 # softmax(cosine / 0.02). A noisy copy of one memory becomes that memory; a query between several
@@ -141,7 +142,7 @@ def read_filters(
     allowed = None if where is None else memories.rows_where(where)
     if cue_where is None:
         return allowed, allowed
-    return allowed, None if isinstance(cue_where, Mapping) and not cue_where else memories.rows_where(cue_where)
+    return allowed, None if selects_all(cue_where) else memories.rows_where(cue_where)
 
 
 def check_asked(view: View, asked: list[str], allowed: Rows | None = None) -> dict[str, int]:

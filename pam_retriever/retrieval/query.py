@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any
+from typing import Any, cast, get_args
 
 from pam_retriever.errors import InvalidInput, NotFitted
 from pam_retriever.experience.dates import read_timestamp
@@ -16,7 +16,7 @@ from pam_retriever.retrieval.multihop import Hops
 from pam_retriever.retrieval.sources import read_without
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Float32, Time
-from pam_retriever.validation import check_count, check_direction, check_finite, check_flag, check_positive
+from pam_retriever.validation import check_count, check_finite, check_flag, check_positive
 
 
 @dataclass(frozen=True)
@@ -224,3 +224,14 @@ class Query:
     asked: list[str] | Float32
     texts: list[str] | None
     batch: bool
+
+
+def check_direction(direction: object) -> Direction | None:
+    """Checks a direction of links.
+
+    Raises:
+        InvalidInput: the value is no direction.
+    """
+    if direction is None or (isinstance(direction, str) and direction in get_args(Direction)):
+        return cast("Direction | None", direction)
+    raise InvalidInput(f"Got direction={direction!r}.", "'after', 'before' or None", "None is for both.")

@@ -13,6 +13,7 @@ from pam_retriever.store.columns import checksum, from_blobs, from_json, to_blob
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import Segment
 from pam_retriever.types import Float32
+from pam_retriever.validation import selects_all
 
 
 class SQLiteFeedback:
@@ -139,7 +140,7 @@ class SQLiteFeedback:
 
     def _asked(self, where: Mapping[str, object], after: int = 0) -> tuple[str, list[str | int]]:
         """Returns the SQL that selects the requests whose metadata satisfy a filter, and its parameters."""
-        if isinstance(where, Mapping) and not where:
+        if selects_all(where):
             return "1", []
         found = self._connection.fetch(
             "SELECT number, metadata FROM feedback WHERE number > ? ORDER BY number", [after]

@@ -18,6 +18,7 @@ from pam_retriever.store.connection import Connection
 from pam_retriever.store.metadata_index import SEGMENT, MetadataIndex
 from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Float32, Int64, Record
+from pam_retriever.validation import selects_all
 
 ROWS_AT_ONCE = 1_000_000  # read as one string
 WRITES_KEPT = 1_000  # writes whose rows are remembered
@@ -128,8 +129,7 @@ class SQLiteMemories:
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
         """Returns records whose metadata satisfy a filter, in the order of adding."""
-        every = isinstance(where, Mapping) and not where
-        rows = None if every else json.dumps(self.rows_where(where).tolist())
+        rows = None if selects_all(where) else json.dumps(self.rows_where(where).tolist())
         found = self._connection.fetch(
             "SELECT row, id, vector, text, metadata FROM memories JOIN vectors USING (row) "
             f"WHERE {'1' if rows is None else 'row IN (SELECT value FROM json_each(?))'} "

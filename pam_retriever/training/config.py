@@ -55,8 +55,8 @@ class TrainingRequest:
     time_budget: float | None = None
     progress: bool | None = None
 
-    def checked(self) -> TrainingRequest:
-        """Returns itself.
+    def __post_init__(self) -> None:
+        """Checks every value.
 
         Raises:
             InvalidInput: an argument is invalid.
@@ -68,7 +68,6 @@ class TrainingRequest:
             check_positive("time_budget", self.time_budget)
         if self.progress is not None:
             check_flag("progress", self.progress)
-        return self
 
 
 @dataclass(frozen=True)

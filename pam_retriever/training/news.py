@@ -43,7 +43,7 @@ class Source:
     stream: bool = False
     from_scratch: bool = False
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuses arguments that are no source, or contradict each other."""
         check_flag("from_scratch", self.from_scratch)
         if self.trajectories is not None and self.group_by is not None:

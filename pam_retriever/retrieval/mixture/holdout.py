@@ -116,9 +116,7 @@ class Asked:
 
     def take(self, questions: Int64) -> Asked:
         """Returns the questions at these positions."""
-        lengths = np.diff(np.append(self.choices.starts, len(self.row)))[questions]
-        ends = np.cumsum(lengths)
-        pairs = np.repeat(self.choices.starts[questions] - (ends - lengths), lengths) + np.arange(lengths.sum())
+        pairs = self.choices.pairs_of(questions)
         return Asked(
             self.choices.take(questions),
             self.row[pairs],

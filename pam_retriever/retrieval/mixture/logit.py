@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pam_retriever.arrays import concatenated
 from pam_retriever.types import Float32, Int64
 
 Float64 = np.ndarray
@@ -48,11 +49,14 @@ class Choices:
         scores: Float32 = self.features @ weights.astype(np.float32) + self.offset
         return scores
 
+    def pairs_of(self, questions: Int64) -> Int64:
+        """Returns the pairs of the questions at these positions."""
+        return concatenated(self.starts[questions], self.lengths[questions])
+
     def take(self, questions: Int64) -> Choices:
         """Returns the questions at these positions."""
-        lengths = self.lengths[questions]
+        lengths, pairs = self.lengths[questions], self.pairs_of(questions)
         starts = (np.cumsum(lengths) - lengths).astype(np.int64)
-        pairs = np.repeat(self.starts[questions] - starts, lengths) + np.arange(lengths.sum())
         return Choices(self.features[pairs], starts, self.target[pairs], self.weight[questions], self.offset[pairs])
 
 
