@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex, StorageError
+from pam_retriever.store import lock
+from pam_retriever.store.lock import WriterLock
+from pam_retriever.store.unfinished import remove_abandoned
 
 # in the middle of what it writes: the database is there, and the manifest is not
 BEFORE_THE_MANIFEST = """
@@ -74,6 +80,38 @@ def test_what_a_live_call_writes_stays(tmp_path, call):
         process.communicate("go on\n")
     assert names(tmp_path) == ["index", "indexes"]
     PredictiveAssociativeIndex.load(folder)
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["locked", "removed"])
+def test_a_hidden_folder_that_another_process_takes_for_abandoned_is_made_again(tmp_path, monkeypatch, removed):
+    """Between the creation of its lock and the locking, a hidden folder looks like that of a killed process."""
+    lock_file, locks = lock._lock, []
+
+    def taken_first(file: FileIO) -> None:
+        monkeypatch.setattr(lock, "_lock", lock_file)
+        (made,) = tmp_path.glob(".index-*")
+        if removed:
+            remove_abandoned(tmp_path / "index")
+            assert not made.exists()
+        else:
+            locks.append(WriterLock(made))
+        lock_file(file)
+
+    monkeypatch.setattr(lock, "_lock", taken_first)
+    PredictiveAssociativeIndex.open(tmp_path / "index", dim=2).close()
+    for one in locks:
+        one.release()
+    assert names(tmp_path) == ["index"]
+
+
+def test_a_file_system_without_locks_is_an_error_that_says_so(tmp_path, monkeypatch):
+    def refuse(file: FileIO) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(lock, "_lock", refuse)
+    with pytest.raises(StorageError, match="No locks available"):
+        PredictiveAssociativeIndex.open(tmp_path / "index", dim=2)
+    assert names(tmp_path) == []
 
 
 def test_what_only_has_such_a_name_stays(tmp_path):

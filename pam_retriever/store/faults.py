@@ -19,6 +19,7 @@ ADVICE = {
     errno.EPERM: "Check who may write there, or open it with read_only=True.",
     errno.ENOENT: "Restore the folder, or save() the index to a new one.",
     errno.ENOTEMPTY: "Another process made it just now: call again.",
+    errno.ENOLCK: "Put the folder on a disk with file locks, or open it with read_only=True.",
     errno.EFBIG: "Raise the limit on the size of files and call again.",
 }
 # SQLite's messages (its error codes are only in Python 3.11 and later)

@@ -19,6 +19,7 @@ from pam_retriever.store.forking import tell_of_forks
 NAME = "writer.lock"
 NOTE_LIMIT = 1_000  # bytes; the note names the holder of the lock
 ASKED_EVERY = 0.01  # seconds between attempts of a waiting process
+HELD = (BlockingIOError, PermissionError)  # what the system raises if another holds the lock; Windows the second
 
 if sys.platform == "win32":
     import msvcrt
@@ -81,15 +82,17 @@ class WriterLock:
     def _take(self, folder: Path) -> FileIO:
         with explained(folder):
             file = FileIO(self._path, "r+b", opener=_open)
-        try:
-            _lock(file)
-        except OSError as error:
-            file.close()
-            raise IndexLocked(
-                f"The index at {folder} is open for writing in {holder(folder)}.",
-                "one writer at a time",
-                "Close it there, or open this one with read_only=True.",
-            ) from error
+            try:
+                _lock(file)
+            except BaseException as error:
+                file.close()
+                if not isinstance(error, HELD):
+                    raise
+                raise IndexLocked(
+                    f"The index at {folder} is open for writing in {holder(folder)}.",
+                    "one writer at a time",
+                    "Close it there, or open this one with read_only=True.",
+                ) from error
         return file
 
     def release(self) -> None:

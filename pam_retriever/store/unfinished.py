@@ -71,17 +71,28 @@ def remove_abandoned(folder: Path) -> None:
 @contextmanager
 def _hidden(folder: Path) -> Iterator[Path]:
     """Creates a hidden folder, and removes it afterwards."""
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=_parent(folder)))
-    try:  # not TemporaryDirectory: a child forked meanwhile would delete it
-        lock = WriterLock(made)
-        try:
-            (made / INSIDE).mkdir()
-            yield made / INSIDE
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-            lock.release()
+    made, lock = _make_locked(folder)
+    try:
+        (made / INSIDE).mkdir()
+        yield made / INSIDE
     finally:
         shutil.rmtree(made, ignore_errors=True)
+        lock.release()
+        shutil.rmtree(made, ignore_errors=True)  # ``remove_abandoned`` may have created the lock again
+
+
+def _make_locked(folder: Path) -> tuple[Path, WriterLock]:
+    """Creates a hidden folder with a lock. Until it is locked, another process may take it for abandoned."""
+    while True:
+        # not TemporaryDirectory: a child forked meanwhile would delete it
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=_parent(folder)))
+        try:
+            return made, WriterLock(made)
+        except BaseException as error:
+            taken = isinstance(error, IndexLocked) or (isinstance(error, StorageError) and not made.exists())
+            shutil.rmtree(made, ignore_errors=True)
+            if not taken:
+                raise
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
