@@ -151,7 +151,7 @@ def test_fit_learns_only_steps_appended_since(planted):
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
 
 
-@pytest.mark.parametrize("parts", [{}, {"buffer": 50}])
+@pytest.mark.parametrize("parts", [{}, pytest.param({"buffer": 50}, marks=pytest.mark.slow)])
 def test_a_step_that_comes_while_fit_learns_is_new_for_the_next_one(planted, monkeypatch, parts):
     from pam_retriever.training import fit as training
 
@@ -214,7 +214,7 @@ def test_an_engine_takes_steps_one_by_one_and_others_see_them(planted, kind, mon
     there.close()
 
 
-@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize("kind", ["pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
 def test_an_engine_learns_what_was_appended_and_no_more(planted, kind):
     index = new_index(planted, backend=fresh_engine(kind))
     index.fit(planted.outings[:3], config=QUICK, progress=False)

@@ -79,6 +79,7 @@ def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
     assert trained.report.calibration is not None
 
 
+@pytest.mark.slow
 def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
     """The sample has all associates and few others: without weights for these, confidence would be too high."""
     count, sizes = 4_000, (4_000, 400)

@@ -212,10 +212,15 @@ def mirrored() -> tuple[Experience, np.ndarray]:
     "baseline",
     [
         PublishedBilinear(epochs=300, batch_size=40),
-        Contrastive(BilinearForm, passes=300, learning_rate=1e-2),
+        pytest.param(Contrastive(BilinearForm, passes=300, learning_rate=1e-2), marks=pytest.mark.slow),
         Contrastive(lambda dim: BilinearForm(dim, rank=8), passes=300, learning_rate=1e-2),
-        Contrastive(lambda dim: PlainMLP(dim, hidden=64), passes=300, learning_rate=3e-3),
-        Contrastive(lambda dim: GraphNetwork(dim, hidden=32, out=32), passes=300, learning_rate=3e-3),
+        pytest.param(
+            Contrastive(lambda dim: PlainMLP(dim, hidden=64), passes=300, learning_rate=3e-3), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            Contrastive(lambda dim: GraphNetwork(dim, hidden=32, out=32), passes=300, learning_rate=3e-3),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["published", "bilinear", "low rank", "mlp", "graph network"],
 )

@@ -16,7 +16,7 @@ SMALL = FitConfig(hidden=16, passes=1)
 BACKENDS = ["exact", "faiss:flat", "faiss:hnsw", "faiss:ivf", "faiss:ivf,sq8"]
 
 
-@pytest.fixture(params=[64, 100, 200])
+@pytest.fixture(params=[64, *(pytest.param(size, marks=pytest.mark.slow) for size in (100, 200))])
 def at_once(request, monkeypatch) -> int:
     """Sets the chunk size: 200 memories are four chunks with a rest, two chunks, or one."""
     monkeypatch.setattr(base.chunks, "__defaults__", (request.param,))
@@ -87,7 +87,7 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("chunk", [1, 3, "commit"])
+@pytest.mark.parametrize("chunk", [1, pytest.param(3, marks=pytest.mark.slow), "commit"])
 def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(base.chunks, "__defaults__", (64,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 64)

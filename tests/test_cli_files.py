@@ -65,6 +65,7 @@ def test_files_of_one_name_do_not_replace_each_other_and_a_grown_file_adds_its_n
     }
 
 
+@pytest.mark.slow
 def test_only_what_is_new_is_embedded(tmp_path, monkeypatch, capsys):
     folder, path = tmp_path / "index", tmp_path / "events.jsonl"
     events = [{"text": text, "session": 1} for text in ("wet stairs", "a plaster", "a plaster", "new shoes")]

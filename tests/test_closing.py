@@ -134,7 +134,14 @@ def test_an_index_that_is_read_can_be_saved(tmp_path, how):
     writer.close()
 
 
-@pytest.mark.parametrize("how", [{}, {"read_only": True}, {"read_only": True, "follow": True}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        pytest.param({"read_only": True}, marks=pytest.mark.slow),
+        pytest.param({"read_only": True, "follow": True}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_garbage_collected_index_releases_its_folder(tmp_path, how):
     filled(tmp_path / "i").close()
     index = PredictiveAssociativeIndex.open(tmp_path / "i", **how)

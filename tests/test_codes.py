@@ -78,7 +78,7 @@ def test_learning_more_leaves_the_old_codes_useful(planted):
         assert {hit.id for hit in hits[: len(known)]} == known
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_is_learnt_later_moves_no_code_of_a_memory_without_new_experience(planted, streamed):
     index = new_index(planted)
     index.fit(planted.outings[:10], window=WINDOW, config=TINY, progress=False)
@@ -159,7 +159,7 @@ def test_without_codes_there_are_none(planted):
     assert len(index.recall("m005", k=3)) == 3
 
 
-@pytest.mark.parametrize("buffer", [None, 30])
+@pytest.mark.parametrize("buffer", [None, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_memory_that_was_experienced_alone_has_no_code(planted, buffer):
     index = new_index(planted)
     walks = [*planted.outings[:10], ["m150", "m150"], ["m160", "m161"]]

@@ -18,6 +18,7 @@ from pam_retriever.model.keys import unit
 
 COUNT, DIM, LENGTH = 4_000, 24, 10
 CONFIG = FitConfig(passes=2, hidden=64)
+FEW = {"faiss:flat,fp16", "faiss:ivf,sq8"}
 NAMES = ["faiss:flat,fp16", "faiss:flat,sq8", "faiss:hnsw,sq8", "faiss:ivf,fp16", "faiss:ivf,sq8", "faiss:ivf,pq"]
 
 
@@ -59,7 +60,7 @@ def overlap(found, expected) -> float:
     return float(np.mean([len({h.id for h in a} & {h.id for h in b}) / len(b) for a, b in pairs]))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in NAMES])
 def test_the_index_answers_as_with_full_keys(name, exact, fitted):
     index, states = fitted(name), world()[0]
     asked = [str(at) for at in range(0, COUNT, 101)]
@@ -215,7 +216,7 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("name", ["faiss:flat,sq8", "faiss:ivf,sq8"])
+@pytest.mark.parametrize("name", ["faiss:flat,sq8", pytest.param("faiss:ivf,sq8", marks=pytest.mark.slow)])
 def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name, fitted):
     index, states = fitted(name), world()[0]
     hits = index.recall("7", k=5)

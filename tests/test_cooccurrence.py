@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pam_retriever.experience.cooccurrence import Experience, associate, within
@@ -43,6 +43,7 @@ def test_every_pair_within_the_window_and_no_other(episodes, window):
     assert len(found) == (expected > 0).sum()
 
 
+@settings(max_examples=40)
 @given(trajectories, st.sets(st.integers(0, MEMORIES - 1), min_size=1))
 def test_the_part_among_some_members_is_that_block_of_the_matrix(episodes, members):
     found = associate(as_experience(episodes), MEMORIES, 3)

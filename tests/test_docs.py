@@ -21,7 +21,17 @@ NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTES]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (\[.*\]|'.*'|\d+)$", re.MULTILINE)
-LONG = {"docs/reference/engines.md", "docs/how/training.md", "docs/guides/observations.md"}  # seconds each
+LONG = {  # more than a second each
+    "docs/guides/does-it-help.md",
+    "docs/guides/explore.md",
+    "docs/guides/observations.md",
+    "docs/how/training.md",
+    "docs/reference/engines.md",
+    "docs/reference/examples.md",
+    "docs/reference/recall-options.md",
+    "docs/reference/scaling.md",
+    "docs/results/real-data.md",
+}
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 
 

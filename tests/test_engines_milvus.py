@@ -43,6 +43,7 @@ def offsets(hits):
     return [[(one.cue_id, one.offset, one.hop) for one in hit.evidence or ()] for hit in hits]
 
 
+@pytest.mark.slow
 def test_it_answers_as_an_index_in_memory_does(planted, learned, fitted):
     for options in (
         {},

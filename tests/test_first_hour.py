@@ -216,7 +216,7 @@ def test_groups_that_are_as_they_were_are_not_learnt_again(planted, order, monke
     assert [one.length for one in index.trajectories()] == [6, 19, 26]
 
 
-@pytest.mark.parametrize("parts", [{}, {"buffer": 60}])
+@pytest.mark.parametrize("parts", [{}, pytest.param({"buffer": 60}, marks=pytest.mark.slow)])
 def test_fit_without_new_data_returns_at_once_unless_from_scratch(planted, parts, monkeypatch):
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False, **parts)

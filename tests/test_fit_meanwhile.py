@@ -39,7 +39,7 @@ def meanwhile(index: PredictiveAssociativeIndex) -> None:
         index.observe(["t10", "t11"])
 
 
-@pytest.mark.parametrize("kind", ["memory", "folder"])
+@pytest.mark.parametrize("kind", ["folder", pytest.param("memory", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("module", "name"),
     [(corpus, "Corpus"), (feedback_evidence, "evidence_of"), (fitting, "fit_mixture"), (fitting, "ask_held_out")],

@@ -57,7 +57,7 @@ def noisy(place: int, seed: int = 0) -> np.ndarray:
     return NOTES[place] + 0.1 * np.random.default_rng(seed).standard_normal(DIM).astype(np.float32)
 
 
-@pytest.mark.parametrize("hops", [1, 3])
+@pytest.mark.parametrize("hops", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", MODES)
 def test_answers_under_a_filter_show_nothing_of_another(shared, mode, hops):
     if mode == "similarity" and hops > 1:

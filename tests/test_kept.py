@@ -150,7 +150,7 @@ def test_a_change_drops_the_links_in_its_own_transaction(path, monkeypatch):
 
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("place", ["memories-*.sqlite", "keys-*.f32"])
-@pytest.mark.parametrize("at", [0.3, 0.6, 0.9999])
+@pytest.mark.parametrize("at", [0.6, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.3, 0.9999))])
 def test_a_flipped_byte_is_reported_by_the_next_call_or_by_close(path, patient, place, read_only, at, held):
     (file,) = path.glob(place)
     flip(file, at)

@@ -111,7 +111,11 @@ def pairs(*chains) -> set[tuple[str, str, int]]:
 # ---- as good as the core, before fit
 
 
-@pytest.mark.parametrize("documents", [True, False], ids=["with ref_doc_id", "previous and next alone"])
+@pytest.mark.parametrize(
+    "documents",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["with ref_doc_id", "previous and next alone"],
+)
 async def test_an_unfitted_store_finds_in_a_dialogue_what_the_core_finds(documents):
     expected = {
         text: [hit.id for hit in dialogue.core().recall(dialogue.embed(text), 10, text=text)]

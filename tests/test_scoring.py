@@ -25,7 +25,7 @@ from pam_retriever.training.calibration import Memories, draw, fit_scoring_weigh
 COUNT, WINDOW = 180, 2  # the last 20 are never experienced
 
 
-@pytest.fixture(params=["none", "log"])
+@pytest.fixture(params=[pytest.param("none", marks=pytest.mark.slow), "log"])
 def calibrated(request, monkeypatch) -> tuple[PredictiveAssociativeIndex, Memories]:
     """A fitted index, and the memories that its fit was calibrated on."""
     random = np.random.default_rng(0)

@@ -67,7 +67,13 @@ assert not {"torch._dynamo", "sympy"} & set(sys.modules)  # they take as long to
     assert "torch" in loaded_by(fitted)
 
 
-@pytest.mark.parametrize("how", ["open(path)", "open(path, read_only=True)", "load(path)"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "open(path)",
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ("open(path, read_only=True)", "load(path)")),
+    ],
+)
 def test_asking_a_small_fitted_index_loads_nothing_heavy(folder, how):
     asked = f"""
 from pam_retriever import PredictiveAssociativeIndex

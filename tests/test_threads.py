@@ -14,7 +14,7 @@ from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.store.words import Tokenizer
 
-THREADS, ROUNDS = 8, 150
+THREADS, ROUNDS = 8, 60
 WORDS = ["kettle", "boat", "harbour", "gull", "storm", "net", "tea", "wall"]
 QUERIES = [f"which {word} and which {other}" for word in WORDS for other in WORDS]
 

@@ -120,7 +120,7 @@ def test_a_time_budget_ends_the_training_and_the_schedule(planted):
 
 # hypothesis times the garbage collector in a callback; CPython drops an interrupt that arrives there, and says so
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("durable", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):
     if durable:
         index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM)
@@ -177,7 +177,7 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
     assert len(index.recall("m000", k=1000)) == 198 + answers
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("mode", [torch.inference_mode, pytest.param(torch.no_grad, marks=pytest.mark.slow)])
 def test_a_fit_inside_a_block_without_gradients_learns_the_same(planted, mode):
     """An agent runs in one, and an interrupt in the exit of one leaves the thread in it."""
     weights = []
