@@ -122,11 +122,13 @@ def real(path: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=10_000)
-    parser.add_argument("--more", type=int, default=100)
+    parser.add_argument("--more", type=int, default=100, help="number of commits to add after the first update")
     parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--repository", type=Path, default=Path(), help="a real one (.)")
-    parser.add_argument("--note", default="", help="such as what else the machine did")
-    parser.add_argument("--name", default="code/speed", help="of the JSON file in benchmarks/results")
+    parser.add_argument("--repository", type=Path, default=Path(), help="a real git repository to read (default: .)")
+    parser.add_argument(
+        "--note", default="", help="a remark for the result, for example about other load on the machine"
+    )
+    parser.add_argument("--name", default="code/speed", help="name of the JSON file in benchmarks/results")
     parsed = parser.parse_args()
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     runs = [made_up(parsed.commits, parsed.more, seed) for seed in range(parsed.runs)]

@@ -36,8 +36,15 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=25)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--only", nargs="+", choices=list(JOBS), default=list(JOBS), metavar="JOB", help=str([*JOBS]))
-    parser.add_argument("--tiny", action="store_true", help="a world of 400 states, a pass of each training")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=list(JOBS),
+        default=list(JOBS),
+        metavar="JOB",
+        help=f"jobs to run: {', '.join(JOBS)}",
+    )
+    parser.add_argument("--tiny", action="store_true", help="test run: a world of 400 states, one pass per training")
     parser.add_argument("--results", type=Path, default=report.RESULTS / "gpu", help="folder of raw results")
     parser.add_argument("--cache", type=Path, default=CACHE / "gpu", help="folder of trained models")
     arguments = parser.parse_args()

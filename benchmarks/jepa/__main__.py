@@ -36,13 +36,15 @@ EXPERIMENTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="+", choices=["all", *EXPERIMENTS, "locomo"])
-    parser.add_argument("--seed", type=int, default=42, help="of the world; 7 was for tuning")
+    parser.add_argument("--seed", type=int, default=42, help="seed of the world; 7 was used for tuning")
     parser.add_argument("--passes", type=int, default=JOINT.passes)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--models", type=Path, default=Path("benchmarks/models"), help="where trained models are kept")
-    parser.add_argument("--locomo", type=Path, help="locomo10.json; else it is looked for in PAM_DATA_DIR")
-    parser.add_argument("--embeddings", type=Path, help="an .npz file to keep those of LoCoMo in between runs")
-    parser.add_argument("--again", action="store_true", help="also what has a result")
+    parser.add_argument("--models", type=Path, default=Path("benchmarks/models"), help="folder of trained models")
+    parser.add_argument("--locomo", type=Path, help="path of locomo10.json (default: found in PAM_DATA_DIR)")
+    parser.add_argument(
+        "--embeddings", type=Path, help="an .npz file that caches the embeddings of LoCoMo between runs"
+    )
+    parser.add_argument("--again", action="store_true", help="also run experiments that have a result")
     parser.add_argument("--results", type=Path, default=report.RESULTS)
     arguments = parser.parse_args()
     chosen = [*EXPERIMENTS, "locomo"] if "all" in arguments.experiments else arguments.experiments

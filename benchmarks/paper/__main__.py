@@ -14,8 +14,10 @@ from benchmarks.paper import EXPERIMENTS, figures, page, setting
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
     experiments = parser.add_subparsers(dest="experiment", required=True)
-    setting.add_arguments(experiments.add_parser("all", help="every experiment, what is there already skipped"))
-    setting.add_arguments(experiments.add_parser("page", help="figures and the page of notes, from what was run"))
+    setting.add_arguments(experiments.add_parser("all", help="run every experiment that has no result yet"))
+    setting.add_arguments(
+        experiments.add_parser("page", help="draw the figures and write the page of notes from the existing results")
+    )
     for name, module in EXPERIMENTS.items():
         about = (module.__doc__ or "").splitlines()[0].replace("%", "%%")  # argparse formats the help text
         setting.add_arguments(experiments.add_parser(name, help=about))

@@ -140,14 +140,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--protocol", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--config", choices=list(CONFIGS), default="fast")
     parser.add_argument(
-        "--seeds", type=int, nargs="*", default=[42, 123, 456], help="of training; none: no fit of ours"
+        "--seeds",
+        type=int,
+        nargs="*",
+        default=[42, 123, 456],
+        help="training seeds; an empty list skips every fit of this library",
     )
-    parser.add_argument("--passes", type=int, help="in place of the recipe's")
-    parser.add_argument("--stop-after", type=int, help="passes after which to stop, in the middle of the schedules")
+    parser.add_argument("--passes", type=int, help="number of passes (default: that of the recipe)")
+    parser.add_argument(
+        "--stop-after", type=int, help="stop after this many passes; the schedules keep their full length"
+    )
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--world-seed", type=int, default=42, help="42: the published world")
-    parser.add_argument("--trajectories", type=int, default=500, help="500: the published world")
-    parser.add_argument("--again", action="store_true", help="compute what is there already")
+    parser.add_argument("--world-seed", type=int, default=42, help="seed of the world; 42 is the published one")
+    parser.add_argument("--trajectories", type=int, default=500, help="size of the world; 500 is the published one")
+    parser.add_argument("--again", action="store_true", help="compute results again that exist already")
     parser.add_argument("--results", type=Path, default=report.RESULTS, help="folder of raw results")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of trained models")
 

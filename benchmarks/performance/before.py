@@ -67,14 +67,14 @@ class Checkout:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("old", type=Path, help="a checkout, such as of `git worktree add`")
-    parser.add_argument("new", type=Path, help="another, to be compared with it")
+    parser.add_argument("old", type=Path, help="a checkout, for example one made by `git worktree add`")
+    parser.add_argument("new", type=Path, help="another checkout, to compare with OLD")
     parser.add_argument("--memories", type=int, default=20_000)
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=100, help="of each kind of call")
-    parser.add_argument("--calls", type=int, default=11, help="in a round; of batches a tenth")
-    parser.add_argument("--only", nargs="*", help="these kinds of calls")
+    parser.add_argument("--rounds", type=int, default=100, help="rounds for each kind of call")
+    parser.add_argument("--calls", type=int, default=11, help="calls per round; a tenth of it for batch calls")
+    parser.add_argument("--only", nargs="*", help="measure only these kinds of calls")
     parser.add_argument("--name", default="performance/before")
     arguments = parser.parse_args()
 

@@ -25,8 +25,8 @@ from pam_retriever.retrieval.cues import stored_cues
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=15, help="of each timing, interleaved")
-    parser.add_argument("--singles", type=int, default=200, help="single queries a repeat")
+    parser.add_argument("--repeats", type=int, default=15, help="number of timings of each call")
+    parser.add_argument("--singles", type=int, default=200, help="number of single queries in each timing")
     parser.add_argument("--name", default="performance/core")
     arguments = parser.parse_args()
 

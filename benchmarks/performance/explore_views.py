@@ -156,7 +156,9 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="holds locomo and use; else PAM_DATA_DIR")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="folder that contains locomo and use (default: PAM_DATA_DIR)"
+    )
     folder = find(parser.parse_args().folder, (".",), __doc__ or "")
     results: dict[str, Any] = {}
     for name, make in (("LoCoMo", dialogue), ("flask", repository)):

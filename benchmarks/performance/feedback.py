@@ -115,9 +115,9 @@ def main() -> None:
     parser.add_argument("--memories", type=int, nargs="+", default=[500, 10_000])
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--fitted", action="store_true", help="fit before the pairs")
+    parser.add_argument("--fitted", action="store_true", help="fit before the paired measurement")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--name", default="performance/feedback", help="of the JSON file in benchmarks/results")
+    parser.add_argument("--name", default="performance/feedback", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
     for memories in arguments.memories:

@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--backend", default="faiss:flat")
     parser.add_argument("--queries", type=int, default=30)
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--name", help="of the result; by default that of memories and backend")
+    parser.add_argument("--name", help="name of the result (default: made from --memories and --backend)")
     given = parser.parse_args()
     runs = []
     for seed in range(given.repetitions):

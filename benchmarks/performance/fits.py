@@ -97,8 +97,8 @@ def medians(runs: list[dict[str, float]]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--few", type=int, nargs="+", default=[400, 600])
-    parser.add_argument("--many", type=int, default=2_000)
+    parser.add_argument("--few", type=int, nargs="+", default=[400, 600], help="sizes of the small indexes")
+    parser.add_argument("--many", type=int, default=2_000, help="size of the index that gets 20 more memories")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     random = np.random.default_rng(0)

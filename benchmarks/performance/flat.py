@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memories", type=int, default=50_000)
     parser.add_argument("--dim", type=int, default=384)
-    parser.add_argument("--code", type=int, default=64)
+    parser.add_argument("--code", type=int, default=64, help="length of e(p)")
     parser.add_argument("--repeats", type=int, default=30)
     given = parser.parse_args()
     count, dim, width = given.memories, given.dim, 2 * given.dim + given.code

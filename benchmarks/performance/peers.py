@@ -163,17 +163,19 @@ def table(stores: dict[str, dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that has the other stores")
-    parser.add_argument("--stores", nargs="+", choices=[*STORES][1:], default=[*STORES][1:], help="beside this library")
-    parser.add_argument("--count", type=int, default=50_000, help="rows, for example 1000000")
+    parser.add_argument("--python", default=sys.executable, help="a Python interpreter with the other stores installed")
+    parser.add_argument(
+        "--stores", nargs="+", choices=[*STORES][1:], default=[*STORES][1:], help="stores to compare with this library"
+    )
+    parser.add_argument("--count", type=int, default=50_000, help="number of rows, for example 1000000")
     parser.add_argument("--dim", type=int, default=384)
-    parser.add_argument("--batch", type=int, default=5_000, help="rows in a call")
-    parser.add_argument("--singles", type=int, default=50, help="rows that are added one by one")
-    parser.add_argument("--questions", type=int, default=100, help="of each kind")
-    parser.add_argument("--queries", type=int, default=1_000, help="in one call")
+    parser.add_argument("--batch", type=int, default=5_000, help="rows per call")
+    parser.add_argument("--singles", type=int, default=50, help="number of rows to add one by one")
+    parser.add_argument("--questions", type=int, default=100, help="number of single queries of each kind")
+    parser.add_argument("--queries", type=int, default=1_000, help="number of queries in one batch call")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="on the disk to measure; a temporary one if it is not given")
+    parser.add_argument("--folder", type=Path, help="folder on the disk to measure (default: a temporary one)")
     parser.add_argument("--name", default="performance/peers")
     arguments = parser.parse_args()
     about = arguments.count + arguments.singles, arguments.dim, arguments.seed

@@ -32,11 +32,13 @@ REPOSITORIES = ("code-brian2", "code-flask", "code-requests")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="with wikispeedia and use; else PAM_DATA_DIR")
-    parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="folder that contains wikispeedia and use (default: PAM_DATA_DIR)"
+    )
+    parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--without", nargs="*", default=[], help="data sets to leave out")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--to", type=Path, default=PRIOR)
+    parser.add_argument("--to", type=Path, default=PRIOR, help="file to write")
     arguments = parser.parse_args()
     root = data.find(arguments.folder, (".",), __doc__ or "")
     embedder = data.load_embedder(arguments.model)

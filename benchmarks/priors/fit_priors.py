@@ -257,12 +257,12 @@ def named(weights: npt.NDArray[np.float64], features: tuple[str, ...]) -> dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="tasks of use; else 'use' in PAM_DATA_DIR")
-    parser.add_argument("--locomo", type=Path, help="locomo10.json; else it is looked for in PAM_DATA_DIR")
-    parser.add_argument("--git", type=Path, nargs="*", default=[], help="repositories")
-    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
-    parser.add_argument("--again", action="store_true", help="the weight of a request that is made again alone")
-    parser.add_argument("--dry-run", action="store_true", help="writes neither priors nor results")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
+    parser.add_argument("--locomo", type=Path, help="path of locomo10.json (default: found in PAM_DATA_DIR)")
+    parser.add_argument("--git", type=Path, nargs="*", default=[], help="git repositories as further data")
+    parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--again", action="store_true", help="fit only the weight of a repeated request")
+    parser.add_argument("--dry-run", action="store_true", help="write neither priors nor results")
     arguments = parser.parse_args()
     embed = load_encoder(arguments.embedder)
     tasks = []

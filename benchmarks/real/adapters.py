@@ -90,9 +90,11 @@ def recall_at_k(conversation: Conversation, found: list[list[str]]) -> Float32:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", type=Path)
+    parser.add_argument("data", nargs="?", type=Path, help="path of locomo10.json (default: found in PAM_DATA_DIR)")
     parser.add_argument("--model", help="folder of a sentence-transformers model")
-    parser.add_argument("--conversations", type=int, default=1, help="how many, from the first (1)")
+    parser.add_argument(
+        "--conversations", type=int, default=1, help="number of conversations, from the first on (default: 1)"
+    )
     arguments = parser.parse_args()
     embedder = load_embedder(arguments.model)
     scores: dict[str, list[Float32]] = {"core": [], "LangChain": [], "LlamaIndex": []}

@@ -277,16 +277,21 @@ def of_repository(path: Path, embed: Callable[[list[str]], Scores]) -> Task:
 def main() -> None:
     """Prints both tables of each repository and writes them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="holds the tasks; else 'use' in PAM_DATA_DIR")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
     parser.add_argument("--tasks", nargs="+", default=[name for name in TASKS if name.startswith("code-")])
-    parser.add_argument("--repository", type=Path, help="a git repository, in place of the tasks")
-    parser.add_argument("--tune", action="store_true", help="the last fifth of experience in place of the tests")
-    parser.add_argument("--most", type=int, help="ask so many commits at most")
-    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
+    parser.add_argument("--repository", type=Path, help="a git repository to use instead of the tasks")
     parser.add_argument(
-        "--embeddings", type=Path, default=Path(tempfile.gettempdir()) / "pam-code", help="folder that keeps them"
+        "--tune", action="store_true", help="use the last fifth of the experience as queries instead of the tests"
     )
-    parser.add_argument("--name", default="real/code_memory", help="of the JSON file in benchmarks/results")
+    parser.add_argument("--most", type=int, help="largest number of commits that are queries")
+    parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument(
+        "--embeddings",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "pam-code",
+        help="folder that caches the embeddings",
+    )
+    parser.add_argument("--name", default="real/code_memory", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     embed = cached_encoder(arguments.embedder, arguments.embeddings)
     if arguments.repository is not None:

@@ -195,13 +195,17 @@ def main() -> None:
     """Runs all repositories, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="*")
-    parser.add_argument("--repository", type=Path, help="a git repository, beside the folders or in their place")
-    parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
+    parser.add_argument(
+        "--repository", type=Path, help="a git repository, in addition to the folders or instead of them"
+    )
+    parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
-    parser.add_argument("--seed", type=int, default=0, help="of the commits that are asked, and of the fit")
-    parser.add_argument("--untimed", action="store_true", help="do not say which files are of one commit")
-    parser.add_argument("--prior", type=Path, help="a file of fit_next_priors --without, in place of the library's")
-    parser.add_argument("--name", help="of the results (real/commits, real/commits-tuning)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sampled queries and of the fit")
+    parser.add_argument("--untimed", action="store_true", help="omit the timestamps that mark the files of one commit")
+    parser.add_argument(
+        "--prior", type=Path, help="a file written by fit_next_priors --without, instead of the priors of the library"
+    )
+    parser.add_argument("--name", help="name of the results (default: real/commits or real/commits-tuning)")
     given = parser.parse_args()
     name = given.name or ("real/commits" if given.part == "reported" else "real/commits-tuning")
     if given.prior is not None:

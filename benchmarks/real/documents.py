@@ -235,10 +235,10 @@ def tune(pools: dict[str, Pool]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="else PAM_DATA_DIR/documents")
-    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 if not given")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: PAM_DATA_DIR/documents)")
+    parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--embeddings", type=Path, default=Path(tempfile.gettempdir()) / "pam-documents")
-    parser.add_argument("--tune", action="store_true", help="judge weights on the first halves, and nothing else")
+    parser.add_argument("--tune", action="store_true", help="only choose weights, on the first half of the questions")
     parser.add_argument("--name", default="real/documents")
     arguments = parser.parse_args()
     folder = find(arguments.folder, ["documents"], __doc__ or "")

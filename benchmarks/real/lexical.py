@@ -116,7 +116,7 @@ def speed(texts: list[str], questions: list[str], make: Callable[[list[str]], As
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
+    parser.add_argument("file", type=Path, nargs="?", help="path of locomo10.json (default: found in PAM_DATA_DIR)")
     parser.add_argument("--texts", type=int, default=100_000)
     parser.add_argument("--name", default="real/lexical")
     arguments = parser.parse_args()

@@ -230,12 +230,12 @@ def summarise(judged: Judged, conversations: list[Conversation]) -> dict[str, An
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
-    parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
-    parser.add_argument("--embeddings", type=Path, help="an .npz file to keep the embeddings in between runs")
-    parser.add_argument("--indexes", type=Path, help="a folder to keep the fitted indexes in between runs")
+    parser.add_argument("file", type=Path, nargs="?", help="path of locomo10.json (default: found in PAM_DATA_DIR)")
+    parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--embeddings", type=Path, help="an .npz file that caches the embeddings between runs")
+    parser.add_argument("--indexes", type=Path, help="a folder that caches the fitted indexes between runs")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--export", type=Path, help="only write the turns as JSONL for the command line, and stop")
+    parser.add_argument("--export", type=Path, help="only write the turns to this JSONL file, for the command line")
     parser.add_argument("--name", default="real/locomo")
     arguments = parser.parse_args()
     conversations = read(find(arguments.file, FILES, __doc__ or ""))

@@ -118,11 +118,11 @@ def parts_of(measured: list[dict[str, Recalls]]) -> dict[str, dict[str, Recalls]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("path", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
-    parser.add_argument("--dialogues", type=int, help="the first so many")
-    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
+    parser.add_argument("path", type=Path, nargs="?", help="path of locomo10.json (default: found in PAM_DATA_DIR)")
+    parser.add_argument("--dialogues", type=int, help="number of dialogues, from the first on")
+    parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--name", default="real/locomo-feedback", help="of the JSON file in benchmarks/results")
+    parser.add_argument("--name", default="real/locomo-feedback", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     embed = load_encoder(arguments.embedder)
     priors = shipped_or_without("locomo", "without")

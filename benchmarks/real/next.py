@@ -146,11 +146,13 @@ def questions(test: list[Walk], hidden: set[int], seed: int) -> dict[str, Steps]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="the unpacked data; else it is looked for in PAM_DATA_DIR")
-    parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="folder of the unpacked data (default: found in PAM_DATA_DIR)"
+    )
+    parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
-    parser.add_argument("--seed", type=int, default=0, help="of the hidden articles, the steps and the fits")
-    parser.add_argument("--only-fit", action="store_true", help="only how long adding and fitting take")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the hidden articles, the steps and the fits")
+    parser.add_argument("--only-fit", action="store_true", help="only measure the time of adding and fitting")
     parser.add_argument("--name", default="real/next")
     arguments = parser.parse_args()
     titles, walks = read(find_folder(arguments.folder))

@@ -270,9 +270,9 @@ def library_costs(conversations: list[Conversation], embedder: Any) -> dict[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", help="locomo10.json; else it is looked for in PAM_DATA_DIR")
-    parser.add_argument("--model", help="a sentence-transformers model (all-MiniLM-L6-v2)")
-    parser.add_argument("--parsers", action="store_true", help="also other parsers on the lists, those installed")
+    parser.add_argument("file", type=Path, nargs="?", help="path of locomo10.json (default: found in PAM_DATA_DIR)")
+    parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--parsers", action="store_true", help="also measure the other installed parsers on the lists")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", default="real/times")
     arguments = parser.parse_args()

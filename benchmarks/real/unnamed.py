@@ -110,10 +110,10 @@ def compare(every: list[Data]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--locomo", type=Path, help="locomo10.json; else it is looked for in PAM_DATA_DIR")
-    parser.add_argument("--use", type=Path, help="the folder with toollens; else 'use' in PAM_DATA_DIR")
-    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
-    parser.add_argument("--name", default="real/unnamed", help="of the JSON file in benchmarks/results")
+    parser.add_argument("--locomo", type=Path, help="path of locomo10.json (default: found in PAM_DATA_DIR)")
+    parser.add_argument("--use", type=Path, help="folder that contains toollens (default: 'use' in PAM_DATA_DIR)")
+    parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--name", default="real/unnamed", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     embed = load_encoder(arguments.embedder)
     folder = find(arguments.use, ("use",), __doc__ or "") / "toollens"

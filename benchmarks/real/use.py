@@ -220,19 +220,21 @@ def show(name: str, found: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="holds the tasks; else 'use' in PAM_DATA_DIR")
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="folders of it")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="tasks to run, each a subfolder")
     parser.add_argument("--protocols", nargs="+", default=["use"], choices=["use", "all", "curve", "never", "changed"])
-    parser.add_argument("--tune", choices=["weights", "judge"], help="a part of experience instead of the tests")
+    parser.add_argument(
+        "--tune", choices=["weights", "judge"], help="use a part of the experience as queries instead of the tests"
+    )
     parser.add_argument(
         "--priors",
         choices=["shipped", "without"],
         default="without",
-        help="'without' takes priors that were fitted without the task's own data",
+        help="'without' uses priors that were fitted without the data of the task",
     )
-    parser.add_argument("--most", type=int, help="with --tune: so many questions at most, drawn with seed 0")
-    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
-    parser.add_argument("--name", default="real/use", help="of the JSON file in benchmarks/results")
+    parser.add_argument("--most", type=int, help="with --tune: largest number of queries, drawn with seed 0")
+    parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--name", default="real/use", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     folder = find(arguments.folder, ("use",), __doc__ or "")
     embed = load_encoder(arguments.embedder)

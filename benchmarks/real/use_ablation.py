@@ -65,10 +65,10 @@ def _without(features: tuple[str, ...], dropped: tuple[str, ...]) -> npt.NDArray
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="holds the tasks; else 'use' in PAM_DATA_DIR")
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="folders of it")
-    parser.add_argument("--embedder", help="a sentence-transformers model; all-MiniLM-L6-v2 by default")
-    parser.add_argument("--name", default="real/use-ablation", help="of the JSON file in benchmarks/results")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the tasks (default: 'use' in PAM_DATA_DIR)")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="tasks to run, each a subfolder")
+    parser.add_argument("--embedder", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--name", default="real/use-ablation", help="name of the JSON file in benchmarks/results")
     arguments = parser.parse_args()
     folder = find(arguments.folder, ("use",), __doc__ or "")
     embed = load_encoder(arguments.embedder)

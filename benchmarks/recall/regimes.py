@@ -180,7 +180,9 @@ def main() -> None:
     parser.add_argument("--config", default="fast")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--name", default="recall/regimes")
-    parser.add_argument("--join", nargs="*", default=[], help="names of results whose worlds are taken as they are")
+    parser.add_argument(
+        "--join", nargs="*", default=[], help="names of earlier results; their worlds are copied, not measured again"
+    )
     arguments = parser.parse_args()
     runs: dict[int, Any] = {}
     sure: dict[int, Any] = {}

@@ -180,7 +180,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["make", "compare"])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--tolerance", type=float, default=0.0, help="how far numbers may be apart")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="largest allowed difference of two numbers")
     given = parser.parse_args()
     found = answers()
     if given.action == "make":

@@ -106,7 +106,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--engines", action="store_true", help="PostgreSQL (pgserver) and Milvus Lite too")
+    parser.add_argument(
+        "--engines", action="store_true", help="also test indexes in PostgreSQL (needs pgserver) and Milvus Lite"
+    )
     parsed = parser.parse_args()
     sys.setswitchinterval(1e-5)  # threads switch very often
     results: dict[str, Any] = {}

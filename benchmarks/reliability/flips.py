@@ -32,8 +32,10 @@ DIM, MEMORIES = 4, 12
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, help="bytes of each file; all if left out")
-    parser.add_argument("--killed", type=int, default=20_000, help="random changes to the index of a killed writer")
+    parser.add_argument("--limit", type=int, help="number of bytes to change in each file (default: all)")
+    parser.add_argument(
+        "--killed", type=int, default=20_000, help="number of random changes to the index of a killed writer"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parsed = parser.parse_args()
     memory = Path("/dev/shm")

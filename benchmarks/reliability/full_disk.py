@@ -239,7 +239,7 @@ def run(folder: Path, spare: Path, levels: range) -> tuple[dict[str, Any], list[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--levels", type=int, default=LEVELS, help="each with another 4 kB of room")
+    parser.add_argument("--levels", type=int, default=LEVELS, help="number of levels of free space, 4 kB apart")
     parsed = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as made:

@@ -252,9 +252,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--serve", type=Path, help="be a server on this folder")
-    parser.add_argument("--fit-after", type=int, default=50, help="with --serve")
-    parser.add_argument("--http", type=int, help="with --serve: port of the loopback")
+    parser.add_argument("--serve", type=Path, help="run one server on this folder, and no kills")
+    parser.add_argument("--fit-after", type=int, default=50, help="with --serve: fit after this many new steps")
+    parser.add_argument("--http", type=int, help="with --serve: listen on this port of localhost")
     parsed = parser.parse_args()
     if parsed.serve:
         serve(parsed.serve, parsed.fit_after, parsed.http)

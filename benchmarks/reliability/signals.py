@@ -40,11 +40,11 @@ LIVES = 50  # interrupts per folder
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=1000, help="interrupts of each call")
+    parser.add_argument("--count", type=int, default=1000, help="number of interrupts of each call")
     parser.add_argument("--calls", nargs="+", choices=CALLS, default=CALLS)
-    parser.add_argument("--memory", action="store_true", help="an index in memory")
+    parser.add_argument("--memory", action="store_true", help="test an index in memory instead of one in a folder")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--name", default="signals", help="of the JSON file")
+    parser.add_argument("--name", default="signals", help="name of the JSON file in benchmarks/results")
     parsed = parser.parse_args()
     torch.set_num_threads(1)
     warm_up()

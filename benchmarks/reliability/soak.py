@@ -54,7 +54,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--between", type=float, nargs=2, default=(5, 30), help="seconds between two kills (5 30)")
+    parser.add_argument(
+        "--between",
+        type=float,
+        nargs=2,
+        default=(5, 30),
+        help="shortest and longest time between two kills, in seconds (default: 5 30)",
+    )
     parser.add_argument("--work", choices=("write", "read"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--life", type=int, default=0, help=argparse.SUPPRESS)

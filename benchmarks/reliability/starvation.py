@@ -24,7 +24,7 @@ DIM = 128
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=10.0, help="duration of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--readers", type=int, default=4)
     parser.add_argument("--writers", type=int, default=4)

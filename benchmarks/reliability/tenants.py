@@ -239,9 +239,16 @@ def run(front: str, steps: Iterable[Step], durable: bool) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--operations", type=int, default=100_000, help="in all, shared by the three fronts (100,000)")
+    parser.add_argument(
+        "--operations",
+        type=int,
+        default=100_000,
+        help="total number, a third for each of core, LangChain and LlamaIndex (default: 100,000)",
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--durable", type=float, default=0.05, help="share of them in folders (0.05)")
+    parser.add_argument(
+        "--durable", type=float, default=0.05, help="share of the operations on indexes in folders (default: 0.05)"
+    )
     parsed = parser.parse_args()
     if parsed.operations < len(FRONTS):
         raise InvalidInput(f"Got --operations {parsed.operations}.", f"{len(FRONTS)} or more", "Use more.")

@@ -39,8 +39,10 @@ def main() -> None:
     parser.add_argument("memories", type=int, nargs="?")
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--backend", default="faiss:ivf,sq8")
-    parser.add_argument("--folder", type=Path, help="on whose disk; that of temporary files if left out")
-    parser.add_argument("--keep", type=Path, help="where the index stays, or is")
+    parser.add_argument("--folder", type=Path, help="folder on the disk to measure (default: that of temporary files)")
+    parser.add_argument(
+        "--keep", type=Path, help="folder in which the index is stored, or from which an existing one is opened"
+    )
     parser.add_argument("--plot", action="store_true")
     arguments = parser.parse_args()
     if arguments.plot:

@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--operations", type=int, default=20_000)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--name", default="scaling/operations", help="of the raw file")
+    parser.add_argument("--name", default="scaling/operations", help="name of the raw file")
     parsed = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

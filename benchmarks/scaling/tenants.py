@@ -145,14 +145,18 @@ def _resident() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tenants", type=int, default=10_000)
-    parser.add_argument("--made", type=int, help="tenants that are filled by calls, the others are their copies")
-    parser.add_argument("--memories", type=int, default=50, help="of each")
+    parser.add_argument(
+        "--made", type=int, help="number of tenants that are filled by calls; the others are copies of these"
+    )
+    parser.add_argument("--memories", type=int, default=50, help="memories per tenant")
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--questions", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", default="faiss:flat")
-    parser.add_argument("--alone", action="store_true", help="without the index of all memories")
-    parser.add_argument("--keep", type=Path, help="where the indexes stay, or are")
+    parser.add_argument("--alone", action="store_true", help="skip the index of all memories")
+    parser.add_argument(
+        "--keep", type=Path, help="folder in which the indexes are stored, or from which existing ones are opened"
+    )
     parser.add_argument("--ask", choices=KINDS, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     parsed.made = min(parsed.made or parsed.tenants, parsed.tenants)

@@ -47,14 +47,20 @@ EDGE = 0.01  # recall nearer to 0 or 1 does not help to fit the law
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--of", choices=list(CHANNELS), default="network")
-    parser.add_argument("--sizes", nargs="+", type=int, default=[25, 50, 100, 200, 400], help="trajectories of 100")
-    parser.add_argument("--widths", nargs="+", type=int, default=[128, 256, 512], help="of the network")
-    parser.add_argument("--lengths", nargs="+", type=int, default=[8, 16, 32, 64], help="of the codes")
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        type=int,
+        default=[25, 50, 100, 200, 400],
+        help="numbers of trajectories, of 100 states each",
+    )
+    parser.add_argument("--widths", nargs="+", type=int, default=[128, 256, 512], help="widths of the network")
+    parser.add_argument("--lengths", nargs="+", type=int, default=[8, 16, 32, 64], help="lengths of the codes")
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--world-seed", type=int, default=7)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--name", help="of the result; training/capacity-codes or -network")
+    parser.add_argument("--name", help="name of the result (default: training/capacity-codes or -network)")
     arguments = parser.parse_args()
     of, name = arguments.of, arguments.name or f"training/capacity-{arguments.of}"
     path = report.RESULTS / f"{name}.json"
