@@ -69,7 +69,7 @@ def recalled(index: PredictiveAssociativeIndex, looks: Float32, **options: Any) 
 
 
 def walk(world: World, starts: Int64, normalise: bool) -> list[Int64]:
-    """Walks on the exact graph: first who met the start, then who met those, by number or probability of the walks."""
+    """Scores walks of one step, then of two steps, on the exact graph, by their number or their probability."""
     count = len(world.states)
     graph = associate(world.experience(), count, WINDOW)
     steps = sparse.csr_matrix((np.ones(len(graph)), graph.indices, graph.indptr), shape=(count, count))
@@ -77,7 +77,7 @@ def walk(world: World, starts: Int64, normalise: bool) -> list[Int64]:
         steps = sparse.diags(1 / np.maximum(np.asarray(steps.sum(axis=1)).ravel(), 1)) @ steps
     one = steps[starts]
     two = one @ steps
-    random = np.random.default_rng(0)  # ties fall in random order
+    random = np.random.default_rng(0)  # ties are ranked in random order
     found = []
     for at, start in enumerate(starts):
         first, second = one[at].toarray().ravel(), two[at].toarray().ravel()

@@ -1,4 +1,4 @@
-"""Specificity (pam.tex 3.10): that drill, on Tuesday.
+"""Specificity (pam.tex 3.10): one copy of an object among similar copies, on one day among other days.
 
 There are kinds of things, each with many near-identical copies. On every day copies of some kinds appear among the
 moments of that day. The cue is a mix of a view of the kind and a view of a moment of the day. Exactly one memory is
@@ -62,7 +62,7 @@ def run(seed: int) -> dict[str, Any]:
     def strange(looks: Float32, moments_: Float32) -> Float32:
         return (KIND_SHARE * looks + random.permutation(moments_)).astype(np.float32)
 
-    cue_moments = [others[d][m] for d, m in zip(day, moment, strict=True)]  # these moments are no answer to themselves
+    cue_moments = [others[d][m] for d, m in zip(day, moment, strict=True)]  # memories in the cue are not hits
     table = {name: ranks(answers(), right, cue_moments) for name, answers in ask.items()}
     return {"memories": len(every), "copies of a kind": DAYS * THINGS / KINDS, "tables": {"rank of the one": table}}
 

@@ -1,9 +1,9 @@
 """Epsilon-ball recall (pam.tex 3.6): a threshold instead of a number of hits.
 
 Moments at the ends of an episode have half as many associates as those in its middle. A stranger is a memory without
-any trajectory, and has none. The threshold of scores and the best fixed k are chosen on one half of the cues, by the
-best F1, and reported on the other half; strangers take no part in the choice. A calibrated threshold needs no choice:
-it is confidence .5, as likely as not.
+any trajectory, so it has no associates. The threshold of scores and the best fixed k are chosen on one half of the
+cues, by the best F1, and reported on the other half; strangers take no part in the choice. A calibrated threshold needs
+no choice: it is confidence .5, as likely as not.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class GraphNetwork(nn.Module):
 
     def __init__(self, dim: int, hidden: int = 512, out: int = 128) -> None:
         super().__init__()
-        from torch_geometric.nn import SAGEConv  # which takes five seconds
+        from torch_geometric.nn import SAGEConv  # the import takes five seconds
 
         self.first, self.second = SAGEConv(dim, hidden), SAGEConv(hidden, out)
 

@@ -1,6 +1,6 @@
 """``python -m benchmarks.baselines.tune``: learning rates of the trained baselines, on another world.
 
-It uses the world of seed 7, at a tenth of its size to be quick; results are reported on seed 42. An interrupted run
+It uses the world of seed 7, at a tenth of its size to save time; results are reported on seed 42. An interrupted run
 continues where it stopped.
 """
 

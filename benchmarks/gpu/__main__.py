@@ -1,7 +1,7 @@
 """``python -m benchmarks.gpu --minutes 25``: measurements that were not run on a GPU, the most valuable first.
 
-It stops when the minutes are over. Finished parts are kept, and the next call does not repeat them: raw JSON is in
-``--results``, trained models are in ``--cache``. ``--tiny`` takes seconds on a CPU.
+The run stops after ``--minutes``. Finished parts are stored, and the next run skips them: raw JSON is in ``--results``,
+trained models are in ``--cache``. ``--tiny`` takes seconds on a CPU.
 """
 
 from __future__ import annotations

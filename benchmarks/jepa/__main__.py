@@ -1,7 +1,7 @@
 """``python -m benchmarks.jepa all``: every experiment of benchmarks/notes/jepa.md, one result file each.
 
 An experiment with a result file is skipped unless ``--again`` is given, so an interrupted run continues. LoCoMo needs
-its data file, see ``benchmarks.real.locomo``. Settings were chosen on world seed 7; the reported world has seed 42.
+its data file, see ``benchmarks.real.locomo``. Settings were chosen on the world of seed 7, results are reported on 42.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def surprise(setup: Setup) -> dict[str, Any]:
 def _learn(
     setup: Setup, trained: Trained, memories: Float32, both: Experience, salience: Float32, exposures: int
 ) -> Predictor:
-    """Trains the inward predictor on so many replays; the encoder does not change."""
+    """Trains the inward predictor on ``exposures`` replays; the encoder does not change."""
     config = replace(JOINT, passes=exposures, settle=0, outward=0.0, drop=0.0, learning_rate=1e-3, temperature=0.1)
     trainer = JointTrainer(as_it_is(), inward=copy.deepcopy(trained.trainer.inward), config=config)
     trainer.fit({"state": memories}, both, window=WINDOW, salience=salience, device=setup.device, seed=setup.seed)

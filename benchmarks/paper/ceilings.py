@@ -1,4 +1,4 @@
-"""Oracle ceilings: the best results that one point, or a few points, can have.
+"""Oracle ceilings: the best results that a predictor of one point, or of a few points, can reach.
 
 An oracle optimises free points for every query directly against the whole index. No predictor that returns as many
 points can beat it. Every state has about 9.7 associates.
@@ -48,7 +48,7 @@ def run(setting: Setting) -> list[Table]:
 
 
 def _centroid(setting: Setting) -> dict[str, Any]:
-    hopfield = Hopfield(beta=1e4)  # so sharp that only the cue itself is retrieved
+    hopfield = Hopfield(beta=1e4)  # the softmax is so sharp that only the cue itself is retrieved
     hopfield.fit(setting.experience, setting.world.states, WINDOW)
     return _evaluate(setting, hopfield.scores)
 

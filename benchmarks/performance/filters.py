@@ -1,4 +1,4 @@
-"""Search under metadata filters, relative to FAISS with the ids of the matching memories at hand.
+"""Search under metadata filters, relative to FAISS that is given the positions of the matching memories.
 
     python -m benchmarks.performance.filters [--memories 50000] [--backend faiss:flat] [--queries 30] [--repetitions 3]
 

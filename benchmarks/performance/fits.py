@@ -1,4 +1,4 @@
-"""``python -m benchmarks.performance.fits``: the cost of a fit, of a few hundred memories and of 20 more on 2,000.
+"""``python -m benchmarks.performance.fits``: the cost of a fit of a few hundred memories, and of a fit after 20 more.
 
 Sessions are random vectors (384 numbers, 22 turns each): the cost of a fit depends on number and shape only. The 20
 turns are given in every supported way, each on its own index, saved after its first fit. The ways take turns. Both

@@ -31,7 +31,7 @@ Adapter = Callable[[str], list[Document]]
 
 
 class Looked(Embeddings):
-    """An embedder without cost: it looks each text up."""
+    """An embedder that looks up precomputed vectors, so that its time is negligible."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self._vectors = vectors

@@ -1,6 +1,6 @@
 """Five stores and this library behind one interface, for ``peers``. Each is imported at its use.
 
-Every store gets its best configuration that costs the user no choice: LanceDB has scalar indexes of the filtered
+Every store has the best configuration that needs no choice by the user: LanceDB has scalar indexes of the filtered
 columns, FAISS gets the positions that match a filter, and LangChain's FAISS fetches as many candidates as there are.
 """
 
@@ -35,7 +35,7 @@ class PeerStore(Protocol):
         """Stores rows."""
 
     def settle(self) -> None:
-        """Does once, after adding and before searching, the work that a user would start. It is not timed."""
+        """Does what a user would start between adding and searching, for example builds an index. Not timed."""
 
     def search(self, query: Float32, k: int, asked: Asked | None) -> list[str]:
         """Returns the ids of the ``k`` nearest rows that match a filter, and reads texts and metadata."""

@@ -1,11 +1,12 @@
-"""``python -m benchmarks.priors.fit_next_priors``: how ``recall_next`` adds evidence up before there is enough to fit.
+"""``python -m benchmarks.priors.fit_next_priors``: the prior of ``recall_next``, for too little experience to fit.
 
-Three stretches of each data set, and all of it, ask what came next at their end. The parts of the shares are fitted on
-what walks ask, and on what records (repositories) ask, and both count the same. The files of a commit happened at
-once: its number is their time.
+``recall_next`` scores a memory by a weighted sum of several kinds of evidence. This program fits the weights on walks
+(Wikispeedia) and on records (repositories) separately, and stores the mean of both. The queries are held-out steps of
+three sections of each data set, and of the whole data set. The files of a commit have the same time: its number.
 
-The tests are not looked at: Wikispeedia gives its first 80 % of walks, a repository of ``data/use`` its ``experience``.
-Writes ``pam_retriever/retrieval/sequences/prior.json``; ``--without`` leaves data sets out, to be measured on those.
+The tests are never read: the data are the first 80 % of the walks of Wikispeedia, and the ``experience`` of each
+repository of ``data/use``. The result is ``pam_retriever/retrieval/sequences/prior.json``. ``--without`` leaves data
+sets out, so that the prior can be measured on them.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from pam_retriever.retrieval.sequences.features import SHARES
 from pam_retriever.retrieval.sequences.fitting import Experienced, Held, held_out
 from pam_retriever.retrieval.sequences.mixture import KINDS, PRIOR
 
-STRETCHES, STEPS = 3, 2_000  # of each data set, and the steps of each
-QUESTIONS = 1_000  # what a stretch counts for, so that no data set is drowned by another
-LEAST = 1e-3  # part that is written
+STRETCHES, STEPS = 3, 2_000  # sections of each data set, and steps of each section
+QUESTIONS = 1_000  # weight of each section, so that a large data set does not dominate
+LEAST = 1e-3  # smaller weights are not written
 REPOSITORIES = ("code-brian2", "code-flask", "code-requests")
 
 
@@ -90,7 +91,7 @@ def graph_of(trajectories: list[np.ndarray]) -> CooccurrenceGraph:
 
 
 def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
-    """Returns a part of about 2,000 steps: whole trajectories, or a section of a long one."""
+    """Returns a section of about 2,000 steps: whole trajectories, or a part of a long one."""
     if len(trajectories) == 1:
         begins = part * (len(trajectories[0]) - STEPS) // (STRETCHES - 1)
         return [trajectories[0][begins : begins + STEPS]]
@@ -100,7 +101,7 @@ def stretch(trajectories: list[np.ndarray], part: int) -> list[np.ndarray]:
 
 
 def fit(held: list[Held]) -> np.ndarray:
-    """(2, S) the parts that some data sets ask for, each stretch as much as another."""
+    """Returns (2, S) weights fitted on some data sets; each section has the same weight."""
     rows = []
     for asked in ([one.known for one in held], [one.new for one in held]):
         shares, weight = zip(*(chosen(one.choices, len(SHARES)) for found in asked for one in found), strict=True)

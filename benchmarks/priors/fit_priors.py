@@ -5,9 +5,9 @@ Fits one set of weights, and their change with the number of past requests. The 
 and the history of any repository (``--git``). The test parts are never read. Every data set is also left out once: the
 priors from the other sets are compared with weights of its own, and written to ``without.json`` for benchmarks.
 
-The weight of a repeated request is fitted afterwards, with all others fixed (``--again`` fits only this one). Held-out
-requests are rarely repeated, so they hardly determine this weight. Therefore half of its data are past requests, asked
-once more.
+The weight of a repeated request is fitted afterwards, with all other weights fixed (``--again`` fits only this one).
+Held-out requests are rarely repeated, so they hardly determine this weight. Therefore half of its data are past
+requests, asked once more.
 """
 
 from __future__ import annotations
@@ -157,9 +157,10 @@ def _sample(name: str, n: int, every: tuple[str, ...], asked: Asked, random: np.
 
 
 def _next(past: History, n: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Newcomers]]:
-    """Returns ``n`` known requests and the next ones, at a few places: a fifth of so few would give few questions.
+    """Yields ``n`` known requests and the following ones as queries, from a few places in the history.
 
-    If the data have times, a thing that is first used later did not exist yet; else everything existed.
+    The usual held-out fifth of ``n`` requests would be too few queries. If the data have times, a thing did not exist
+    before its first use; otherwise every thing always existed.
     """
     total, size = len(past), len(past.stored)
     asked = min(total - n, NEXT)
@@ -212,13 +213,13 @@ def again(name: str, task: Task) -> list[Sample]:
 
 
 def _choices(evidence: Evidence, past: History, questions: npt.NDArray[np.int64]) -> Choices:
-    """Returns the choices of past requests, as questions to the evidence."""
+    """Returns the candidates of past requests with their features and targets, as for new queries."""
     cues = past.cues(questions)
     pools = evidence.pools(cues, FULL_BELOW, PROPOSALS)
     place, rows, weights = past.uses.expand(questions)
     target = pools.add_up(place, rows, weights)
     total = np.bincount(pools.cue, target, len(questions))
-    reached = total > 0  # if no source proposed the used thing, the question cannot be judged
+    reached = total > 0  # a query is left out if no source proposed the used thing
     target /= np.maximum(total, 1e-9)[pools.cue]
     choices = Choices(
         evidence.score(cues, pools), pools.starts, target, np.ones(len(questions)), np.zeros(len(pools), np.float32)

@@ -6,11 +6,12 @@ the files of a commit one after the other, then those of the next. The number of
 that ``fit`` learns to predict the files of a commit, not the next file within one (``--untimed``: without times).
 Subjects are not used.
 
-Commits are asked in order, and known afterwards, to the baselines as well. At most 400 of the test are asked, drawn
-with a seed. R@10 is the mean of hits / min(10, files). Baselines: how often a file was touched, how often of late, both
-together, what later commits touched after the same files (first order, by commits), and all three. Half-life and
-weights are those that do best on the last fifth of the experience. With ``--part tuning`` that fifth is asked, and the
-test is not looked at. ``--repository`` takes a git repository in place of a folder.
+Commits are queries in order of time, and every method learns each commit after its query. A sample of at most 400 test
+commits is measured. R@10 is the mean of hits / min(10, files). Baselines: the number of changes of a file (counts); the
+same with more weight for recent commits (recency); their sum; how often the file changed after the files of the last
+commits (first order); and the sum of all three. Half-life and weights are those with the best R@10 on the last fifth of
+the experience. With ``--part tuning`` that fifth is measured, and the test is never read. ``--repository`` takes a git
+repository instead of a folder.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 K, BEFORE, MOST = 10, 3, 400
-ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # that the library's priors were fitted on
+ALL = ("code-brian2", "code-flask", "code-requests", "wikispeedia")  # the priors of the library were fitted on these
 HALF_LIVES = (1, 2, 3, 5, 10, 20, 50, 100, 300)
 WEIGHTS, ORDERS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-CONFIG = FitConfig(hidden=64, passes=2)  # the predictor says nothing of what comes next
+CONFIG = FitConfig(hidden=64, passes=2)  # the predictor does not affect recall_next
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def judge(scores: Scores, used: Rows) -> float:
 
 
 def evidence(repository: Repository, asked: Rows) -> Iterator[tuple[Rows, dict[int, Scores], Scores, Scores]]:
-    """Returns for each query: its files, faded counts by half-life, counts, and the first order."""
+    """Yields for each query: its files, decayed counts by half-life, counts, and first-order scores."""
     size, wanted = len(repository.texts), set(asked.tolist())
     counts, after = np.zeros(size), np.zeros((size, size))
     faded = {life: np.zeros(size) for life in HALF_LIVES}
@@ -137,7 +138,7 @@ def share(scores: Scores) -> Scores:
 def baselines(
     repository: Repository, asked: Rows, tuned: dict[str, Tuned] | None
 ) -> tuple[dict[str, list[float]], dict[str, Tuned]]:
-    """R@10 of each commit by each baseline; the settings of each are those that do best here where none are given."""
+    """Returns R@10 of each query by each baseline, and the settings: the best ones here if ``tuned`` is None."""
     grids = {
         "recency": [Tuned(life, 0.0, 0.0) for life in HALF_LIVES],
         "recency + counts": [Tuned(*one, 0.0) for one in itertools.product(HALF_LIVES, WEIGHTS)],

@@ -1,7 +1,7 @@
 """``python -m benchmarks.real.lexical``: quality and speed of SQLite FTS5 and bm25s.
 
-Quality is measured on LoCoMo's turns (see ``benchmarks.real.locomo`` for the file), on their own words only. Speed is
-measured on copies of the same turns, as many as requested, each with two words of its own: indexing all of them, and
+Quality is measured on LoCoMo's turns (see ``benchmarks.real.locomo`` for the file), without the words of neighbouring
+turns. Speed is measured on ``--texts`` copies of the same turns, each with two unique words: indexing all of them, and
 single queries. bm25s cannot add one text; it indexes all texts again.
 """
 

@@ -6,8 +6,8 @@ LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository
 
 Each conversation is an index, each of its dated sessions a trajectory. Training never sees questions or evidence.
 The library runs with its default settings; their weights, and the settings of every baseline, were chosen on the first
-two conversations. The results to read are those on the other conversations, and "leave one out", which judges each
-conversation with the settings that are best on the rest.
+two conversations. So read the results on the other conversations, and those of "leave one out", which measures
+each conversation with the settings that are best on the rest.
 """
 
 from __future__ import annotations

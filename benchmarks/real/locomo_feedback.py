@@ -4,8 +4,8 @@ LoCoMo as in ``benchmarks.real.locomo``. Each dialogue is its own index, and its
 half of its questions is given as feedback with the turns that answer them; the other half are queries. Then the halves
 swap. Rows: default recall by text without feedback; with feedback and the priors; and with feedback after ``fit``
 weighed the sources. Each row exists for an index without times, and for an index whose turns have the times of their
-sessions; its queries are after the last session. The priors were fitted without LoCoMo. The weights of recall without
-feedback were chosen on the first two dialogues, so the results to read are those on the others. Gains are paired by
+sessions; there ``now`` is after the last session. The priors were fitted without LoCoMo. The weights of recall without
+feedback were chosen on the first two dialogues, so read the results on the others. Gains are paired by
 question.
 """
 

@@ -1,9 +1,9 @@
 """``python -m benchmarks.real.next``: the next article, by ``recall_next`` and by baselines.
 
 Data and steps are those of ``benchmarks.real.wikispeedia``: at most 3,000 steps of test walks, HR@20 and MRR@20; the
-current article is no answer. The second part uses experience without a random fifth of the articles, and measures steps
-after such an article, before one, and between others. Baselines score an article by the last three of the walk,
-weighted 1, 1/2 and 1/3, and by the last one alone; both are reported.
+current article never counts as a hit. The second part uses experience without a random fifth of the articles, and
+measures steps after such an article, before one, and between others. Baselines score an article by the last three of
+the walk, weighted 1, 1/2 and 1/3, and by the last one alone; both are reported.
 
 Second order, VSKNN and STAN read the whole walk. They and EASE are tuned by MRR@20 on 300 steps of the last fifth of
 the experience (``benchmarks.baselines.sessions`` has the grids). ``benchmarks.real.sequence`` measures SASRec.
@@ -146,9 +146,7 @@ def questions(test: list[Walk], hidden: set[int], seed: int) -> dict[str, Steps]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "folder", type=Path, nargs="?", help="folder of the unpacked data (default: found in PAM_DATA_DIR)"
-    )
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
     parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
     parser.add_argument("--seed", type=int, default=0, help="seed of the hidden articles, the steps and the fits")

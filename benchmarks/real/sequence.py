@@ -40,9 +40,7 @@ NEGATIVES, CALIBRATION = 256, 0.75  # of the loss: gSASRec (Petrov and Macdonald
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "folder", type=Path, nargs="?", help="folder of the unpacked data (default: found in PAM_DATA_DIR)"
-    )
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--factors", type=int, default=128)

@@ -6,7 +6,7 @@ LoCoMo (Maharana et al., ACL 2024; CC BY-NC 4.0, so it is not in this repository
 
 ``tests/data`` has the lists: expressions with their answers, questions without a time, and the times in 200 turns of
 the dialogues, marked by hand (only ids and positions). A quarter of the first two lists was held out until the end. The
-settings of the source of recall were chosen on the first two dialogues; the results to read are those on the others.
+settings of recall's source of times were chosen on the first two dialogues, so read the results on the others.
 """
 
 from __future__ import annotations

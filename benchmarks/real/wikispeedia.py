@@ -264,9 +264,7 @@ def judge_next(steps: list[tuple[Walk, int]], ranked: list[Rows]) -> dict[str, f
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "folder", type=Path, nargs="?", help="folder of the unpacked data (default: found in PAM_DATA_DIR)"
-    )
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
     parser.add_argument("--model", help="a sentence-transformers model (default: all-MiniLM-L6-v2)")
     parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
     parser.add_argument("--seed", type=int, default=0, help="seed of the hidden articles, the queries and the fits")

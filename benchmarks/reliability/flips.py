@@ -94,7 +94,7 @@ def fingerprint(folder: Path) -> Any:
     """Returns all answers of an index."""
     index = PredictiveAssociativeIndex.load(folder)
     try:
-        if not index.is_fitted or not len(index):  # acknowledged, and lost
+        if not index.is_fitted or not len(index):  # the fit was acknowledged, so this is a loss
             return None
         records = sorted((r.id, r.vector.tobytes(), r.text, str(r.metadata)) for r in index.find())
         hits = [
@@ -111,11 +111,11 @@ def outcome(folder: Path, expected: Any) -> str:
     """Returns the outcome of a change."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # NaN in the arithmetic would be a wrong answer
+            warnings.simplefilter("error")  # a warning of NaN in a computation is a finding
             return "harmless" if fingerprint(folder) == expected else "answers differ silently"
     except PAMError as error:
         return f"detected: {type(error).__name__}"
-    except Exception as error:  # noqa: BLE001 - that is what is looked for
+    except Exception as error:  # noqa: BLE001 - any other error is a finding
         return f"other error: {type(error).__name__}: {error}"[:120]
 
 

@@ -1,4 +1,4 @@
-"""Every call on a disk with 0 to 156 kB of space: the error must state the stored part of the call.
+"""Every call on a disk with 0 to 156 kB of space: an error must state which part of the call was stored.
 
     python -m benchmarks.reliability.full_disk
 

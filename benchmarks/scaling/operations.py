@@ -137,7 +137,7 @@ class World(reliability.World):
         self.index.feedbacks({"session": {"$ne": number % 3}}, limit=20)
 
     def asked(self, number: int) -> None:
-        """Questions that name a memory, a time, or an interval."""
+        """Sends queries that name a memory, a time, or an interval."""
         if not self.vectors:
             return
         cue, start = list(self.vectors)[number % len(self.vectors)], DAY + timedelta(days=number % 300)

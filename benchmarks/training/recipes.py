@@ -1,6 +1,6 @@
 """``python -m benchmarks.training.recipes``: quality and time of the recipe of ``fit`` and its variants.
 
-The world (seed 7) differs from those of reported results. Measured are stored cues by the learned channels alone, after
+The world has seed 7, on which no result is reported. Measured are stored cues by the learned channels alone, after
 a fit of all states; and held-out cues by default recall, after a fit in which a fifth of the states was never a cue.
 The seconds are those of the first fit, on as many cores as ``--threads``.
 """

@@ -1,4 +1,4 @@
-"""A world in which entities persist: the same drill on Tuesday and on Thursday.
+"""A world in which entities occur in several episodes, for example the same drill on Tuesday and on Thursday.
 
 An episode has ten steps. Most are moments that occur once. One is an entity, for example a tool or a person, that also
 occurs in other episodes. In some episodes one step is a hub, for example the coffee machine, that occurs everywhere. A
