@@ -32,7 +32,7 @@ from pam_retriever.types import Direction, Hit, Hits
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-NO_SESSIONS = "; '' if there are none"
+NO_SESSIONS = "; '' for events without sessions"
 SHOWN = 20  # number of tenant names that ``inspect`` lists
 
 
@@ -69,38 +69,42 @@ def _parser() -> argparse.ArgumentParser:
     _add_feedback(commands)
     exploring.add_command(commands)
     for name, run, words in (
-        ("recall", _recall, "what happened with the query"),
-        ("search", _search, "what looks like the query"),
+        ("recall", _recall, "find memories that happened with the query"),
+        ("search", _search, "find memories that are similar to the query"),
     ):
         command = commands.add_parser(name, help=words)
         command.add_argument("index", type=Path, help="folder of the index")
         command.add_argument("query", nargs="?", help="a text, embedded with the model of the index")
         _add_model(command)
         add_tenant(command)
-        command.add_argument("--id", help="a stored memory as the query, in place of a text")
-        command.add_argument("-k", type=int, default=10, help="how many hits (10)")
+        command.add_argument("--id", help="id of a memory as the query, instead of a text")
+        command.add_argument("-k", type=int, default=10, help="number of hits (default: 10)")
         command.add_argument("--where", type=_json_object, help='metadata filter as JSON: \'{"year": {"$gte": 2020}}\'')
-        command.add_argument("--json", action="store_true", help="print one JSON object a hit")
+        command.add_argument("--json", action="store_true", help="print one JSON object per hit")
         command.set_defaults(run=run)
         if name == "recall":
-            command.add_argument("--mode", help="hybrid, association, similarity or specific; all evidence without it")
-            command.add_argument("--feedback-where", type=_json_object, help="metadata filter: whose feedback counts")
-            command.add_argument("--hops", type=int, default=1)
+            command.add_argument("--mode", help="hybrid, association, similarity or specific (default: all evidence)")
+            command.add_argument("--feedback-where", type=_json_object, help="metadata filter of the feedback to use")
+            command.add_argument("--hops", type=int, default=1, help="number of steps of association (default: 1)")
             command.add_argument(
                 "--cue-where",
                 type=_json_object,
-                help="metadata filter that --id must pass, in place of --where; {} for all",
+                help="metadata filter that the memory of --id must satisfy, instead of --where; {} allows all",
             )
             command.add_argument(
-                "--when", help='only of that time: "last week"; without a query, all of it, newest first'
+                "--when", help='only memories of this time: "last week"; without a query, all of them, newest first'
             )
             command.add_argument(
-                "--direction", choices=get_args(Direction), help="only what came after, or before; both without it"
+                "--direction",
+                choices=get_args(Direction),
+                help="use only links to memories after the query, or before it",
             )
-            command.add_argument("--faithful", action="store_true", help="only what was experienced with the query")
+            command.add_argument(
+                "--faithful", action="store_true", help="only memories that were experienced with the query"
+            )
             code.add_changed(command)
 
-    inspect = commands.add_parser("inspect", help="what an index holds")
+    inspect = commands.add_parser("inspect", help="show the contents of an index")
     inspect.add_argument("index", type=Path)
     add_tenant(inspect)
     inspect.set_defaults(run=_inspect)
@@ -109,16 +113,18 @@ def _parser() -> argparse.ArgumentParser:
     code.add_git(commands, _add_model, _model)
     agents.add_mcp(commands, _model)
 
-    show = commands.add_parser("demo", help="learn from a small synthetic life and show what similarity misses")
-    show.add_argument("--trajectories", type=int, default=200, help="of 100 moments each (200)")
+    show = commands.add_parser("demo", help="learn from synthetic data, and compare recall with similarity search")
+    show.add_argument(
+        "--trajectories", type=int, default=200, help="number of trajectories, of 100 states each (default: 200)"
+    )
     show.set_defaults(run=_demo)
     return parser
 
 
 def _add_integrity(commands: Commands) -> None:
     for name, examine, words in (
-        ("check", _check, "read everything in an index and say what is damaged; changes nothing"),
-        ("repair", _repair, "rebuild what can be rebuilt, and say what is lost"),
+        ("check", _check, "read the whole index and report damage, without changes"),
+        ("repair", _repair, "rebuild a damaged index, and report which data are lost"),
     ):
         command = commands.add_parser(name, help=words)
         command.add_argument("index", type=Path, help="folder of the index")
@@ -130,51 +136,53 @@ def _add_fit(commands: Commands) -> None:
     fit.add_argument(
         "events",
         type=Path,
-        help="JSONL, - for standard input: one event a line, with a text or a vector, and a session; "
-        'or a request, with "used": ids of events. A folder: its Markdown, text, reStructuredText and HTML',
+        help="a JSONL file, or - for standard input: one event per line, with a text or a vector, and a session; "
+        'or a request, with the key "used": ids of events. Or a folder of Markdown, text, reStructuredText and HTML',
     )
-    fit.add_argument("index", type=Path, help="folder of the index; made if it is not there, added to if it is")
+    fit.add_argument("index", type=Path, help="folder of the index; created if it does not exist, otherwise extended")
     _add_model(fit)
     add_tenant(fit)
     of_events = [
         fit.add_argument(
             f"--{name}-field",
             default=default,
-            help=f"key of {name} in an event ({default}{NO_SESSIONS if name == 'session' else ''})",
+            help=f"key of {name!r} in an event (default: {default}{NO_SESSIONS if name == 'session' else ''})",
         )
         for name, default in asdict(Fields()).items()
     ]
     of_events += [
-        fit.add_argument("--window", type=int, default=5, help="steps apart that still count as together (5)"),
-        fit.add_argument("--config", default="fast", help="how to train: fast, best or paper (fast)"),
+        fit.add_argument("--window", type=int, default=5, help="largest distance of associated steps (default: 5)"),
+        fit.add_argument("--config", default="fast", help="training recipe: fast, best or paper (default: fast)"),
         fit.add_argument("--device", default="auto"),
         fit.add_argument("--seed", type=int, default=0),
-        fit.add_argument("--time-budget", type=float, help="seconds that training may take"),
+        fit.add_argument("--time-budget", type=float, help="largest training time in seconds"),
     ]
-    fit.add_argument("--name", help="what a folder of documents is called in the index; that of the folder without it")
+    fit.add_argument("--name", help="name of a folder of documents in the index (default: its own name)")
     fit.set_defaults(run=_fit, of_events=of_events)
 
 
 def _add_feedback(commands: Commands) -> None:
-    command = commands.add_parser("feedback", help="say what served a question, so that questions like it find it")
+    command = commands.add_parser("feedback", help="store which memories served a question, for similar questions")
     command.add_argument("index", type=Path, help="folder of the index")
     command.add_argument("query", help="the question, embedded with the model of the index")
     _add_model(command)
     add_tenant(command)
-    command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served it")
+    command.add_argument("--used", nargs="+", default=[], metavar="ID", help="memories that served the question")
     command.add_argument("--unused", nargs="+", default=[], metavar="ID", help="memories that did not help")
-    command.add_argument("--metadata", type=_json_object, help='as JSON, for filters: \'{"user": "ann"}\'')
+    command.add_argument("--metadata", type=_json_object, help='metadata of the feedback as JSON: \'{"user": "ann"}\'')
     command.set_defaults(run=_feedback)
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--model",
-        help=f"sentence-transformers model, by name or folder; that of the index, or {DEFAULT!r}, which is "
-        f"{DEFAULT_MODEL} and needs no network",
+        help=f"sentence-transformers model, by name or folder (default: that of the index, else {DEFAULT!r}: "
+        f"{DEFAULT_MODEL}, which needs no network)",
     )
     command.add_argument(
-        "--same-embedder", action="store_true", help="the model makes the vectors of the index under another name"
+        "--same-embedder",
+        action="store_true",
+        help="the model made the vectors of the index, although its name differs",
     )
 
 

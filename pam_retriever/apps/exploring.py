@@ -22,15 +22,17 @@ WAIT = 10.0  # seconds that feedback waits for other writers, as writes of the M
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command ``explore``."""
-    command = commands.add_parser("explore", help="a local page that shows what an index has learnt")
+    command = commands.add_parser(
+        "explore", help="open a local page that shows the contents and the associations of an index"
+    )
     command.add_argument("index", type=Path, help="folder of the index")
-    command.add_argument("query", nargs="?", help="a question in words to begin with")
-    command.add_argument("--id", help="a stored memory to begin with, in place of a question")
-    command.add_argument("--model", help="sentence-transformers model, by name or folder; that of the index")
+    command.add_argument("query", nargs="?", help="first question, in words")
+    command.add_argument("--id", help="id of a memory as the first query, instead of a question")
+    command.add_argument("--model", help="sentence-transformers model, by name or folder (default: that of the index)")
     add_tenant(command)
-    command.add_argument("--port", type=int, default=0, help="a port of this machine; 0 takes a free one (0)")
-    command.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
-    command.add_argument("--write", action="store_true", help="let the page store feedback")
+    command.add_argument("--port", type=int, default=0, help="port on localhost; 0 chooses a free one (default: 0)")
+    command.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
+    command.add_argument("--write", action="store_true", help="allow the page to store feedback")
     command.add_argument(
         "--export", type=Path, metavar="FILE.html", help="write one question and its neighbourhood to a file instead"
     )

@@ -13,7 +13,7 @@ from pam_retriever.store.tenants import check_tenant
 
 def add_tenant(command: argparse.ArgumentParser) -> None:
     """Adds the option to a command that has the argument ``index``."""
-    command.add_argument("--tenant", metavar="NAME", help="the tenant of the index that is meant, and nothing else")
+    command.add_argument("--tenant", metavar="NAME", help="use only this tenant of the index")
 
 
 def tenant_of(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> PredictiveAssociativeIndex:

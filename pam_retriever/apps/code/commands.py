@@ -34,14 +34,17 @@ PLAIN = {
 def add_git(commands: Commands, add_model: Callable[[argparse.ArgumentParser], None], model: ModelOf) -> None:
     """Adds the command ``git``."""
     command = commands.add_parser("git", help="learn which files change together, and why, from a git repository")
-    command.add_argument("repository", type=Path, help="its folder")
+    command.add_argument("repository", type=Path, help="folder of the repository")
     command.add_argument(
-        "index", type=Path, nargs="?", help=f"folder of the index; {INDEX} in the repository's .git if not given"
+        "index", type=Path, nargs="?", help=f"folder of the index (default: {INDEX} in the .git of the repository)"
     )
     add_model(command)
-    command.add_argument("--revision", default="HEAD", help="branch, tag or hash to bring the index to (HEAD)")
+    command.add_argument("--revision", default="HEAD", help="branch, tag or hash up to which to read (default: HEAD)")
     command.add_argument(
-        "--most-files", type=int, default=MOST_FILES, help=f"leave out commits that change more ({MOST_FILES})"
+        "--most-files",
+        type=int,
+        default=MOST_FILES,
+        help=f"ignore commits that change more files than this (default: {MOST_FILES})",
     )
     command.set_defaults(run=lambda parsed: _git(parsed, model))
 
@@ -49,7 +52,10 @@ def add_git(commands: Commands, add_model: Callable[[argparse.ArgumentParser], N
 def add_changed(command: argparse.ArgumentParser) -> None:
     """Adds the options of ``recall`` for a code memory."""
     command.add_argument(
-        "--changed", nargs="+", metavar="PATH", help="of a code memory: the files that usually change with these"
+        "--changed",
+        nargs="+",
+        metavar="PATH",
+        help="in a code memory: find the files that usually change together with these",
     )
 
 

@@ -23,12 +23,12 @@ HIGHEST_PORT = 65_535
 def add_mcp(commands: Commands, model: Callable[[argparse.Namespace, str | None], str]) -> None:
     """Adds the command ``mcp``."""
     command = commands.add_parser("mcp", help="serve an index to agents, by the Model Context Protocol")
-    command.add_argument("folder", type=Path, help="folder of the index; made if it is not there")
+    command.add_argument("folder", type=Path, help="folder of the index; created if it does not exist")
+    command.add_argument("--model", help="sentence-transformers model, by name or folder (default: the built-in one)")
+    command.add_argument("--read-only", action="store_true", help="offer only tools that do not change the index")
     command.add_argument(
-        "--model", help="sentence-transformers model, by name or folder; the built-in one if not given"
+        "--http", type=int, metavar="PORT", help="serve HTTP on this port of localhost, instead of stdio"
     )
-    command.add_argument("--read-only", action="store_true", help="have no tools that change the index")
-    command.add_argument("--http", type=int, metavar="PORT", help="serve HTTP on this port of the loopback, not stdio")
     command.set_defaults(run=lambda parsed: _serve(parsed, model))
 
 
