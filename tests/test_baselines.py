@@ -211,7 +211,7 @@ def mirrored() -> tuple[Experience, np.ndarray]:
 @pytest.mark.parametrize(
     "baseline",
     [
-        PublishedBilinear(epochs=300, batch_size=40),
+        pytest.param(PublishedBilinear(epochs=300, batch_size=40), marks=pytest.mark.slow),
         pytest.param(Contrastive(BilinearForm, passes=300, learning_rate=1e-2), marks=pytest.mark.slow),
         Contrastive(lambda dim: BilinearForm(dim, rank=8), passes=300, learning_rate=1e-2),
         pytest.param(
@@ -245,6 +245,7 @@ def test_the_plain_mlp_has_the_capacity_of_the_predictor():
     assert sum(parameter.numel() for parameter in PlainMLP(128).parameters()) == 2_362_752 - 256
 
 
+@pytest.mark.slow
 def test_the_graph_network_is_the_mean_of_neighbours_worked_out_by_hand():
     model = GraphNetwork(3, hidden=4, out=5).double()
     x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -18,7 +18,6 @@ from pam_retriever.model.keys import unit
 
 COUNT, DIM, LENGTH = 4_000, 24, 10
 CONFIG = FitConfig(passes=2, hidden=64)
-FEW = {"faiss:flat,fp16", "faiss:ivf,sq8"}
 NAMES = ["faiss:flat,fp16", "faiss:flat,sq8", "faiss:hnsw,sq8", "faiss:ivf,fp16", "faiss:ivf,sq8", "faiss:ivf,pq"]
 
 
@@ -60,7 +59,9 @@ def overlap(found, expected) -> float:
     return float(np.mean([len({h.id for h in a} & {h.id for h in b}) / len(b) for a, b in pairs]))
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in NAMES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "faiss:ivf,sq8")) for name in NAMES]
+)
 def test_the_index_answers_as_with_full_keys(name, exact, fitted):
     index, states = fitted(name), world()[0]
     asked = [str(at) for at in range(0, COUNT, 101)]
@@ -84,6 +85,7 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
     assert f"{name} ({name.split(':')[1]})" in repr(index)
 
 
+@pytest.mark.slow
 def test_a_shared_index_follows_every_change(tmp_path, fitted):
     with fitted("faiss:ivf,sq8", tmp_path / "index") as index:
         new = np.eye(DIM, dtype=np.float32)[:1] * 9

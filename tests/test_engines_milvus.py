@@ -86,6 +86,7 @@ def test_times_groups_and_long_trajectories(planted, monkeypatch):
     there.close()
 
 
+@pytest.mark.slow
 def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monkeypatch):
     monkeypatch.setattr(keys, "MOST", 40)  # searches with too few matches end in a scan
     asked = [fitted.get(["m010"])[0].vector]

@@ -12,7 +12,7 @@ import numpy as np
 import psycopg
 import pytest
 from conftest import QUICK
-from engine_servers import ENGINES, fresh_engine, postgres
+from engine_servers import fresh_engine, postgres
 
 from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.store import connection, words
@@ -195,7 +195,9 @@ def test_a_session_keeps_its_name_as_long_as_it_has_a_step():
     assert len(index._store.database.trajectories) == 1
 
 
-@pytest.mark.parametrize("kind", ["ivf,sq8", "ivf,pq", "hnsw,sq8", "flat,fp16"])
+@pytest.mark.parametrize(
+    "kind", ["ivf,sq8", *(pytest.param(one, marks=pytest.mark.slow) for one in ("ivf,pq", "hnsw,sq8", "flat,fp16"))]
+)
 def test_a_compressed_index_keeps_no_key_of_what_was_deleted(kind, tmp_path):
     pytest.importorskip("faiss")
     path, count = tmp_path / "index", 3000
@@ -237,7 +239,7 @@ def test_a_compressed_index_keeps_no_key_of_what_was_deleted(kind, tmp_path):
         assert again.search(vectors[1000:1050], k=1)[7][0].id == "m1007"
 
 
-@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize("kind", ["pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
 def test_erasure_in_an_engine(kind):
     engine = fresh_engine(kind)
     with PredictiveAssociativeIndex(DIM, backend=engine) as index:

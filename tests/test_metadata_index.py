@@ -53,7 +53,10 @@ def remove_and_undo(index, ids):
         raise UndoneError
 
 
-@pytest.mark.parametrize(("segment", "growth"), [(100_000, 4), (3, 1), (6, 100)])
+@pytest.mark.parametrize(
+    ("segment", "growth"),
+    [(3, 1), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((100_000, 4), (6, 100)))],
+)
 def test_filters_follow_every_write(segment, growth, monkeypatch):
     monkeypatch.setattr(metadata_index, "SEGMENT", segment)
     monkeypatch.setattr(stored_memories, "SEGMENT", segment)

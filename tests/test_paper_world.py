@@ -22,6 +22,7 @@ def test_the_world_has_the_published_fingerprint():
     }
 
 
+@pytest.mark.slow
 def test_associations_are_all_pairs_within_the_window():
     world = build(42)
     pairs = world.associations(window=5)

@@ -153,6 +153,7 @@ def test_weights_and_answers_survive_a_folder(tmp_path):
         assert [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)] == expected
 
 
+@pytest.mark.slow
 def test_threads_get_their_own_answers():
     index = World(200).taught()
     expected = [index.recall(v, 4, text=t) for v, t in zip(ASKED.vectors, ASKED.texts, strict=True)]

@@ -52,6 +52,7 @@ def test_importing_loads_nothing_heavy():
     assert loaded_by("import pam_retriever; pam_retriever.PredictiveAssociativeIndex") == []
 
 
+@pytest.mark.slow
 def test_fitting_loads_neither_the_compiler_of_torch_nor_sympy():
     fitted = """
 import sys

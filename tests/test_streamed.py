@@ -85,7 +85,8 @@ def kill_after(steps: int, monkeypatch) -> None:
 
 
 # the last share: after the held-out memories were released
-@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.2, 0.9, 0.97))])
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.97])
 def test_a_killed_fit_goes_on_to_the_very_same_weights(planted, tmp_path, monkeypatch, share):
     monkeypatch.setattr(checkpoint, "EVERY", 0)
     settings = {"window": WINDOW, "config": SMALL, "buffer": 60, "progress": False}
@@ -190,6 +191,7 @@ def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
     check_keys(index, planted.vectors)
 
 
+@pytest.mark.slow
 def test_a_little_more_experience_costs_no_more_as_a_stream(planted):
     steps = {}
     for name, more in (("list", list), ("iterator", iter)):

@@ -78,6 +78,7 @@ def test_the_report_describes_the_training(planted):
     assert "200 memories" in repr(report)
 
 
+@pytest.mark.slow
 def test_stopping_early_is_the_beginning_of_the_whole_schedule(planted):
     runs = [
         new_index(planted).fit(planted.outings, config=FitConfig(hidden=32, passes=20, stop_after=stop), progress=False)
@@ -177,6 +178,7 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
     assert len(index.recall("m000", k=1000)) == 198 + answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [torch.inference_mode, pytest.param(torch.no_grad, marks=pytest.mark.slow)])
 def test_a_fit_inside_a_block_without_gradients_learns_the_same(planted, mode):
     """An agent runs in one, and an interrupt in the exit of one leaves the thread in it."""
@@ -220,6 +222,7 @@ def test_cuda_learns_what_the_cpu_learns(planted, config):
     assert found[1] > 0.95 * found[0]
 
 
+@pytest.mark.slow
 def test_the_bar_shows_the_work_and_the_log_the_cost_before_the_training(planted, capsys, caplog):
     index = new_index(planted)
     with caplog.at_level("INFO", "pam_retriever"):
@@ -256,6 +259,7 @@ def test_few_memories_are_learnt_by_a_narrow_network_in_small_batches(memories, 
     assert (given.hidden, given.batch_size) == (8, 7)
 
 
+@pytest.mark.slow
 def test_the_fewer_steps_of_a_few_hundred_states_find_what_the_many_did():
     vectors = np.random.default_rng(5).standard_normal((300, 64)).astype(np.float32)
     vectors += 2 * np.repeat(np.random.default_rng(6).standard_normal((60, 64)), 5, axis=0)  # similar vectors
