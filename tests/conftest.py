@@ -63,7 +63,7 @@ def index(planted: Planted) -> PredictiveAssociativeIndex:
     return new_index(planted)
 
 
-@pytest.fixture(params=["memory", "pgvector", "milvus"])
+@pytest.fixture(params=["memory", "pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
 def anywhere(request: pytest.FixtureRequest) -> Iterator[Callable[..., PredictiveAssociativeIndex]]:
     """Makes indexes in memory, or in an engine: what is said of one is true of all."""
     from engine_servers import fresh_engine

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pgserver
+import pytest
 
 from pam_retriever import MilvusBackend, PgVectorBackend
 
-ENGINES = ["pgvector", "milvus"]
+NAMES = ["pgvector", "milvus"]
+# for ``parametrize``: the README's command runs the tests of both on PostgreSQL, and CI on Milvus, too
+ENGINES = ["pgvector", pytest.param("milvus", marks=pytest.mark.slow)]
 numbers = itertools.count()
 
 

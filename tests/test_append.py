@@ -214,7 +214,7 @@ def test_an_engine_takes_steps_one_by_one_and_others_see_them(planted, kind, mon
     there.close()
 
 
-@pytest.mark.parametrize("kind", ["pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ENGINES)
 def test_an_engine_learns_what_was_appended_and_no_more(planted, kind):
     index = new_index(planted, backend=fresh_engine(kind))
     index.fit(planted.outings[:3], config=QUICK, progress=False)

@@ -95,7 +95,7 @@ def answers(index: PredictiveAssociativeIndex) -> list[object]:
     return [*hits, timed and index.recall(when=(DAYS[0], None), k=None).ids]
 
 
-@pytest.mark.parametrize("kind", ["pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ENGINES)
 def test_all_processes_answer_like_an_index_in_memory(kind):
     follow(kind, [(work, at % 10, at % 2 == 1) for at, work in enumerate(WORKS)])
 

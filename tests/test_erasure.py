@@ -12,7 +12,7 @@ import numpy as np
 import psycopg
 import pytest
 from conftest import QUICK
-from engine_servers import fresh_engine, postgres
+from engine_servers import ENGINES, fresh_engine, postgres
 
 from pam_retriever import ErasureReport, InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.store import connection, words
@@ -239,7 +239,7 @@ def test_a_compressed_index_keeps_no_key_of_what_was_deleted(kind, tmp_path):
         assert again.search(vectors[1000:1050], k=1)[7][0].id == "m1007"
 
 
-@pytest.mark.parametrize("kind", ["pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ENGINES)
 def test_erasure_in_an_engine(kind):
     engine = fresh_engine(kind)
     with PredictiveAssociativeIndex(DIM, backend=engine) as index:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_servers import ENGINES, fresh_engine
+from engine_servers import ENGINES, NAMES, fresh_engine
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -28,7 +28,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "index" if durable else None
         self.model: dict[str, tuple[np.ndarray, str, dict]] = {}
-        self.engine = fresh_engine(self.backend) if self.backend in ENGINES else None
+        self.engine = fresh_engine(self.backend) if self.backend in NAMES else None
         if self.engine:
             self.index = PredictiveAssociativeIndex(DIM, backend=self.engine)
         elif self.path:

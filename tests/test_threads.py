@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from engine_servers import ENGINES, fresh_engine
+from engine_servers import NAMES, fresh_engine
 
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.lexical import Lexicon
@@ -56,7 +56,7 @@ def filled(backend="exact"):
     return index
 
 
-@pytest.mark.parametrize("backend", ["exact", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ENGINES)])
+@pytest.mark.parametrize("backend", ["exact", *(pytest.param(kind, marks=pytest.mark.slow) for kind in NAMES)])
 def test_threads_that_ask_with_words_get_their_own_answers(backend):
     index = filled(backend if backend == "exact" else fresh_engine(backend))
 
