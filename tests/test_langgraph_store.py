@@ -244,6 +244,22 @@ def test_everything_is_there_after_opening_again(tmp_path):
         assert store.get(("bob",), "coffee").value == {"text": "coffee", "nested": {"list": [1, None, "é"]}}
 
 
+def test_a_folder_is_refused_to_another_embedder(tmp_path):
+    def reversed_axes(texts: list[str]) -> list[list[float]]:
+        return [row[::-1] for row in embed(texts)]
+
+    with new(tmp_path) as store:
+        store.put(("ann",), "a", {"text": "wet stairs"})
+    with pytest.raises(InvalidInput, match=r"test_langgraph_store\.embed"):
+        PAMStore(tmp_path, index={**INDEX, "embed": reversed_axes})
+    with new(tmp_path) as store:  # the refusal has closed everything
+        assert keys(store.search(("ann",), query="wet")) == ["a"]
+    with PAMStore(tmp_path, index={**INDEX, "embed": reversed_axes, "same_embedder": True}) as store:
+        assert keys(store.search(("ann",))) == ["a"]
+    with pytest.raises(InvalidInput, match="same_embedder"):
+        PAMStore(index={**INDEX, "same_embedder": "yes"})
+
+
 @pytest.mark.parametrize("durable", [False, True])
 def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monkeypatch, durable):
     """The state is that of a kill between the two commits."""

@@ -12,8 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from langgraph_pam.reading import Embedding
 from langgraph_pam.rows import SEPARATOR, Change, as_datetime
-from pam_retriever import PredictiveAssociativeIndex, Trajectory
+from pam_retriever import InvalidInput, PredictiveAssociativeIndex, Trajectory
 from pam_retriever.types import Float32
 
 FOLDER = "index"
@@ -27,17 +28,22 @@ class Memories:
 
     Args:
         folder: of the store; None keeps them in memory.
-        dims: d, the length of the vectors.
+        embedding: makes the vectors.
 
     Raises:
-        InvalidInput: the stored vectors have another length.
+        InvalidInput: the stored vectors have another length, or another embedder made them.
         IndexLocked: another process has the folder open.
         IndexFormatError: the folder is damaged, or of a newer version.
     """
 
-    def __init__(self, folder: Path | None, dims: int) -> None:
-        new = PredictiveAssociativeIndex
+    def __init__(self, folder: Path | None, embedding: Embedding) -> None:
+        new, dims, self._embedder = PredictiveAssociativeIndex, embedding.dims, embedding.embedder
         self._index = new(dims, names=()) if folder is None else new.open(folder / FOLDER, dims, names=())
+        try:
+            self._embedder.check(self._index.embedder_name)
+        except InvalidInput:
+            self._index.close()
+            raise
 
     def tenant(self, name: str) -> PredictiveAssociativeIndex:
         """Returns the index of a tenant; creates it if it does not exist."""
@@ -60,6 +66,8 @@ class Memories:
             last = by_tenant.setdefault(tenant_of(change.path), {})
             earlier = last.pop(change.item, None)
             last[change.item] = change if earlier is None else followed_by(earlier, change)
+        if by_tenant:
+            self._index._name_embedder(self._embedder.name)
         for name, some in by_tenant.items():
             apply(self.tenant(name), list(some.values()))
 

@@ -28,10 +28,11 @@ from langgraph.store.base import (
 )
 
 from pam_retriever import InvalidInput
+from pam_retriever.embedding import Embedder
 from pam_retriever.filters import UNSTORABLE, plain_value, to_json
 from pam_retriever.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from pam_retriever.types import Float32
-from pam_retriever.validation import check_size, check_vectors
+from pam_retriever.validation import check_flag, check_size, check_vectors
 
 Namespace = tuple[str, ...]
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -51,19 +52,22 @@ class PAMIndexConfig(IndexConfig, total=False):
     Attributes:
         mode: None for the default recall of the library (vectors, words, and experience),
             "similarity" for the cosine alone, as ``InMemoryStore`` ranks.
+        same_embedder: asserts that ``embed`` makes the stored vectors, although it has another name.
     """
 
     mode: Literal["similarity"] | None
+    same_embedder: bool
 
 
 class Embedding:
     """Embeds the texts of values.
 
     Args:
-        config: ``dims``, ``embed``, and optionally ``fields`` and ``mode``.
+        config: ``dims``, ``embed``, and optionally ``fields``, ``mode`` and ``same_embedder``.
 
     Attributes:
         dims: d, the length of the vectors.
+        embedder: says whether this model made stored vectors.
         mode: see ``PAMIndexConfig``.
 
     Raises:
@@ -83,6 +87,9 @@ class Embedding:
             raise InvalidInput(f"Got index['mode']={mode!r}.", "None or 'similarity'", "Leave it out for recall.")
         self.dims, self.mode = dims, mode
         self.model: Embeddings = ensure_embeddings(config["embed"])
+        # a function keeps its own name, which the model that LangGraph makes of it has not
+        named: Any = self.model if isinstance(config["embed"], str) else config["embed"]
+        self.embedder = Embedder(named, check_flag("index['same_embedder']", config.get("same_embedder", False)))
         self._paths = read_paths([WHOLE] if fields is None else fields)
 
     def texts(self, value: object, index: Literal[False] | list[str] | None) -> list[str]:

@@ -102,7 +102,7 @@ class PAMStore(BaseStore):
         if folder is not None:
             _make_folder(folder)
         self._items = Items(folder)
-        self._memories = None if self._embedding is None else Memories(folder, self._embedding.dims)
+        self._memories = None if self._embedding is None else Memories(folder, self._embedding)
         self._writing, self._applied, self._closed = threading.RLock(), 0, False
         self._sweeper = Sweeper(self.sweep_ttl)
         try:
