@@ -233,4 +233,4 @@ def test_answers_are_found_where_chains_put_them():
     assert read_answer([AIMessage("a"), AIMessage("b")]) == "b"
     assert (read_answer({"messages": []}), read_answer({"x": "a"}), read_answer(3)) == (None, None, None)
     documents = [Document("a", id="2"), Document("b", id="x")]
-    assert [one.id for one in cited_in_brackets("[2]", documents)] == ["2", "x"]
+    assert [one.id for one in cited_in_brackets("[2]", documents)] == ["2"]

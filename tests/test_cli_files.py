@@ -271,6 +271,25 @@ def test_a_closed_pipe_gives_no_traceback(spoken):
     assert running.returncode == 141
 
 
+@pytest.mark.parametrize("command", [["inspect"], ["search", "--id", "\x1b2"], ["recall", "--id", "\x1b2", "--json"]])
+def test_an_output_that_the_shell_closed_gives_no_traceback(spoken, command):
+    name, *options = command
+    called = [sys.executable, "-m", "pam_retriever.apps.cli", name, str(spoken), *options]
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *called], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", [["fit", "", "index"], ["fit", "notes", ""], ["search", "", "words"], ["mcp", ""]])
+def test_an_empty_path_is_not_the_current_folder(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(command)
+    assert "expected a path, got ''" in capsys.readouterr().err
+    with pytest.raises(InvalidInput, match="current folder"):
+        PredictiveAssociativeIndex.open("", dim=2)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", ["fit", "search"])
 def test_a_path_that_the_system_refuses_is_an_error_in_one_line(command, tmp_path, capsys):
     (tmp_path / "loop").symlink_to("loop")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from pam_retriever import (
     FitConfig,
     IndexClosed,
+    InvalidInput,
     PAMError,
     PredictiveAssociativeIndex,
     Trajectory,
@@ -156,6 +159,14 @@ def test_a_garbage_collected_index_releases_its_folder(tmp_path, how):
     assert descriptors() < before
     with PredictiveAssociativeIndex.open(tmp_path / "i") as again:
         assert ("later" in again) == (not how)
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_an_index_is_neither_pickled_nor_copied(tmp_path, duplicate):
+    with filled(tmp_path / "i") as index:
+        with pytest.raises(InvalidInput, match=r"pickled or copied.*save\(path\)"):
+            duplicate(index)
+        assert len(index) == 20
 
 
 def descriptors() -> int:

@@ -1,5 +1,6 @@
 """PAMVectorStore reads its own folders."""
 
+import pickle
 from contextlib import closing
 
 import fsspec
@@ -65,6 +66,11 @@ def test_no_pickle_is_written(fitted, tmp_path):
     fitted.persist(str(tmp_path / "persisted"))
     kinds = {file.suffix for file in (tmp_path / "persisted").iterdir()}
     assert kinds == {".json", ".sqlite", ".safetensors"}
+
+
+def test_a_store_is_not_pickled(filled):
+    with pytest.raises(InvalidInput, match=r"pickled.*persist"):
+        pickle.dumps(filled)
 
 
 def test_a_durable_store_is_there_after_a_restart(tmp_path):

@@ -21,9 +21,13 @@ ANSWERS = ("answer", "output", "result", "messages")  # keys of a chain's output
 
 
 def cited_in_brackets(answer: str, documents: Sequence[Document]) -> list[Document]:
-    """Returns the documents that an answer names in square brackets: by id, or by number, starting with [1]."""
+    """Returns the documents that an answer names in square brackets: by id, or by number, starting with [1].
+
+    A number that is the id of one of the documents names that document.
+    """
     names = {name.strip() for mark in MARK.findall(answer) for name in mark.split(",")}
-    return [one for number, one in enumerate(documents, start=1) if one.id in names or str(number) in names]
+    numbers = names - {one.id for one in documents}
+    return [one for number, one in enumerate(documents, start=1) if one.id in names or str(number) in numbers]
 
 
 @dataclass

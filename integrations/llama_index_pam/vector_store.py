@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -141,6 +141,18 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         """Whether ``recall`` and the mode HYBRID have learned associations."""
         index = self._index
         return index is not None and index.is_fitted
+
+    def __getstate__(self) -> NoReturn:
+        """Refuses ``pickle``, which would drop the index.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            "A PAMVectorStore was to be pickled.",
+            "its folder, which several processes may read",
+            "Use PAMVectorStore(path=..., read_only=True) there, or persist() and from_persist_path().",
+        )
 
     def close(self) -> None:
         """Closes the index, or for a tenant's store the tenant. The store cannot be used afterwards."""

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -73,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         ("search", _search, "find memories that are similar to the query"),
     ):
         command = commands.add_parser(name, help=words)
-        command.add_argument("index", type=Path, help="folder of the index")
+        command.add_argument("index", type=terminal.path, help="folder of the index")
         command.add_argument("query", nargs="?", help="a text, embedded with the model of the index")
         _add_model(command)
         add_tenant(command)
@@ -105,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
             code.add_changed(command)
 
     inspect = commands.add_parser("inspect", help="show the contents of an index")
-    inspect.add_argument("index", type=Path)
+    inspect.add_argument("index", type=terminal.path)
     add_tenant(inspect)
     inspect.set_defaults(run=_inspect)
 
@@ -127,7 +126,7 @@ def _add_integrity(commands: Commands) -> None:
         ("repair", _repair, "rebuild a damaged index, and report which data are lost"),
     ):
         command = commands.add_parser(name, help=words)
-        command.add_argument("index", type=Path, help="folder of the index")
+        command.add_argument("index", type=terminal.path, help="folder of the index")
         command.set_defaults(run=examine)
 
 
@@ -135,11 +134,13 @@ def _add_fit(commands: Commands) -> None:
     fit = commands.add_parser("fit", help="read events from a JSONL file, or a folder of documents, into an index")
     fit.add_argument(
         "events",
-        type=Path,
+        type=terminal.path,
         help="a JSONL file, or - for standard input: one event per line, with a text or a vector, and a session; "
         'or a request, with the key "used": ids of events. Or a folder of Markdown, text, reStructuredText and HTML',
     )
-    fit.add_argument("index", type=Path, help="folder of the index; created if it does not exist, otherwise extended")
+    fit.add_argument(
+        "index", type=terminal.path, help="folder of the index; created if it does not exist, otherwise extended"
+    )
     _add_model(fit)
     add_tenant(fit)
     of_events = [
@@ -163,7 +164,7 @@ def _add_fit(commands: Commands) -> None:
 
 def _add_feedback(commands: Commands) -> None:
     command = commands.add_parser("feedback", help="store which memories served a question, for similar questions")
-    command.add_argument("index", type=Path, help="folder of the index")
+    command.add_argument("index", type=terminal.path, help="folder of the index")
     command.add_argument("query", help="the question, embedded with the model of the index")
     _add_model(command)
     add_tenant(command)

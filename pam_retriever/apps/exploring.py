@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from pam_retriever.apps import terminal
 from pam_retriever.apps.tenant import add_tenant, within
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, TextModel, is_local
 from pam_retriever.errors import IndexLocked, InvalidInput
@@ -25,7 +26,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command = commands.add_parser(
         "explore", help="open a local page that shows the contents and the associations of an index"
     )
-    command.add_argument("index", type=Path, help="folder of the index")
+    command.add_argument("index", type=terminal.path, help="folder of the index")
     command.add_argument("query", nargs="?", help="first question, in words")
     command.add_argument("--id", help="id of a memory as the first query, instead of a question")
     command.add_argument("--model", help="sentence-transformers model, by name or folder (default: that of the index)")
@@ -34,7 +35,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
     command.add_argument("--write", action="store_true", help="allow the page to store feedback")
     command.add_argument(
-        "--export", type=Path, metavar="FILE.html", help="write one question and its neighbourhood to a file instead"
+        "--export",
+        type=terminal.path,
+        metavar="FILE.html",
+        help="write one question and its neighbourhood to a file instead",
     )
     command.set_defaults(run=run)
 

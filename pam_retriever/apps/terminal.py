@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 CLOSED_PIPE = 141  # the exit status that a shell reports for a write to a closed pipe
@@ -21,8 +23,21 @@ def _escaped(character: str) -> str:
     return " " if character.isspace() else character.encode("unicode_escape").decode("ascii")
 
 
+def path(text: str) -> Path:
+    """Returns the path that an argument names.
+
+    Raises:
+        ArgumentTypeError: the argument is empty. As a path it is the current folder, which nobody named.
+    """
+    if not text:
+        raise ArgumentTypeError("expected a path, got ''; . is the current folder")
+    return Path(text)
+
+
 def prepare() -> None:
-    """Makes a stream write characters outside its encoding as escapes."""
+    """Makes a stream write characters outside its encoding as escapes, and a closed one discard its output."""
+    if sys.stdout is None:  # the shell closed it: ``>&-``
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from pam_retriever.embedding import Embedder
-from pam_retriever.errors import PAMError
+from pam_retriever.errors import InvalidInput, PAMError
 from pam_retriever.filters import to_json
 from pam_retriever.index.background import BackgroundFits
 from pam_retriever.index.open_tenants import OpenTenants
@@ -159,6 +159,18 @@ class IndexBase:
     def __contains__(self, id: object) -> bool:
         with self._lock.shared():
             return isinstance(id, str) and id in self._store.database.memories.rows_of([id])
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuses ``pickle`` and ``copy``: two objects would share one database.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            f"{self!r} was to be pickled or copied.",
+            "its folder, which several processes may read",
+            "save(path), then load(path) there, or open(path, read_only=True).",
+        )
 
     def __repr__(self) -> str:
         with self._lock.shared():

@@ -26,6 +26,8 @@ def read_path(name: str, path: object) -> Path:
     Raises:
         InvalidInput: the value is no path, or one that the system cannot hold.
     """
+    if isinstance(path, str) and not path:  # as a path it would be the current folder
+        raise InvalidInput(f"Got {name}=''.", "a path", "Name one; '.' is the current folder.")
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise InvalidInput(f"Got {name}={path!r} ({type(path).__name__}).", "a string or a Path", "Name a path.")
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pam_retriever.apps import terminal
@@ -34,9 +33,12 @@ PLAIN = {
 def add_git(commands: Commands, add_model: Callable[[argparse.ArgumentParser], None], model: ModelOf) -> None:
     """Adds the command ``git``."""
     command = commands.add_parser("git", help="learn which files change together, and why, from a git repository")
-    command.add_argument("repository", type=Path, help="folder of the repository")
+    command.add_argument("repository", type=terminal.path, help="folder of the repository")
     command.add_argument(
-        "index", type=Path, nargs="?", help=f"folder of the index (default: {INDEX} in the .git of the repository)"
+        "index",
+        type=terminal.path,
+        nargs="?",
+        help=f"folder of the index (default: {INDEX} in the .git of the repository)",
     )
     add_model(command)
     command.add_argument("--revision", default="HEAD", help="branch, tag or hash up to which to read (default: HEAD)")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pam_retriever.apps import terminal
 from pam_retriever.apps.code import state_of
 from pam_retriever.apps.mcp.folder import FIT_AFTER, SharedFolder
 from pam_retriever.embedding.text_models import TextModel
@@ -23,7 +23,7 @@ HIGHEST_PORT = 65_535
 def add_mcp(commands: Commands, model: Callable[[argparse.Namespace, str | None], str]) -> None:
     """Adds the command ``mcp``."""
     command = commands.add_parser("mcp", help="serve an index to agents, by the Model Context Protocol")
-    command.add_argument("folder", type=Path, help="folder of the index; created if it does not exist")
+    command.add_argument("folder", type=terminal.path, help="folder of the index; created if it does not exist")
     command.add_argument("--model", help="sentence-transformers model, by name or folder (default: the built-in one)")
     command.add_argument("--read-only", action="store_true", help="offer only tools that do not change the index")
     command.add_argument(
