@@ -300,7 +300,9 @@ def test_a_path_that_the_system_refuses_is_an_error_in_one_line(command, tmp_pat
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
-def test_a_full_device_as_output_gives_no_traceback(spoken):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_device_as_output_gives_no_traceback(spoken, unbuffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "pam_retriever.apps.cli", "search", str(spoken), "--id", "\x1b2"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)

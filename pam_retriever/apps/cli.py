@@ -44,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        return terminal.end_of_pipe()
+        terminal.end_output()
+        return terminal.CLOSED_PIPE
     except (PAMError, OSError, UnicodeDecodeError) as error:
         print(f"pam-retriever: {terminal.safe(str(error))}", file=sys.stderr)
+        terminal.end_output()
         return 2
     except KeyboardInterrupt:
         print("\npam-retriever: interrupted", file=sys.stderr)

@@ -51,9 +51,11 @@ def json_line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=plain)
 
 
-def end_of_pipe() -> int:
-    """Handles a closed pipe: discards the remaining output, and returns the exit status."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-    return CLOSED_PIPE
+def end_output() -> None:
+    """Writes the remaining output, or discards it: Python would try again as it ends, and exit with status 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:  # a closed pipe, a full disk
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
