@@ -19,6 +19,24 @@ from pam_retriever.types import Direction, Float32, Time
 from pam_retriever.validation import check_count, check_finite, check_flag, check_positive
 
 
+def _checked_hops(hops: Hops) -> Hops:
+    """Returns checked settings of hops.
+
+    Raises:
+        InvalidInput: a setting is invalid, or would be ignored, since there is one hop.
+    """
+    checked = Hops(
+        check_count("hops", hops.count, MAX_HOPS),
+        check_count("fan_out", hops.fan_out, MAX_PATHS),
+        check_count("beam", hops.beam, MAX_PATHS),
+        check_flag("snap", hops.snap),
+    )
+    if checked.count == 1 and checked != Hops():
+        given = f"fan_out={checked.fan_out}, beam={checked.beam} and snap={checked.snap}"
+        raise InvalidInput(f"Got {given} with hops=1.", "hops=2 or more with them", "Pass hops, or leave them out.")
+    return checked
+
+
 @dataclass(frozen=True)
 class RecallSettings:
     """The settings of a recall; see ``PredictiveAssociativeIndex.recall`` for each.
@@ -74,20 +92,13 @@ class RecallSettings:
         self._check_now(words and mode == "hybrid")
         self._check_feedback(words and mode == "hybrid")
         self._check_direction(mode)
-        count, fan_out, beam = self.hops.count, self.hops.fan_out, self.hops.beam
-        hops = Hops(
-            check_count("hops", count, MAX_HOPS),
-            check_count("fan_out", fan_out, MAX_PATHS),
-            check_count("beam", beam, MAX_PATHS),
-            check_flag("snap", self.hops.snap),
-        )
         if self.channels is not None and not isinstance(self.channels, Channels):
             raise InvalidInput(f"Got channels={self.channels!r}.", "Channels(...)", "Leave it out if in doubt.")
         return replace(
             self,
             k=None if self.k is None else check_count("k", self.k),
             mode=mode,
-            hops=hops,
+            hops=_checked_hops(self.hops),
             min_score=None if self.min_score is None else check_finite("min_score", self.min_score),
             decay=None if self.decay is None else check_positive("decay", self.decay),
             default=self.mode is None and self.channels is None,
