@@ -1,10 +1,10 @@
-"""An agent that remembers two users: it stores each turn, asks before it answers, learns meanwhile, and forgets.
+"""An agent that remembers two users: it stores each turn, recalls before it answers, learns by itself, and forgets.
 
     python examples/agent_memory.py                # a short dialogue of our own
     python examples/agent_memory.py events.jsonl   # a real one, a turn a line: text, session, speaker
 
 It needs the extra ``text``, whose embedder needs no network. ``python -m benchmarks.real.locomo --export events.jsonl``
-writes the LoCoMo dialogues in this form.
+writes the LoCoMo dialogues in this format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from pam_retriever import PredictiveAssociativeIndex
 
-FIT_AFTER = 20  # turns
+FIT_AFTER = 20  # number of turns
 START = datetime(2023, 5, 1, 9, tzinfo=timezone.utc)
 TURNS = [
     ("Ann", "The cellar stairs were wet again this morning."),
@@ -40,15 +40,16 @@ DIALOGUE = [{"speaker": who, "session": f"day {at // 4}", "text": text} for at, 
 
 
 def play(memory: PredictiveAssociativeIndex, turns: list[dict[str, Any]]) -> Counter[str]:
-    """The agent reads turn after turn; before it answers, it asks what the same user said that helps."""
+    """The agent reads the turns in order. Before it answers one, it recalls helpful turns of the same user."""
     counts: Counter[str] = Counter()
     for at, turn in enumerate(turns):
         user, text = str(turn["speaker"]), str(turn["text"])
-        hits = memory.recall(text=text, k=3, where={"user": user})  # nobody else's memories, and none at first
+        # only memories of this user; there are none before the first turn
+        hits = memory.recall(text=text, k=3, where={"user": user})
         assert all(hit.metadata["user"] == user for hit in hits)
         counts["asked"] += 1
         counts["found"] += bool(hits)
-        # a session of one user: what is said next is linked to what was said before
+        # the user has a session of their own, which links this turn to their previous turns
         session = f"{user}, {turn['session']}"
         when = START + timedelta(minutes=at)
         memory.append(session, text=text, id=f"turn {at}", metadata={"user": user}, timestamp=when)
@@ -74,7 +75,7 @@ def main() -> None:
             print(f"\n{question} ({user})")
             for hit in hits:
                 print(f"  {hit.score:5.2f}  {hit.text}")
-            # what served the question is found by questions like it; whose question it was limits whom it serves
+            # similar questions find what served this one; ``feedback_where`` limits this to questions of the same user
             memory.feedback(question, used=[hits[0].id], metadata={"user": user})
             again = memory.recall(
                 text="Why were the stairs wet?", k=3, where={"user": user}, feedback_where={"user": user}
@@ -89,7 +90,7 @@ def main() -> None:
             assert not memory.recall(text=secret, where={"user": gone})
             assert all(gone not in one.id for one in memory.trajectories())
         held = [path for path in Path(folder).rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
-        assert not held  # no file has a byte of what was said
+        assert not held  # no file contains the secret
         with PredictiveAssociativeIndex.open(Path(folder) / "memory", embedder="default") as memory:
             print(f"\n{gone} is forgotten: {len(memory)} memories are left, of {users[0]}")
 

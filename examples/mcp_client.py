@@ -1,4 +1,4 @@
-"""An agent's memory over the Model Context Protocol: two agents, one folder, every tool by the official client.
+"""An agent's memory over the Model Context Protocol: two agents share a folder, and call every tool.
 
 Run it with: pip install ".[text,mcp]" && python examples/mcp_client.py
 """
@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 
 async def ask(client: Client, tool: str, **arguments: object) -> dict:
-    """What a tool answers."""
+    """Returns the answer of a tool."""
     answer = await client.call_tool(tool, arguments)
     if answer.is_error:
         raise RuntimeError(answer.content[0].text)
@@ -25,7 +25,7 @@ async def ask(client: Client, tool: str, **arguments: object) -> dict:
 
 async def main() -> None:
     folder = str(Path(tempfile.mkdtemp()) / "memory")
-    # a client's settings say the same: {"command": "pam-retriever", "args": ["mcp", folder]}
+    # the same in the settings of a client: {"command": "pam-retriever", "args": ["mcp", folder]}
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "pam_retriever.apps.cli", "mcp", folder],
@@ -42,7 +42,7 @@ async def main() -> None:
             told = await ask(first, "remember", text=text, session="monday", metadata={"place": "home"})
         print("stored:", told)
 
-        async with Client(stdio_client(server)) as second:  # another agent, in a process of its own
+        async with Client(stdio_client(server)) as second:  # another agent, with a server process of its own
             found = await ask(second, "recall", question="What was wrong with the steps?", k=1)
             (best,) = found["memories"]
             print("recalled:", best["text"], best["why"])

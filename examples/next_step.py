@@ -2,7 +2,8 @@
 
     python examples/next_step.py
 
-Each incident is a trajectory: what was seen, what was done, and how it ended. The symptoms so far are the question.
+Each incident is a trajectory: a symptom, a fix that failed, the cause, and the fix that worked. The query is what is
+known of a new incident.
 """
 
 import zlib
@@ -17,7 +18,7 @@ FIXES = ["rotate the logs", "create the index", "raise the memory limit", "renew
 
 
 def embed(texts: list[str]) -> np.ndarray:
-    """Words as directions: put your embedder here."""
+    """Returns a sum of random vectors, one per word: use your embedder instead."""
     words = {word for text in texts for word in text.split()}
     vectors = {word: np.random.default_rng(zlib.crc32(word.encode())).standard_normal(64) for word in words}
     return np.array([sum(vectors[word] for word in text.split()) for text in texts], np.float32)
@@ -38,7 +39,7 @@ def main() -> None:
     report = index.fit(progress=False)
     print(f"weights fitted on {report.next_steps} held-out steps")
 
-    # a symptom asks, and fixes alone are answers
+    # ``where`` allows only fixes as answers; ``cue_where={}`` allows any memory as a step of the query
     seen = [{"text": "queries are slow"}, "an index is missing"]
     for hit in index.recall_next(seen, k=2, where={"kind": "fix"}, cue_where={}, explain=True):
         print(f"{hit.score:.2f} {hit.id}: in {len(hit.evidence or ())} incidents before; else {hit.others}")

@@ -1,7 +1,7 @@
-"""A tool selector that gets better by use: which tool served a request is told, and later requests find it.
+"""A tool selector that improves with use: feedback names the tool that served a request, and later requests find it.
 
-Requests and descriptions of tools use different words, so that similarity alone often picks the wrong tool. Each time
-a tool served a request, ``feedback`` says so: nothing is trained, the next request counts it at once.
+Requests and descriptions of tools use different words, so that similarity alone often picks the wrong tool. After
+each request, ``feedback`` stores the tool that served it. The next request uses this at once, without training.
 
 Run it with ``python examples/tool_memory.py``; it needs the extra ``text``.
 """
@@ -20,7 +20,7 @@ TOOLS = {
     "deploy": "Release a version to a stage, or return to the one before.",
     "metrics": "Query time series of servers and draw them.",
 }
-USED = [  # what was asked, and the tool that served it in the end
+USED = [  # requests, each with the tool that served it
     ("My stomach hurts, I will stay in bed today.", "roster"),
     ("Ben takes my night shift on Friday.", "roster"),
     ("The flu has caught me, do not count on me.", "roster"),
@@ -42,7 +42,7 @@ USED = [  # what was asked, and the tool that served it in the end
     ("How do I reach the caretaker?", "directory"),
     ("Where does Lena sit?", "directory"),
 ]
-ASKED = [  # later, in other words
+ASKED = [  # later requests, in other words
     ("I feel ill and cannot come in.", "roster"),
     ("Who could take my late shift?", "roster"),
     ("Did they pay our last invoice?", "ledger"),
@@ -58,17 +58,17 @@ ASKED = [  # later, in other words
 
 
 def right(index: PredictiveAssociativeIndex, asked: list[tuple[str, str]]) -> int:
-    """For how many requests the first tool is the right one."""
+    """Returns the number of requests for which the first tool is the right one."""
     return sum(index.recall(text=request, k=1)[0].id == tool for request, tool in asked)
 
 
 def main() -> None:
-    index = PredictiveAssociativeIndex(embedder="default")  # or .open("folder", ...): durable
+    index = PredictiveAssociativeIndex(embedder="default")  # .open("folder", ...) makes a durable one
     index.add(ids=list(TOOLS), texts=list(TOOLS.values()))
     before = right(index, ASKED)
     print(f"Before any use: {before} of {len(ASKED)} right.")
     for count, (request, tool) in enumerate(USED, start=1):
-        index.feedback(request, used=[tool])  # what served, not what was merely retrieved
+        index.feedback(request, used=[tool])  # the tool that served, not every retrieved one
         if count % 5 == 0:
             print(f"After {count} requests that were served: {right(index, ASKED)} of {len(ASKED)} right.")
     if right(index, ASKED) <= before:

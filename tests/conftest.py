@@ -1,4 +1,4 @@
-"""A small planted world with known answers: this module decides which memories meet."""
+"""Shared fixtures: a small world with known answers, because the tests choose which memories occur together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK = FitConfig(hidden=16, passes=10)  # for tests that do not depend on the q
 
 @dataclass(frozen=True)
 class Planted:
-    """20 outings of 10 random vectors; no memory looks like those with which it was experienced."""
+    """20 outings (trajectories) of 10 random vectors: a memory is not similar to those of the same outing."""
 
     vectors: np.ndarray
     ids: list[str]
@@ -59,13 +59,13 @@ def new_index(planted: Planted, **options: str) -> PredictiveAssociativeIndex:
 
 @pytest.fixture
 def index(planted: Planted) -> PredictiveAssociativeIndex:
-    """Filled, not fitted."""
+    """An index with all memories, before ``fit``."""
     return new_index(planted)
 
 
 @pytest.fixture(params=["memory", "pgvector", pytest.param("milvus", marks=pytest.mark.slow)])
 def anywhere(request: pytest.FixtureRequest) -> Iterator[Callable[..., PredictiveAssociativeIndex]]:
-    """Makes indexes in memory, or in an engine: what is said of one is true of all."""
+    """Makes indexes in memory or in an engine; a test of it must pass for each."""
     from engine_servers import fresh_engine
 
     made = []
@@ -82,7 +82,7 @@ def anywhere(request: pytest.FixtureRequest) -> Iterator[Callable[..., Predictiv
 
 @pytest.fixture(scope="session")
 def fitted(planted: Planted) -> PredictiveAssociativeIndex:
-    """Filled and fitted. Shared: tests must not change it."""
+    """An index with all memories, after ``fit``. Shared: tests must not change it."""
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=THOROUGH, progress=False)
     return index

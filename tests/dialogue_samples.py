@@ -45,13 +45,13 @@ def questions() -> list[tuple[str, set[str]]]:
 
 
 def embed(text: str) -> list[float]:
-    """Returns a vector with little information about the text, as for similar turns: a mean direction and noise."""
+    """Returns a common direction plus noise: similar turns have such vectors, which say little about a text."""
     random = np.random.default_rng(sum(text.encode()) * 7919 + len(text))
     return (random.standard_normal(DIM) + 1).tolist()
 
 
 def recall_at_10(found: dict[str, list[str]]) -> float:
-    """Returns the mean share of the answering turns among the first ten ids that were found for each question."""
+    """Returns the mean share of the answering turns that are among the first ten hits of their question."""
     return float(np.mean([len(ids & set(found[text][:10])) / len(ids) for text, ids in questions()]))
 
 

@@ -18,19 +18,19 @@ import pytest
 from pam_retriever import MilvusBackend, PgVectorBackend
 
 NAMES = ["pgvector", "milvus"]
-# for ``parametrize``: the README's command runs the tests of both on PostgreSQL, and CI on Milvus, too
+# for ``parametrize``: the command in the README runs such tests on PostgreSQL; CI also runs them on Milvus
 ENGINES = ["pgvector", pytest.param("milvus", marks=pytest.mark.slow)]
 numbers = itertools.count()
 
 
 @cache
 def postgres() -> Any:
-    """Returns the server, which stops with the process. Its folder is new, and other users may enter it."""
+    """Returns a server in a new folder, which stops at the end of the process. Other users may enter the folder."""
     return pgserver.get_server(tempfile.mkdtemp(prefix="pam-postgres-"), cleanup_mode="delete")
 
 
 def fresh_engine(kind: str) -> Any:
-    """An engine without an index in it."""
+    """Returns an engine that has no index yet."""
     return {"pgvector": fresh_postgres, "milvus": fresh_milvus}[kind]()
 
 

@@ -17,7 +17,7 @@ TINY = FitConfig(passes=60, hidden=64)
 
 
 class TableEmbedder(Embeddings):
-    """Returns the vectors of a table of texts, and for other texts a vector drawn from the hash."""
+    """Looks the vectors of texts up in a table; a text that is not there gets a random vector from its hash."""
 
     def __init__(self, table: dict[str, list[float]] | None = None, dim: int = DIM) -> None:
         self.table, self.dim = table or {}, dim

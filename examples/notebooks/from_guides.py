@@ -2,9 +2,9 @@
 
     python examples/notebooks/from_guides.py
 
-A block of Python becomes a cell, and the text before it becomes text. After the last block stands a link to the guide,
-which has the rest. Outputs are left empty: run a notebook to see them. The tests compare the notebooks with the guides,
-and run each.
+Each block of Python becomes a code cell, and the text before it a text cell. A link to the guide replaces the text
+after the last block. Outputs are left empty: run a notebook to see them. The tests compare the notebooks with the
+guides, and run each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
 
 def notebook(name: str) -> str:
     """The notebook of a guide, as JSON."""
-    parts = BLOCK.split((GUIDES / f"{name}.md").read_text())  # text, code, text, code, ..., text
+    parts = BLOCK.split((GUIDES / f"{name}.md").read_text())  # text, code, text, ..., code, text
     parts[-1] = f"What it brings, and more: [the guide]({name}.md)."
     cells = []
     for at, part in enumerate(parts):
@@ -45,7 +45,7 @@ def notebook(name: str) -> str:
 
 
 def _from_here(link: re.Match[str]) -> str:
-    """A link of a guide, as it has to be written in this folder."""
+    """Returns a link of a guide, made relative to this folder."""
     path, hash_, anchor = link[1].partition("#")
     target = (GUIDES / path).resolve().relative_to(GUIDES.parents[1].resolve())
     return f"](../../{target.as_posix()}{hash_}{anchor})"

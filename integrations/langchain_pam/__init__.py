@@ -3,7 +3,7 @@
 vectorstore  ``PAMVectorStore`` replaces any other LangChain vector store
 retriever    ``PAMRetriever`` also finds what happened with the query; ``as_retriever`` gives LangChain's own
 history      ``PAMHistoryRetriever`` treats the chat as a trajectory, and finds documents that come next
-feedback     documents that served a question
+feedback     stores which documents served a question
 tools        ``recall_tool`` and ``feedback_tool`` for agents
 citations    ``CitationFeedback``: documents that an answer cites become feedback
 documents    documents to memories and back, filters, and the order of documents in a source

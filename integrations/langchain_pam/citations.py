@@ -42,7 +42,7 @@ class CitationFeedback(BaseCallbackHandler):
     """Turns the documents that an answer cites into feedback, so that similar questions find them first.
 
     Pass it to a whole chain or agent: ``chain.invoke(question, {"callbacks": [CitationFeedback(store)]})``. A document
-    that was retrieved but not cited is not counted, for or against. One handler may serve several runs at once.
+    that was retrieved but not cited counts neither for nor against. One handler may serve several runs at once.
 
     Args:
         store: with the documents.
@@ -133,7 +133,7 @@ class CitationFeedback(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Removes a tool that was called alone."""
+        """Removes the run of a tool that was called outside a chain: it has no answer to learn from."""
         self._end(run_id)
 
     def _failed(
@@ -150,7 +150,7 @@ class CitationFeedback(BaseCallbackHandler):
 
     def _begin(self, run_id: UUID, parent: UUID | None) -> _Run:
         with self._lock:
-            # if this handler never saw the parent, the run is the whole run
+            # this handler may serve only a part of a chain: if it has not seen the parent, this step is the whole run
             root = run_id if parent is None else self._root.get(parent, run_id)
             self._root[run_id] = root
             return self._runs.setdefault(root, _Run())

@@ -29,9 +29,9 @@ from pam_retriever.store.metadata_columns import at_path
 from pam_retriever.types import Direction, Metadata, Time
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
-Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the keys of the order
+Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the ``order_by`` keys
 
-SPLITTERS_ORDER = ("page", "start_index")  # of the chunks of one source
+SPLITTERS_ORDER = ("page", "start_index")  # the keys that order the chunks of one source
 OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
 FIRST_LOOK = 64  # a callable filter tests this many of the best hits first,
 FIRST_LOOK_A_HIT = 4  # or this many per requested hit, if that is more
@@ -210,9 +210,9 @@ def read_recall(
     if query is not None and options.get("mode") in (None, "hybrid"):
         if query.strip():
             asked["text"] = query
-        else:  # without words, "hybrid" uses the rest
+        else:  # a blank text has no words to search for
             asked["mode"] = "hybrid" if index is not None and index.is_fitted else "similarity"
-            asked.pop("feedback_where", None)  # feedback is found by words
+            asked.pop("feedback_where", None)  # neither mode uses feedback
     return id, one_filter(options.get("filter"), options.get("where")), asked
 
 

@@ -120,7 +120,7 @@ class LinkedIndex:
         return whole if whole is None or self._tenant is None else whole.tenant(self._tenant)
 
     def tenant(self, name: str) -> LinkedIndex:
-        """Returns the same for one tenant; the same object while a reference to it exists."""
+        """Returns the ``LinkedIndex`` of one tenant: the same object as long as something refers to it."""
         if self._tenant is not None:
             raise InvalidInput(f"A tenant was asked of the store of tenant {self._tenant!r}.", "that of all", "Ask it.")
         with self._whole.making:
@@ -151,7 +151,7 @@ class LinkedIndex:
             )
         contents = documents.values()
         texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
-        with self._writing:  # if two threads come first, one of them creates the index
+        with self._writing:  # if several threads add the first documents, only one of them creates the index
             index, before = self.index, self._places_of(documents)
             if index is None:
                 with self._whole.making:
@@ -203,7 +203,7 @@ class LinkedIndex:
         texts: list[str],
         metadatas: list[dict[str, Any]],
     ) -> PredictiveAssociativeIndex:
-        """Stores the first documents. If an index refuses them, it does not fix a dimension."""
+        """Stores the first documents. If the index refuses them, the next documents may have another dimension."""
         whole = self._whole.index or self._whole.new(dim)
         index = whole if self._tenant is None else whole.tenant(self._tenant)
         index.add(vectors, ids, texts, metadatas, times_of(metadatas, self._time_keys))
@@ -238,7 +238,7 @@ class LinkedIndex:
             moved = [id for id in changed if id in after and id in before and before[id][0] == group]
             if len(ids) > 1:
                 anew.append(Trajectory(ids=ids, timestamps=times, id=name))
-            elif len({*ids, *moved}) > 1:  # no group is left: replaces the trajectory by one without links
+            elif len({*ids, *moved}) > 1:  # too few documents to link: a trajectory without links replaces the old one
                 anew.append(Trajectory(ids=[moved[0]] * 2, salience=[0, 0], id=name))
         index.observe_many(anew)
 

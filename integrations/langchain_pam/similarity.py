@@ -96,6 +96,6 @@ class SimilarityOfDocuments:
         where, k = read_filter(kwargs.pop("filter", None), kwargs), check_count("k", k)
         hits = self._linked.ask(embedding, max(k, fetch_k), where, mode="similarity")
         records = self._linked.get(hit.id for hit in hits)
-        vectors: list[Any] = [record.vector for record in records]  # arrays work, too
+        vectors: list[Any] = [record.vector for record in records]  # the function also takes arrays, despite its type
         chosen = maximal_marginal_relevance(np.asarray(embedding, np.float32), vectors, lambda_mult, k)
         return [to_document(records[place]) for place in chosen]

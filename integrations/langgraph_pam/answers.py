@@ -94,7 +94,7 @@ class Reader:
         assert self._memories is not None
         count, prefix = op.offset + op.limit, op.namespace_prefix
         tenants, where, allowed = self._within(op)
-        # words and experience belong to one tenant: among several, only the cosine is comparable
+        # scores from words and experience are comparable only within a tenant: a search over several uses cosine
         text = storable(op.query or "").strip() if self._mode is None and prefix else ""
         ranked: list[tuple[int, float]] = []
         for tenant in tenants:
@@ -109,7 +109,7 @@ class Reader:
         return found
 
     def _within(self, op: SearchOp) -> tuple[list[str], Where, set[int] | None]:
-        """Returns the tenant of a search, the memories to search, and the items that may be answers; None for all."""
+        """Returns the tenants to search, a filter of their memories, and the allowed items; None allows all."""
         prefix = op.namespace_prefix
         namespaces = self._items.found_by_vector(prefix)
         tenants = list(dict.fromkeys(map(tenant_of, namespaces)))

@@ -55,7 +55,7 @@ INSERT INTO clock VALUES (0);
 """
 COLUMNS = "items.id, path, key, value, created, updated, ttl, vectors"
 JOINED = "FROM items JOIN namespaces ON namespaces.id = items.namespace"
-# labels have no dot, and "/" is the next character after it
+# namespaces under a path begin with "path."; labels have no dot, and "/" is the character after "."
 UNDER = "(:path = '' OR path = :path OR (path > :path || '.' AND path < :path || '/'))"
 ALIVE = "(expires IS NULL OR expires > :now)"
 
@@ -239,7 +239,7 @@ class Items:
         """
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
-            self._latest = max(self._latest, self.clock())  # a clock that is set back does not change the order
+            self._latest = max(self._latest, self.clock())  # times never fall, even if the clock is set back
             self._db.execute("UPDATE clock SET latest = ?", (self._latest,))
             emptied = {namespace for put in puts if (namespace := self._write_one(put)) is not None}
             self._forget_namespaces(emptied)
@@ -253,7 +253,7 @@ class Items:
         """Removes every byte of deleted items under a prefix from the file and its journal."""
         with self._transaction():
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
-            # an item that was to be put has been deleted since: the deletion is recorded, too
+            # these pending puts are of items that were deleted later; the deletions are pending changes, too
             self._db.execute(f"DELETE FROM pending WHERE {UNDER} AND texts <> '[]'", {"path": to_path(prefix)})  # noqa: S608
         with self._guarded():
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -19,7 +19,7 @@ from pam_retriever.types import Float32
 
 FOLDER = "index"
 LONGEST = 150  # bytes of the name of a tenant; a digest replaces a longer label
-ONE_BY_ONE = 8  # for more new steps of a namespace in one batch, they are stored together
+ONE_BY_ONE = 8  # if one batch has more new steps of a namespace than this, they are stored in one call
 Where = Mapping[str, object] | None
 
 
@@ -94,7 +94,7 @@ class Memories:
                 best.setdefault(int(hit.metadata["item"]), hit.score)
             if len(best) >= count or len(hits) < k:
                 return list(best.items())[:count]
-            k *= 2  # items with many vectors take several positions
+            k *= 2  # an item with several vectors may take several of the ``k`` places
 
 
 def tenant_of(path: str) -> str:
@@ -129,8 +129,8 @@ def apply(index: PredictiveAssociativeIndex, changes: Sequence[Change]) -> None:
     if gone:
         index.delete(gone)
     new: list[Change] = []
-    stored: list[tuple[Change, int]] = []  # memories that are stored, but are not steps now
-    bulk: dict[str, list[Change]] = {}  # many new steps per namespace
+    stored: list[tuple[Change, int]] = []  # memories to store without adding a step
+    bulk: dict[str, list[Change]] = {}  # new steps of namespaces that have many of them
     by_path: dict[str, list[Change]] = {}
     for change in changes:
         if change.texts:

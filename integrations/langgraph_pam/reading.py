@@ -42,7 +42,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "$lte": lambda a, b: a <= b,
 }
 OPERATORS = ("$eq", "$ne", *COMPARISONS)
-MOST_MINUTES = 10**9  # a time to live must fit into the stored times: two thousand years
+MOST_MINUTES = 10**9  # about two thousand years: the time of expiry must fit into 64 bits
 WHOLE = "$"  # the path of a whole value
 
 
@@ -87,7 +87,7 @@ class Embedding:
             raise InvalidInput(f"Got index['mode']={mode!r}.", "None or 'similarity'", "Leave it out for recall.")
         self.dims, self.mode = dims, mode
         self.model: Embeddings = ensure_embeddings(config["embed"])
-        # a function keeps its own name, which the model that LangGraph makes of it has not
+        # LangGraph wraps a function in a model: the embedder is known by the name of the function
         named: Any = self.model if isinstance(config["embed"], str) else config["embed"]
         self.embedder = Embedder(named, check_flag("index['same_embedder']", config.get("same_embedder", False)))
         self._paths = read_paths([WHOLE] if fields is None else fields)

@@ -224,7 +224,7 @@ class PAMStore(BaseStore):
         """Starts to sweep in the background, by default every ``sweep_interval_minutes`` of ``ttl``, or 5 minutes.
 
         Returns:
-            A future; cancel it to stop the sweeps. For a store without ``ttl`` it is done at once.
+            A future; cancel it to stop the sweeps. For a store without ``ttl`` it is finished from the start.
         """
         if self.ttl_config is None:
             done: Future[None] = Future()

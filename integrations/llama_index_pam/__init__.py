@@ -4,7 +4,7 @@ vector_store  the interface of LlamaIndex: add, delete, query, persist
 retriever     nodes that happened with a question, for query engines and agents
 querying      answers LlamaIndex's queries by the index
 memory        ``PAMMemoryBlock``: recalls messages that left the window of a chat
-feedback      nodes that served a question
+feedback      stores which nodes served a question
 filters       translates LlamaIndex's metadata filters to those of the index
 nodes         nodes to memories and back; the order of nodes in a document
 persistence   the folder of a store

@@ -1,8 +1,8 @@
 """Translates LlamaIndex's metadata filters to filters of the index, or applies them in Python.
 
 Both ways agree: values are compared with values of their own kind. A missing value, or None, satisfies only NE, NIN and
-IS_EMPTY (and EQ None, if it is stored as None). An empty group of filters is true for any condition; NOT is true if
-none of its filters is.
+IS_EMPTY (and EQ None, if it is stored as None). An empty group of filters is true for any condition. NOT is true if
+none of its filters is true.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AMONG = (FilterOperator.IN, FilterOperator.NIN)
 EACH = (FilterOperator.ANY, FilterOperator.ALL)
 OF_LISTS = (*AMONG, *EACH)
 OF_TEXT = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
-NAMES = {  # operators that the index has, too
+NAMES = {  # operators that the index also has
     FilterOperator.EQ: "$eq",
     FilterOperator.NE: "$ne",
     FilterOperator.GT: "$gt",

@@ -37,7 +37,7 @@ def to_metadata(node: BaseNode) -> dict[str, Any]:
     """Returns the metadata to store: the node's own at the top level, for filters, and the rest of the node."""
     # the vector is stored separately; without it, the dump is many times smaller
     bare = node.model_copy(update={"embedding": None})
-    # so is the text; only a multimodal Node could not be restored without it
+    # the text is stored separately, too; but a multimodal Node cannot be restored without its own
     metadata = node_to_metadata_dict(bare, remove_text=isinstance(node, TextNode))
     if node.ref_doc_id is None:
         # LlamaIndex writes "None" here: fit(group_by="ref_doc_id") would group all these nodes
@@ -123,7 +123,7 @@ def link(index: PredictiveAssociativeIndex, before: Mapping[str, Place], after: 
     anew = [Trajectory(ids=ids, id=name) for name, ids in standing.items() if stood.get(name) != ids]
     for name in sorted(stood.keys() - standing.keys()):
         left = [id for id in stood[name] if id in after]
-        if left:  # no adjacent nodes are left: replaces the trajectory by one without links
+        if left:  # no adjacent nodes are left: a trajectory without links replaces the old one
             anew.append(Trajectory(ids=[left[0]] * 2, salience=[0, 0], id=name))
     index.observe_many(anew)
 

@@ -153,7 +153,7 @@ def _mmr(
         raise InvalidInput(f"Got mmr_threshold={threshold!r}.", "a number from 0 to 1", "1 ignores variety.")
     hits = {hit.id: hit for hit in recall(index, embedding, max(pool, k), selection, {"mode": "similarity"})}
     records = index.get(list(hits), missing_ok=True)
-    vectors: list[Any] = [record.vector for record in records]  # arrays work, too
+    vectors: list[Any] = [record.vector for record in records]  # the function also takes arrays, despite its type
     ids = [record.id for record in records]
     _, chosen = get_top_k_mmr_embeddings(
         embedding, vectors, similarity_top_k=k, embedding_ids=ids, mmr_threshold=threshold

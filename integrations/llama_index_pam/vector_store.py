@@ -256,7 +256,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
     ) -> None:
         new = dict(zip(ids, map(read_place, metadatas), strict=True)) if self.link_nodes else {}
-        with self._writing:  # if two threads come first, one of them creates the index
+        with self._writing:  # if several threads add the first nodes, only one of them creates the index
             index = self._index
             before = {} if index is None or not new else read_around(index, new.items())
             if index is None:
@@ -269,7 +269,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     def _begin(
         self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
     ) -> PredictiveAssociativeIndex:
-        """Stores the first nodes. If an index refuses them, it does not fix a dimension."""
+        """Stores the first nodes. If the index refuses them, the next nodes may have another dimension."""
         whole = self._whole.index or self._whole.new(len(vectors[0]))
         index = whole if self._tenant is None else whole.tenant(self._tenant)
         index.add(vectors, ids, texts, metadatas, times_of(metadatas, self.time_key))
