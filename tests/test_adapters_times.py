@@ -1,4 +1,4 @@
-"""Documents and nodes have times, by a key of their metadata, and both adapters use the times in questions."""
+"""Documents and nodes have times, from a key of their metadata; both adapters use the times in questions."""
 
 from __future__ import annotations
 

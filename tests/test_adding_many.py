@@ -1,4 +1,4 @@
-"""Many memories in one call, checked together and stored by few statements: the result is that of single calls."""
+"""One call that adds many memories checks and stores them together; its result is that of many single calls."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def test_metadata_that_is_nested_too_deep_is_refused_among_others():
 
 @given(st.text(), st.none() | st.text(), st.dictionaries(st.text(), st.text(), max_size=2), st.binary(max_size=8))
 def test_a_checksum_is_of_the_same_bytes_as_in_folders_that_are_there(id, text, metadata, vector):
+    """The checksum equals that of the JSON form, with which existing folders were written."""
     import zlib
 
     stored = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
@@ -80,7 +81,7 @@ def test_a_checksum_is_of_the_same_bytes_as_in_folders_that_are_there(id, text, 
     try:
         encoded = contents.encode()
     except UnicodeEncodeError:
-        return  # invalid for another reason
+        return  # a lone surrogate, which is refused elsewhere
     assert checksum(id, text, stored, vector) == zlib.crc32(vector, zlib.crc32(encoded))
 
 
@@ -101,7 +102,7 @@ def test_one_call_stores_what_many_calls_store(tmp_path, count):
     stored = []
     for name, calls in (("together", [(vectors, ids, texts, metadatas)]), ("alone", rows)):
         with filled(tmp_path / name, calls) as index:
-            again = slice(count // 2, None)  # replaced, and then a third deleted
+            again = slice(count // 2, None)  # replace the second half, then delete a third
             index.add(vectors[again] + 1, ids[again], [f"{text} again" for text in texts[again]], metadatas[again])
             index.delete(ids[::3])
             found = index.find({})

@@ -201,7 +201,7 @@ def test_runs_do_not_mix_and_leave_nothing_behind():
         ("wet stairs", ["wet-stairs"]),
         ("late train", ["late-train"]),
     ]
-    PAMRetriever(vectorstore=store).invoke("wet", {"callbacks": [learns]})  # no model call follows
+    PAMRetriever(vectorstore=store).invoke("wet", {"callbacks": [learns]})  # there is no answer to learn from
     recall_tool(PAMRetriever(vectorstore=store)).invoke({"question": "wet"}, {"callbacks": [learns]})
     broken = RunnableLambda(lambda question: PAMRetriever(vectorstore=store).invoke(question)[99])
     with pytest.raises(IndexError):

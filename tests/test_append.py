@@ -18,7 +18,7 @@ def letters(texts: list[str]) -> np.ndarray:
 
 
 def linked(index: PredictiveAssociativeIndex, id: str, window: int = 5) -> set[str]:
-    with index._lock.shared():  # an engine follows the writes of others here
+    with index._lock.shared():  # in an engine, taking this lock reads the writes of other processes
         memories = index._store.database.memories
         _, found, _ = index._store.links.of(np.array(list(memories.rows_of([id]).values()), np.int64), window)
         return {content[0] for content in memories.contents(np.unique(found)).values()}
@@ -26,7 +26,7 @@ def linked(index: PredictiveAssociativeIndex, id: str, window: int = 5) -> set[s
 
 def test_what_is_appended_is_linked_to_the_steps_before_it(planted: Planted) -> None:
     index = PredictiveAssociativeIndex(dim=DIM)
-    for at in range(4):  # two sessions take turns
+    for at in range(4):  # steps of two sessions alternate
         for session in "ab":
             assert (
                 index.append(session, planted.vectors[at + 10 * (session == "b")], id=f"{session}{at}")
@@ -128,7 +128,7 @@ def test_sending_a_session_again_with_more_steps_keeps_its_beginning_and_adds_th
     assert index._store.database.trajectories.last_number() == before
     assert index.trajectories() == [TrajectoryRecord("s", tuple(ids), None, 10)]
     assert linked(index, "m005", window=1) == {"m004", "m006"}
-    index.observe(Trajectory(ids[::-1], id="s"))  # other steps: these replace the stored ones
+    index.observe(Trajectory(ids[::-1], id="s"))  # not the same steps and more: they replace the stored ones
     assert index.trajectories()[0].ids == tuple(ids[::-1])
     assert linked(index, "m005", window=1) == {"m004", "m006"}
 
@@ -143,7 +143,7 @@ def test_fit_learns_only_steps_appended_since(planted):
     assert learnt.fresh(trajectory, position).sum() == 3
     assert index.fit(config=QUICK, progress=False).stopped_by == "passes"
     assert index.fit(config=QUICK, progress=False).stopped_by == "nothing new"
-    index.append("new", id=planted.ids[3])  # the fit used the stored trajectory
+    index.append("new", id=planted.ids[3])  # only this step is new for ``fit``, although its memory is not
     learnt = index._store.learnt()
     _, trajectory, position, _ = index._store.database.trajectories.experienced()
     assert learnt.fresh(trajectory, position).sum() == 1
@@ -232,7 +232,7 @@ CALLS = ["append", "delete", "observe", "append new", "forget"]
 
 @pytest.mark.parametrize("seed", [0, 4, 7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 40))])
 def test_sessions_that_grow_in_turns_answer_the_same_after_reopening(tmp_path, seed):
-    """The database holds the steps by trajectory and position, not by arrival, and none of a deleted memory."""
+    """Answers do not depend on the order of arrival: the database stores steps by trajectory and position."""
     random = np.random.default_rng(seed)
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=8) as index:
         index.add(random.normal(size=(15, 8)), [f"m{at}" for at in range(15)])

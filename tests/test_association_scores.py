@@ -41,7 +41,7 @@ def test_scores_and_confidences_are_probabilities(fitted, planted):
     for hits in fitted.recall(planted.ids[:20], k=200):
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
-        # shares sum to 1; ``fit`` estimates the sum of all but the best 64
+        # the probabilities sum to about 1: ``fit`` only estimates the sum of those after the best 64
         assert 0 <= min(scores) <= sum(scores) <= 1.01
         assert all(0 <= hit.confidence <= 1 for hit in hits)
 
@@ -64,7 +64,7 @@ def test_a_new_cue_is_answered_by_links_of_similar_memories(planted):
 
 
 def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
-    """A held-out memory is never a cue in training: only the predictions of others link to it, in both directions."""
+    """A held-out memory is found although it is never a cue in training: other memories predict it."""
     experience = Experience(np.arange(200), np.arange(200) // 10, np.arange(200) % 10)
     held_out = np.arange(5, 200, 10)
     shards, request = InMemory(planted.vectors, experience), TrainingRequest(progress=False)
@@ -74,14 +74,15 @@ def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
     reverse = looks[held_out] @ f.T
     reverse[:, held_out] = -np.inf
     best = reverse.argmax(axis=1)
-    assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # .02 by chance
-    assert (trained.embeddings.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()  # and it has no code
+    assert (np.abs(best - held_out) <= WINDOW).mean() > 0.7  # by chance it would be .02
+    # held-out memories have no code
+    assert (trained.embeddings.any(axis=1) == ~np.isin(np.arange(200), held_out)).all()
     assert trained.report.calibration is not None
 
 
 @pytest.mark.slow
 def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
-    """The sample has all associates and few others: without weights for these, confidence would be too high."""
+    """A sample has all associates but few other memories: their weights must prevent a confidence that is too high."""
     count, sizes = 4_000, (4_000, 400)
     every, cues, graph = np.ones(count, bool), np.arange(0, count, 20), lines(count, 10)
     sure = np.zeros((2, 4))
@@ -118,7 +119,7 @@ def test_calibration_weighs_the_informative_channel_most(planted):
     keys = np.concatenate([outing, noise, code], axis=1)
     scoring = fit_scoring_weights(Memories(outing, keys.__getitem__, graph, every, 200), cues, every, random)
     assert np.argmax(scoring.weights) == 0
-    beside = looks[np.minimum(np.arange(200) + 1, 199)]  # each predicts the next
+    beside = looks[np.minimum(np.arange(200) + 1, 199)]  # f predicts the next memory
     keys = np.concatenate([looks, beside, code], axis=1)
     scoring = fit_scoring_weights(Memories(looks, keys.__getitem__, graph, every, 200), cues, every, random)
     assert {int(np.argmax(scoring.weights))} <= {1, 2, 3}
@@ -160,7 +161,8 @@ def test_probabilities_of_allowed_memories_sum_to_one(planted):
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     looks = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
     for hits in index.recall(looks, k=3, where={"kept": True}):
-        assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)  # hidden memories take no share
+        # memories that the filter excludes have no part of the sum
+        assert sum(hit.association for hit in hits) == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize("seed", [68, 70, 90])  # an unbounded search overflowed on these seeds
@@ -178,7 +180,7 @@ def test_weights_stay_finite_if_vectors_are_almost_equal(seed):
 
 
 def test_scores_do_not_depend_on_k(planted):
-    """Covers all kinds of cues: known, never experienced, a vector that is no memory; with and without a filter."""
+    """A hit has the same score for any ``k``: for known and unknown cues, with and without a filter."""
     index = new_index(planted)
     index.fit(planted.outings, window=WINDOW, config=TINY, progress=False)
     index.add(planted.vectors[50:56] + 0.3, [f"new {n}" for n in range(6)], metadatas=[{"parity": "odd"}] * 6)

@@ -1,4 +1,4 @@
-"""Compares every backend with the exact one, by values, during add, replace and remove."""
+"""Every backend finds what the exact one finds, while rows are added, replaced and removed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def search(backend, asked, k, allowed=None, singly=False):
 
 
 def assert_same(found, expected, share=1.0):
-    """Asserts the same rows with the same scores; an approximate index may miss a share of them."""
+    """Asserts the same rows with the same scores. An approximate index must find at least ``share`` of the rows."""
     (scores, rows), (right_scores, right_rows) = found, expected
     assert rows.shape == right_rows.shape
     agreeing = [len(set(a) & set(b)) / max(len(b), 1) for a, b in zip(rows, right_rows, strict=True)]
@@ -57,7 +57,7 @@ def test_search_finds_what_the_exact_backend_finds(name, singly):
         backend.rebuild(rows[:2000], stored[:2000])
         backend.add(rows[2000:], stored[2000:])
         backend.remove(rows[::4])
-        backend.add(rows[1:1000:4], other_keys)  # replaced
+        backend.add(rows[1:1000:4], other_keys)  # replaces rows
     share = 1.0 if name == "faiss:flat" else 0.9
     assert len(other) == len(exact) == 2250
     assert_same(search(other, asked, 10, singly=singly), exact.search(asked, 10), share)
@@ -127,20 +127,20 @@ def test_an_unknown_backend_is_refused(name):
     st.sampled_from(["all", "first", "rest", "none"]),
 )
 def test_the_scan_is_exact_for_any_size(count, k, queries, in_cache, first, asks):
-    """Keys are in one block or in two; queries need both, one or none."""
+    """The scan equals the exact backend for keys in one or two blocks, and queries that use both, one or none."""
     stored, asked = keys(count), keys(queries)
     asked[:, : first if asks in ("rest", "none") else 0] = 0
     asked[:, first if asks in ("first", "none") else WIDTH :] = 0
     blocks = [stored[:, :first], stored[:, first:]] if first else [stored]
     backend = ExactBackend(WIDTH)
     backend.rebuild(np.arange(count), stored)
-    with pytest.MonkeyPatch.context() as patch:  # makes the keys too many for the cache
+    with pytest.MonkeyPatch.context() as patch:  # the scan works in parts if the keys do not fit into the cache
         patch.setattr(scanning, "IN_CACHE", in_cache)
         assert_same(scan(asked, blocks, np.arange(count), min(k, count)), backend.search(asked, k))
 
 
 def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
-    """The graph over the centres is for keys: with ten million keys it misses the best cell of one query in 12."""
+    """Queries scan all centres. FAISS's graph over them, for adding keys, would miss the best cell of 1 query in 12."""
     monkeypatch.setattr(choice, "GRAPH_OVER_CELLS_FROM", 10)
     stored, asked = keys(8_000), keys(50)
     backend = make_backend("faiss:ivf,sq8", WIDTH)
@@ -154,7 +154,7 @@ def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
         inside = np.flatnonzero(np.isin(own, np.argsort(-(centres @ query))[:4]))
         best = inside[np.argsort(-(stored[inside] @ query))[:5]]
         assert len(set(best.tolist()) & set(found.tolist())) >= 4
-    backend._centres = faiss.IndexFlatIP(WIDTH)  # now only these centres count
+    backend._centres = faiss.IndexFlatIP(WIDTH)  # other centres: the search must use these
     backend._centres.add(np.where(np.arange(len(centres))[:, None] == 7, asked[0], 0).astype(np.float32))
     backend.probed = 1
     assert set(own[backend.search(asked[:1], 5)[1][0]].tolist()) == {7}
@@ -162,7 +162,7 @@ def test_the_cells_of_a_query_are_found_by_a_scan_of_their_centres(monkeypatch):
 
 @pytest.mark.parametrize("name", ["faiss:hnsw", "faiss:hnsw,sq8", "faiss:ivf", "faiss:ivf,sq8"])
 def test_a_filter_far_from_the_query_loses_nothing(name, monkeypatch):
-    """An example is a filter on another user, whose clusters an approximate search may miss."""
+    """A search finds the memories of a user whose clusters are far from the query, where an index rarely looks."""
     monkeypatch.setattr("pam_retriever.ann.faiss.SCAN_UP_TO", 0)
     local = np.random.default_rng(1)
     cluster = local.integers(0, 60, 6000)

@@ -1,4 +1,4 @@
-"""Bad input: a clear error, and an unchanged index."""
+"""Bad input raises a clear error and leaves the index unchanged."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ JUNK = {
     "a trajectory": Trajectory(ids=["a", "b"]),
     "trajectories": [Trajectory(ids=["a", "b"])],
 }
-CALLS = {  # each with arguments that are valid
+CALLS = {  # calls and valid arguments for each
     "add": {"vectors": good},
     "append": {"session": "s", "vector": good[0]},
     "auto_fit": {},
@@ -339,7 +339,7 @@ def refusal(call: Callable[[], object]) -> PAMError | None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_no_argument_of_a_wrong_kind_gets_another_error(call, tmp_path, monkeypatch):
-    """A wrong argument is refused with a short error of this library, and nothing changes; or it is not wrong."""
+    """A call either accepts a value, or raises a short error of this library and changes nothing."""
     monkeypatch.chdir(tmp_path)
     index = PredictiveAssociativeIndex(DIM)
     index.add(np.eye(3, DIM), ids=["a", "b", "c"], texts=["one", "two", "three"])
@@ -363,7 +363,7 @@ def test_no_argument_of_a_wrong_kind_gets_another_error(call, tmp_path, monkeypa
 def test_evaluate_refuses_a_wrong_kind(index, name):
     given = {"index": index, "questions": ["m001"], "relevant": [["m002"]]}
     for kind, value in JUNK.items():
-        if kind == "a class" and name == "recall":  # it is a function, too
+        if kind == "a class" and name == "recall":  # a class can be called, so it is valid here
             continue
         error = refusal(lambda: evaluate(**{**given, name: value}))  # noqa: B023 called at once
         assert error is None or len(str(error)) < 1200, (name, kind)

@@ -1,4 +1,4 @@
-"""Every baseline on a small planted world, against values by hand or from an independent library."""
+"""Every baseline on a small world, against values computed by hand or by an independent library."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fitted(baseline, window=2, vectors=VECTORS):
 
 
 def met(window=2) -> np.ndarray:
-    """Returns the meetings, counted one by one."""
+    """Returns how often two memories occur together, counted by a loop."""
     counts = np.zeros((7, 7))
     for path in PATHS:
         for i in range(len(path)):
@@ -120,7 +120,7 @@ def test_the_tabular_successor_is_the_inverse():
 
 
 def test_the_linear_successor_with_one_feature_a_state_is_the_table_of_discounted_counts():
-    """On a path that never returns: psi(0) = [0, 1, g, g^2], forwards and backwards."""
+    """On a path without repetition a state n steps away, in either direction, has the score g^(n - 1)."""
     path = experienced([0, 1, 2, 3])
     linear = LinearSuccessor(discount=0.5, ridge=0.0)
     linear.fit(path, np.eye(4, dtype=np.float32), 1)
@@ -129,7 +129,7 @@ def test_the_linear_successor_with_one_feature_a_state_is_the_table_of_discounte
 
 
 def drifted(inputs: np.ndarray, beta: float) -> np.ndarray:
-    """Returns the model's recursion, step by step: the sum of the contexts of each item."""
+    """Returns the sum of the contexts of each item, by the recursion of the model, step by step."""
     contexts = np.zeros_like(inputs)
     for path in PATHS:
         context = np.zeros(inputs.shape[1])
@@ -150,7 +150,7 @@ def test_temporal_context_follows_the_recursion(features):
 
 
 def test_temporal_context_recalls_near_and_forward_first():
-    """Howard and Kahana's two findings: contiguity, and forward before backward."""
+    """The model shows two findings of Howard and Kahana: near items come first, and later before earlier ones."""
     path = experienced([*range(7)])
     model = TemporalContext()
     model.fit(path, VECTORS, 1)
@@ -268,7 +268,7 @@ def test_a_vector_without_edges_is_asked_as_it_is():
 
 
 def test_walks_that_spread_are_the_same_before_and_after_they_crowd():
-    """On a path of 60, a walk starts sparse, but soon reaches more than a twentieth of the memories."""
+    """A walk changes from sparse to dense when it reaches a twentieth of the memories; its values stay right."""
     walk = RandomWalk(steps=6)
     walk.fit(experienced([*range(60)]), np.eye(60, dtype=np.float32), 2)
     distance = np.abs(np.subtract.outer(np.arange(60), np.arange(60)))

@@ -1,4 +1,4 @@
-"""Work in chunks has the same result for every size of a chunk, and with writes between two chunks."""
+"""Work in chunks has the same result for every chunk size, also if others write between two chunks."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def associations_are_f(index: PredictiveAssociativeIndex) -> None:
     rows = bank.database.memories.rows()
     vectors, stored = bank.database.memories.stored(rows, index.dim, bank.predictor.config.width)
     np.testing.assert_allclose(stored[:, : index.dim], bank.predictor(vectors)[:, : index.dim], atol=1e-5)
-    length = np.linalg.norm(stored[:, index.dim :], axis=1)  # of the codes
+    length = np.linalg.norm(stored[:, index.dim :], axis=1)  # lengths of the codes
     experienced = bank.links.experienced(rows)
     assert not length[~experienced].any()
-    assert np.isclose(length[experienced], 1, atol=1e-5).sum() >= experienced.sum() - 2  # except recent memories
+    assert np.isclose(length[experienced], 1, atol=1e-5).sum() >= experienced.sum() - 2  # except two later memories
     np.testing.assert_array_equal(bank.associative.keys(rows)[:, index.dim :], stored)
     assert len(bank.associative) == len(bank.similar) == len(rows)
 
@@ -44,7 +44,7 @@ def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatc
     path = tmp_path / "index"
     with PredictiveAssociativeIndex.open(path, DIM, backend) as index:
         index.add(planted.vectors, planted.ids)
-        index.delete(planted.ids[60:70])  # rows with a hole
+        index.delete(planted.ids[60:70])  # the row numbers have a gap
         index.fit([o for o in planted.outings if "m060" not in o], window=WINDOW, config=QUICK, progress=False)
         associations_are_f(index)
         before = [[hit.id for hit in hits] for hits in index.recall(planted.ids[:20], k=3)]
@@ -66,11 +66,11 @@ def test_what_changes_between_two_chunks_is_caught_up(planted, tmp_path, monkeyp
         def reading(self, part):
             read.append(part)
             if len(read) == 2:
-                index.delete(["m010", "m100", "m199"])  # behind, in, and ahead of this chunk
+                index.delete(["m010", "m100", "m199"])  # in a finished chunk, in this one, and in a later one
                 index.add(-planted.vectors[20:21], ["m020"])
                 index.add(-planted.vectors[150:151], ["m150"])
                 index.add(-planted.vectors[:1], ["new"])
-                index.add(planted.vectors[10:11], ["m010"])  # deleted and added again: another row
+                index.add(planted.vectors[10:11], ["m010"])  # added again after its deletion, so it has another row
             return real(self, part)
 
         monkeypatch.setattr(StoredVectors, "__getitem__", reading)
@@ -125,7 +125,7 @@ def test_a_kill_between_two_chunks_leaves_the_old_state(planted, tmp_path, monke
 
 
 def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
-    """Keys are sorted, so training on the first chunk alone would find few of the others."""
+    """An index trains on a sample of all chunks. These keys are sorted: the first chunk is not like the others."""
     monkeypatch.setattr(base.chunks, "__defaults__", (4_000,))
     monkeypatch.setattr(faiss_backend, "AT_ONCE", 4_000)
     monkeypatch.setattr(faiss_backend, "SAMPLED", 3_000)

@@ -42,7 +42,7 @@ def events(tmp_path):
     lines = [
         {"id": f"{day}-{at}", "text": text, "session": day, "time": at, "place": "home"}
         for day, texts in SESSIONS.items()
-        for at, text in reversed(list(enumerate(texts)))  # out of order: the times give the order
+        for at, text in reversed(list(enumerate(texts)))  # the lines are not in the order of their times
     ]
     path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
     return path
@@ -76,7 +76,7 @@ def test_events_with_vectors_need_no_embedder(tmp_path, capsys):
     path.write_text("\n".join(map(json.dumps, lines)))
     arguments = ["fit", str(path), str(folder), "--session-field", "trip", "--time-field", "step"]
     assert main(arguments) == 0
-    assert main(arguments) == 0  # the same events replace the stored ones
+    assert main(arguments) == 0  # a second run replaces the same events
     with PredictiveAssociativeIndex.open(folder) as index:
         assert len(index) == 12
         first = index.find(limit=1)[0].id
@@ -118,7 +118,8 @@ def test_lines_with_used_are_feedback(events, model, tmp_path, capsys):
         {"text": "Is the drill flat?", "used": {"tuesday-0": 2}, "unused": ["monday-0"]},
     ]
     events.write_text(json.dumps(asked[0]) + "\n" + events.read_text() + json.dumps(asked[1]) + "\n")
-    assert main(["fit", str(events), folder, "--model", model, "--window", "1"]) == 0  # one mentions a later one
+    # a request may name an event of a later line
+    assert main(["fit", str(events), folder, "--model", model, "--window", "1"]) == 0
     assert "3 trajectories" in capsys.readouterr().out
     with PredictiveAssociativeIndex.open(folder) as index:
         one, other = index.feedbacks()
@@ -128,7 +129,7 @@ def test_lines_with_used_are_feedback(events, model, tmp_path, capsys):
     assert (other.text, other.used, other.timestamp) == (asked[1]["text"], {"tuesday-0": 2.0, "monday-0": -1.0}, None)
     more = tmp_path / "more.jsonl"
     more.write_text(json.dumps({**asked[0], "used": ["monday-1"]}))
-    assert main(["fit", str(more), folder, "--model", model, "--window", "1"]) == 0  # only requests
+    assert main(["fit", str(more), folder, "--model", model, "--window", "1"]) == 0  # a file that has only requests
     with PredictiveAssociativeIndex.open(folder) as index:
         assert [(one.id, one.used) for one in index.feedbacks()][-1] == ("r", {"monday-1": 1.0})
     capsys.readouterr()

@@ -1,4 +1,4 @@
-"""``pam-retriever fit FOLDER INDEX``: documents of a folder, again and again as it changes."""
+"""``pam-retriever fit FOLDER INDEX`` stores the documents of a folder; a later run stores what has changed."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def test_an_interrupted_run_continues(tmp_path, monkeypatch):
             documents.store_folder(index, notes)
         monkeypatch.setattr(index, "observe_many", observe_many)
         counts = documents.store_folder(index, notes)
-        assert (counts.new, counts.changed, counts.same) == (4, 1, 0)  # canteen.md was read in part
+        # the interrupted run had stored a part of canteen.md
+        assert (counts.new, counts.changed, counts.same) == (4, 1, 0)
         assert [one.id for one in index.trajectories()] == ["notes/canteen.md"]
         assert documents.store_folder(index, notes).same == 5
 

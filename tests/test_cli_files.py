@@ -78,7 +78,7 @@ def test_only_what_is_new_is_embedded(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(TextModel, "encode_document", seen)
     assert fit(write(path, events[:3]), folder, "--model", str(get_model_path())) == 0
-    assert len(stored(folder)) == 3  # two equal texts are two memories
+    assert len(stored(folder)) == 3  # two events with equal texts are two memories
     embedded.clear()
     assert fit(write(path, events), folder) == 0
     assert embedded == ["new shoes"]
@@ -165,7 +165,7 @@ def test_events_come_from_standard_input_and_from_a_pipe(tmp_path, monkeypatch):
     writing.start()
     assert fit(tmp_path / "pipe", tmp_path / "index") == 0
     writing.join()
-    assert len(stored(tmp_path / "index")) == 5  # the same events
+    assert len(stored(tmp_path / "index")) == 5  # the pipe repeats the stored events
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path):

@@ -1,4 +1,4 @@
-"""A closed index raises an error, a dropped one releases its folder, a read one can be saved, no descriptor leaks."""
+"""Closed indexes raise errors, collected ones release their folders, readers can be saved; no descriptor leaks."""
 
 from __future__ import annotations
 

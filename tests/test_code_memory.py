@@ -125,7 +125,7 @@ class Killed(Exception):
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 @pytest.mark.parametrize("call", ["add", "delete", "observe_many", "feedback", "delete_feedback", "update"])
 def test_an_interrupted_run_goes_on(seed, call, tmp_path, monkeypatch):
-    """The interruption is before the call, or directly after it, like a kill."""
+    """A run that is killed just before or just after a call is completed by the next run."""
     random = np.random.default_rng(seed)
     history, files = History(tmp_path / "r"), dict[str, str]()
     index = fresh()
@@ -270,7 +270,7 @@ def test_the_environment_of_a_hook_does_not_lead_elsewhere(history, tmp_path, mo
     assert set(known(index)["files"]) == {"a.py"}
 
 
-FILES = {  # a component: the message of its commits, and its files
+FILES = {  # the message of the commits of a component -> its files
     "Retry on connection reset": ("net/wire.py", "core/backoff.py"),
     "Invoice has wrong tax": ("billing/sheet.py", "tables/rates.csv"),
     "Login needs two factors": ("door/guard.py", "text/codes.html"),
@@ -279,7 +279,7 @@ FILES = {  # a component: the message of its commits, and its files
 
 
 def planted(history: History) -> CodeMemory:
-    """Components whose files change together and share no word with each other or with the messages."""
+    """Commits components whose files change together, but share no word with each other or with the messages."""
     history.commit("Parser", {"never/changed_parser.py": "grammar\n"})
     for n in range(6):
         for message, paths in FILES.items():
@@ -332,7 +332,7 @@ def test_a_file_that_met_no_other_is_asked_by_the_words_of_its_path_too(history,
     assert "net/wire.py" in [hit.path for hit in memory.changed_with(["checks/test_wire.py"], k=3)]
     assert asked == [None, "checks test wire py"]
     asked.clear()
-    memory.changed_with(["net/part1.py"], k=3)  # it changed together with another file now
+    memory.changed_with(["net/part1.py"], k=3)  # this file changed together with another one
     assert asked == [None]
 
 

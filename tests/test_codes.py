@@ -1,4 +1,4 @@
-"""Episode codes: each memory's experience, learnt as a row of a table."""
+"""Episode codes: each memory has a learnt vector, its code, which represents its experience."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_is_learnt_later_moves_no_code_of_a_memory_without_new_experience(p
 
 def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
     looks = np.eye(2, 3, dtype=np.float32)
-    predicted = np.concatenate([looks[::-1], [[1, 0], [0, 0]]], axis=1, dtype=np.float32)  # the second has no code
+    predicted = np.concatenate([looks[::-1], [[1, 0], [0, 0]]], axis=1, dtype=np.float32)  # the second cue has no code
     both = query_vectors(Channels(forward=1, episode=4), looks, looks, predicted)
     np.testing.assert_allclose(both[0], [0, 0.2, 0, 0, 0, 0, 0.8, 0])
     np.testing.assert_allclose(both[1], [1, 0, 0, 0, 0, 0, 0, 0])
@@ -99,7 +99,7 @@ def test_a_cue_without_a_code_is_scored_by_the_mean_of_the_other_channels():
 
 
 def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
-    """Compares it with the same step in plain NumPy."""
+    """A training step equals the same step in plain NumPy, and leaves other rows unchanged."""
     random = np.random.default_rng(0)
     book = EmbeddingTable(np.zeros((6, 4), np.float32))
     book.begin(np.arange(6), random.standard_normal((6, 3)), associate(LINE, 6, 2), seed=0)
@@ -110,7 +110,8 @@ def test_a_step_moves_the_rows_that_were_asked_for_and_no_others():
         (codes * target).sum().backward()
         book.learn(rate)
         old = values[rows].astype(np.float64)
-        gradient = target.numpy() - old * (old * target.numpy()).sum(1, keepdims=True)  # along the sphere
+        # the part of the gradient that is tangential to the unit sphere
+        gradient = target.numpy() - old * (old * target.numpy()).sum(1, keepdims=True)
         moments = FORGETS * moments + (1 - FORGETS) * np.square(gradient).mean(1)
         moved = old - SPEED * rate * gradient / np.sqrt(moments)[:, None]
         values[rows] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
@@ -133,7 +134,7 @@ def test_codes_begin_as_the_context_and_those_that_are_there_stay():
         book.begin(rows, vectors, associate(LINE, 6, 1), seed=0)
         np.testing.assert_allclose(np.linalg.norm(book.values, axis=1), np.arange(9) > 2, atol=1e-5)
         m = book.values[3:]
-        assert m[0] @ m[1] > 0.6 > 0.2 > m[0] @ m[3]  # {0, 1} and {0, 1, 2} overlap, {2, 3, 4} does not
+        assert m[0] @ m[1] > 0.6 > 0.2 > m[0] @ m[3]  # contexts {0, 1} and {0, 1, 2} overlap, and {2, 3, 4} is apart
         before = m.copy()
         book.values[3:] = np.roll(m, 1, axis=0)
         book.values[5] = 0
@@ -145,7 +146,8 @@ def test_codes_begin_as_the_context_and_those_that_are_there_stay():
 def test_memories_that_all_look_the_same_get_codes_of_their_own():
     book = EmbeddingTable(np.zeros((6, 64), np.float32))
     book.begin(np.arange(6), np.ones((6, 4), np.float32), associate(LINE, 6, 1), seed=0)
-    assert (book.values @ book.values.T < 0.99).sum() >= 6 * 5 - 4  # at the ends two have the same context
+    # except two pairs: at each end two memories have the same context
+    assert (book.values @ book.values.T < 0.99).sum() >= 6 * 5 - 4
 
 
 def test_without_codes_there_are_none(planted):
@@ -185,7 +187,7 @@ def test_repair_keeps_sound_codes_and_reports_lost_ones(fitted, planted, tmp_pat
             _, association = index._store.database.memories.stored(np.array([rows[id]]), DIM, width)
             part = slice(0, DIM) if len(wrong) == DIM else slice(DIM, width)
             association = association.copy()
-            association[0, part] = wrong  # f of one, and the code of the other
+            association[0, part] = wrong  # damages f of one memory, and the code of the other
             with index._store.database.transaction():
                 index._store.database.memories.set_associations(np.array([rows[id]]), association)
     assert any("2 association vectors" in line for line in check(tmp_path / "broken"))

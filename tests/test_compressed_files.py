@@ -1,4 +1,4 @@
-"""A file of a compressed index that was changed together with its checksum is not searched."""
+"""A compressed index refuses a file with impossible contents, even if its checksum is right."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def entry_beyond(index: Any) -> None:
 
 
 def no_change(index: Any) -> None:
-    """The file as it is."""
+    """Leaves the file as it is."""
 
 
 def restored(kind: str, folder: Path, change: Callable[[Any], None]) -> FaissBackend:

@@ -1,4 +1,4 @@
-"""Compressed keys: the whole index answers as with full ones, and keeps each key once."""
+"""An index with compressed keys answers as one with full keys, and stores each key once."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def world() -> tuple[np.ndarray, list[list[str]]]:
     random = np.random.default_rng(5)
     centres = random.standard_normal((40, DIM))
     states = centres[random.integers(0, 40, COUNT)] + 0.4 * random.standard_normal((COUNT, DIM))
-    begins = range(0, COUNT - LENGTH, LENGTH)  # the last ones have no experience
+    begins = range(0, COUNT - LENGTH, LENGTH)  # the last memories are in no trajectory
     return states.astype(np.float32), [[str(at) for at in range(s, s + LENGTH)] for s in begins]
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """Makes fitted indexes, in a folder or in memory: copies of one, whose keys are stored by another backend."""
+    """Makes copies of a fitted index with another backend, in a folder or in memory."""
     states, trajectories = world()
     index = PredictiveAssociativeIndex(DIM, "exact")
     index.add(states, ids=[str(at) for at in range(COUNT)])
@@ -78,8 +78,9 @@ def test_the_index_answers_as_with_full_keys(name, exact, fitted):
             assert hit.score == pytest.approx(scores.get(hit.id, hit.score), abs=1e-4)
     for channels in (Channels(forward=1, reverse=1, mutual=2), Channels(episode=1)):
         found, expected = (i.recall(asked, k=5, channels=channels) for i in (index, exact))
-        assert overlap(found, expected) > 0.85  # a query by one part of the key; the cells depend on the whole key
-    with np.errstate(invalid="raise"):  # a memory without experience has no code to ask with
+        # lower: such a query uses a part of the key, but the whole key decides the cell
+        assert overlap(found, expected) > 0.85
+    with np.errstate(invalid="raise"):  # such a memory has no code; the division by its length must not warn
         index.recall(str(COUNT - 1), k=5, channels=Channels(episode=1))
     assert index._store.indexes.own is None  # keys are stored once
     assert f"{name} ({name.split(':')[1]})" in repr(index)
@@ -133,7 +134,7 @@ def test_reopening_takes_the_index_that_close_kept(tmp_path, monkeypatch, fitted
     ]
     with PredictiveAssociativeIndex.open(path) as writer:
         writer.add(9 * np.eye(DIM)[:1], ids=["new"])
-        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:  # the reader builds its own
+        with PredictiveAssociativeIndex.open(path, read_only=True) as reader:  # the reader builds its own ANN index
             assert reader.search(np.eye(DIM)[0], k=1)[0].id == "new"
         assert built
         writer.delete("new")
@@ -159,7 +160,7 @@ def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, 
         contents = bytearray(codes.read_bytes())
         contents[len(contents) // 2] ^= 1
         codes.write_bytes(contents)
-    elif harm == "killed":  # after a change that was committed
+    elif harm == "killed":  # after it has committed a change
         index = PredictiveAssociativeIndex.open(path)
         index.set_capacity(None)
         index._store._home.close()
@@ -183,7 +184,7 @@ def test_what_is_in_memory_is_what_the_code_takes():
         backend.rebuild(np.arange(len(keys)), keys)
         bytes_a_key[name] = (backend.bytes - 4 * backend.choice.cells * 64) / len(keys)
         assert repr(backend) == f"FaissBackend(10,000 rows of 64, {name.replace(',', ', ')}: asked for)"
-    overhead = 8 + 16  # FAISS's number in a cell; row and place
+    overhead = 8 + 16  # the number that FAISS stores with a key; the row and the place of the key
     assert bytes_a_key["ivf"] == 256 + overhead
     assert bytes_a_key["ivf,fp16"] == 128 + overhead
     assert bytes_a_key["ivf,sq8"] == 64 + overhead
@@ -238,7 +239,7 @@ def test_a_disk_too_full_for_a_key_leaves_the_index_as_it_was(name, fitted):
 @pytest.mark.parametrize("name", ["faiss:flat", "faiss:flat,sq8"])
 @pytest.mark.parametrize("change", ["add", "delete", "observe", "prune"])
 def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeypatch, fitted):
-    """The database is complete and the ANN index is not: the next reader builds the index again."""
+    """After an interrupt between the database and the ANN index, the next reader builds the ANN index again."""
     index, states = fitted(name), world()[0]
 
     def interrupted(*_):
@@ -265,9 +266,9 @@ def test_what_was_interrupted_after_it_was_stored_is_found(name, change, monkeyp
 
 
 def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
-    """Space was reserved, but then the write failed: stored memories are found as soon as there is space."""
+    """If a write fails although its space was reserved, stored memories are found as soon as there is space."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
-    with full_disk():  # the space for it is inside an existing file
+    with full_disk():  # the reservation succeeds, because it is inside an existing file
         with pytest.raises(StorageError, match="stored already"):
             index.add(-states[7:8], ids=["7"])
         with pytest.raises(StorageError, match="cannot be written"):
@@ -277,7 +278,7 @@ def test_a_disk_that_fills_up_after_all_loses_nothing(fitted):
 
 
 def test_a_fit_that_fails_at_its_very_end_is_there_once_there_is_room(monkeypatch, fitted):
-    """The commit succeeds, but the copies are not updated. The next reader builds them; no rebuild stays open."""
+    """If a fit fails after its commit, the next reader updates the copies in memory; no rebuild stays open."""
     index, states = fitted("faiss:flat,sq8"), world()[0]
     real = FaissBackend.add
 

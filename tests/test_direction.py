@@ -1,4 +1,4 @@
-"""Memories after a query, and memories before it."""
+"""Recall of what came after a query, or before it: ``direction``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def test_links_of_a_direction_are_those_that_a_loop_counts(trajectories, window,
     rows = np.concatenate([np.array(steps) for steps in trajectories])
     numbers = np.repeat(np.arange(1, len(trajectories) + 1), [len(steps) for steps in trajectories])
     position = np.concatenate([np.arange(len(steps)) for steps in trajectories])
-    cut = len(rows) - len(trajectories[-1]) // 2 if grows else len(rows)  # the last walk is stored in two places
+    # ``grows``: half of the last walk is appended later
+    cut = len(rows) - len(trajectories[-1]) // 2 if grows else len(rows)
     graph = CooccurrenceGraph(rows[:cut], numbers[:cut], position[:cut])
     if cut < len(rows):
         graph.append(rows[cut:], numbers[cut:], position[cut:])
@@ -80,7 +81,7 @@ def test_links_of_a_direction_are_those_that_a_loop_counts(trajectories, window,
 
 @given(walks, st.sampled_from(["log", "difference"]))
 def test_expected_counts_are_subtracted_per_direction(trajectories, familiarity):
-    """A world that runs forwards and backwards has no direction: each side has half of the weight."""
+    """If each walk also runs backwards, "after" and "before" each have half of the undirected weight."""
     both = [steps for one in trajectories for steps in (one, one[::-1])]
     rows = np.concatenate([np.array(steps) for steps in both])
     numbers = np.repeat(np.arange(1, len(both) + 1), [len(steps) for steps in both])
@@ -153,7 +154,7 @@ def test_by_channels_what_came_the_other_way_loses_its_association(one_way, opti
 
 
 def test_a_step_that_was_never_taken_scores_next_to_nothing(one_way):
-    """No memory came after the last step of an outing, although the predictor knows its associates."""
+    """Nothing came after the last step of an outing, so its associates have almost no score for "after"."""
     for id in ("m019", "m029"):
         assert ahead(one_way.recall(id, k=5, direction="after", min_score=0.2), id) == []
         assert ahead(one_way.recall(id, k=2, direction="before"), id) == [-1, -2]
@@ -227,7 +228,7 @@ def test_sources_add_up_in_a_direction(one_way, planted):
 
 
 def test_a_question_in_words_leans_on_what_came_before(planted):
-    """Two memories lack the words. The one after a memory with the words answers "after"."""
+    """Of the neighbours of a memory with the words, the later ranks higher for "after", the earlier for "before"."""
     for learnt in (False, True):
         index = PredictiveAssociativeIndex(DIM)
         texts = ["the pump failed" if n % 10 == 4 else f"routine {n}" for n in range(40)]
@@ -316,7 +317,7 @@ def test_a_wrong_direction_is_refused_elsewhere(one_way):
 
 
 def test_decay_fades_what_came_that_way_and_nothing_else():
-    """Computes by hand the directed score, halved with each half-life since the last experience of a memory."""
+    """With ``decay`` a directed score is halved for each half-life since the last experience of the memory."""
     index = PredictiveAssociativeIndex(DIM)
     index.add(np.random.default_rng(0).standard_normal((12, DIM)), [f"m{n:03}" for n in range(12)])
     index.observe(Trajectory(ids=["m001", "m000", "m002"], timestamps=[0.0, 1.0, 2.0]))

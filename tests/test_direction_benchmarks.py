@@ -1,4 +1,4 @@
-"""The benchmarks of direction on small data, and their counts."""
+"""The benchmarks of ``direction`` run on small data; their counts are right."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def test_after_and_before_in_worlds_of_one_way_rules(monkeypatch):
     for world in ("routines", "rule"):
         found = results[world][0]
         assert found["links of look-alikes"]["stored"] == 1
-        assert found["undirected"]["stored"] == pytest.approx(0.5, abs=0.01)  # gains one way are losses the other way
+        # without a direction each gain for "after" is a loss for "before"
+        assert found["undirected"]["stored"] == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.slow
@@ -46,7 +47,8 @@ def test_the_evidence_of_commits_is_that_of_earlier_ones():
     (files, faded, counts, order), last = commits.evidence(repository, np.array([2, 3]))
     assert (files.tolist(), counts.tolist()) == ([2], [2, 1, 0])
     assert faded[5].tolist() == pytest.approx([1 + 0.5**0.2, 1, 0])
-    assert order.tolist() == [1 + 1 / 2, 1 + 1 / 2, 0]  # after file 0 came 0 and 1: the last commit, and the one before
+    # files 0 and 1 followed file 0, which is in the last commit (1) and in the one before it (1/2)
+    assert order.tolist() == [1 + 1 / 2, 1 + 1 / 2, 0]
     assert last[2].tolist() == [2, 1, 1]
     assert commits.judge(np.array([0.0, 2, 1]), np.array([1])) == 1
 

@@ -19,7 +19,7 @@ from pam_retriever import Channels, PgVectorBackend, PredictiveAssociativeIndex
 
 HERE = Path(__file__).parent
 BUFFERS = {"at-once": None, "streamed": 60}
-WINDOW = 5  # the default of fit
+WINDOW = 5  # the default of ``fit``
 
 pytestmark = pytest.mark.slow
 
@@ -67,10 +67,10 @@ def associates_found(index: PredictiveAssociativeIndex, planted: Planted, channe
 
 @pytest.mark.parametrize("name", BUFFERS)
 def test_two_processes_make_the_steps_of_one(planted, together, name):
-    """The first step is the same, except for the rounding of sums in another order.
+    """Two processes make the same first step as one, except for rounding: they add in another order.
 
-    Later weights may differ: AdamW divides by the size of a gradient, so a difference in the last digit of
-    one near zero reverses a step. So the whole training is compared only by the share of associates that it finds.
+    Later weights may differ. AdamW divides by the size of a gradient: if it is almost zero, a difference in its last
+    digit may reverse the step. So the test compares the whole training only by the share of associates found.
     """
     alone = PredictiveAssociativeIndex(dim=planted.vectors.shape[1])
     fill(alone, planted)
@@ -84,19 +84,19 @@ def test_two_processes_make_the_steps_of_one(planted, together, name):
     assert first["losses"] == pytest.approx(second["losses"], rel=1e-6)
     assert first["losses"][0] == pytest.approx(report.losses[0], rel=1e-3)
     assert len(first["losses"]) == CONFIG.passes
-    assert first["bytes"] > report.steps * report.parameters * 4  # the gradients of every step
+    assert first["bytes"] > report.steps * report.parameters * 4  # at least the gradients of every step were sent
     assert first["seconds"] > 0
     with PredictiveAssociativeIndex.open(together / name) as index:
         forward = [associates_found(of, planted, Channels(forward=1)) for of in (alone, index)]
         episode = [associates_found(of, planted, Channels(episode=1)) for of in (alone, index)]
-    # a short training of a narrow network: a fifth, from 1,000 hits, whose standard error is .013
+    # so short a training of a narrow network finds a fifth; the standard error of 1,000 hits is .013
     assert min(forward) > 0.15
     assert abs(forward[0] - forward[1]) < 0.05
     assert min(episode) > 0.95
 
 
 def test_two_processes_fit_one_index_in_an_engine(together):
-    """The first writes; the other takes in what it wrote with its next call."""
+    """The first process writes the fit to the engine; the other one uses it from its next call on."""
     with PredictiveAssociativeIndex(backend=PgVectorBackend(postgres().get_uri(), schema="shared")) as index:
         expected = index.recall("m017", k=5).ids
     first, second = said(together, "engine")

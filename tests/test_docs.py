@@ -21,7 +21,7 @@ NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTES]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (\[.*\]|'.*'|\d+)$", re.MULTILINE)
-LONG = {  # more than a second each
+LONG = {  # pages that take more than a second each
     "docs/guides/does-it-help.md",
     "docs/guides/explore.md",
     "docs/guides/observations.md",
@@ -86,7 +86,7 @@ def run(script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [str(script)])
     runpy.run_path(str(script), run_name="__main__")
-    gc.collect()  # closes what the program left open
+    gc.collect()  # closes the indexes that the program left open
 
 
 def test_every_public_name_is_in_the_reference():

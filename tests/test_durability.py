@@ -40,7 +40,7 @@ def contents(index: PredictiveAssociativeIndex) -> list:
 
 
 def make(path: Path, memories: int = 8) -> PredictiveAssociativeIndex:
-    """A fitted durable index of a few memories, open."""
+    """Returns an open, fitted index of a few memories in a folder."""
     index = PredictiveAssociativeIndex.open(path, dim=3)
     ids = [f"m{n}" for n in range(memories)]
     vectors = np.random.default_rng(3).standard_normal((memories, 3))
@@ -74,7 +74,7 @@ def test_a_reader_sees_a_snapshot_while_the_writer_writes(tmp_path):
             assert "m3" not in second
         loaded = PredictiveAssociativeIndex.load(tmp_path / "index")
         assert contents(loaded) == contents(writer)
-    assert contents(reader) == before  # the writer has closed, but the reader's state stays
+    assert contents(reader) == before  # the reader still has its snapshot, although the writer has closed
     reader.close()
 
 
@@ -105,7 +105,7 @@ def test_a_reader_does_not_save_over_what_was_written_since(saved, tmp_path, fol
         reader.save(tmp_path / "copy")
     loaded = PredictiveAssociativeIndex.load(saved)
     assert "since" in loaded
-    loaded.save(saved, overwrite=True)  # a copy in memory may
+    loaded.save(saved, overwrite=True)  # an index in memory may overwrite the folder
 
 
 def start(code: str, path: Path) -> subprocess.Popen[str]:
@@ -150,7 +150,7 @@ APPENDS = """
 
 
 def test_what_a_killed_writer_did_not_commit_in_time_never_appears(tmp_path):
-    """The kill comes between the journal, which has the commit, and the memory that SQLite's processes share."""
+    """A commit that a killed writer wrote to the journal, but not yet to SQLite's shared memory, never appears."""
 
     path = tmp_path / "index"
 
@@ -159,7 +159,7 @@ def test_what_a_killed_writer_did_not_commit_in_time_never_appears(tmp_path):
         writer.stdin.flush()
         assert writer.stdout.readline() == f"['{id}']\n"
 
-    def ids() -> list[str]:  # in a process of its own: this one must not drop the reader's locks
+    def ids() -> list[str]:  # in a new process, so that this one does not release the locks of the reader
         code = """
             import sys
             from pam_retriever import PredictiveAssociativeIndex
@@ -172,7 +172,7 @@ def test_what_a_killed_writer_did_not_commit_in_time_never_appears(tmp_path):
     writer = start(APPENDS, path)
     add("first")
     reader = start(READER, path)
-    assert reader.stdout.readline() == "9\n"  # it holds a snapshot, so nobody can empty the journal
+    assert reader.stdout.readline() == "9\n"  # its snapshot keeps others from emptying the journal
     (shared,) = path.glob("*-shm")
     before = shared.read_bytes()
     add("second")
@@ -185,7 +185,7 @@ def test_what_a_killed_writer_did_not_commit_in_time_never_appears(tmp_path):
     assert "second" not in found
     reader.kill()
     reader.communicate()
-    assert ids() == found  # SQLite reads the whole journal now, because nobody had the database open
+    assert ids() == found  # nobody has the database open, so SQLite reads the whole journal again
 
 
 def test_a_reader_that_comes_first_does_not_keep_the_writer_out(fitted, tmp_path):
@@ -352,7 +352,7 @@ def test_a_damaged_memory_is_named_left_out_and_the_rest_is_kept(saved, capsys):
     with PredictiveAssociativeIndex.open(saved) as index:
         assert sorted(r.id for r in index.find()) == ["m0", "m1", "m2", "m4", "m5", "m6", "m7"]
         assert {hit.id for hit in index.recall("m5", faithful=True)} == {"m4", "m6"}
-        assert {hit.id for hit in index.recall("m2", faithful=True)} == {"m1"}  # the place of m3 stays empty
+        assert {hit.id for hit in index.recall("m2", faithful=True)} == {"m1"}  # the position of m3 stays empty
 
 
 def test_repair_reports_lost_weights(saved):
@@ -362,7 +362,7 @@ def test_repair_reports_lost_weights(saved):
     with PredictiveAssociativeIndex.open(saved) as index:
         assert len(index) == 8
         assert not index.is_fitted
-        index.fit(window=1, config=SMALL, progress=False)  # its trajectory is still there
+        index.fit(window=1, config=SMALL, progress=False)  # the trajectories are still stored
         assert {hit.id for hit in index.recall("m5", faithful=True)} == {"m4", "m6"}
 
 
@@ -455,7 +455,7 @@ def test_a_fitted_index_loaded_and_saved_again_is_the_same_bytes(fitted, tmp_pat
 
 @pytest.mark.parametrize("version", sorted(path.name for path in GOLDEN.iterdir()))
 def test_an_index_of_each_format_is_read(version, tmp_path):
-    """tests/golden/<format version>: written once by ``python tests/make_golden.py``, never again."""
+    """This version reads an index of every format: tests/golden/<format version>, written once and never changed."""
     expected = json.loads((GOLDEN / version / "answers.json").read_text())
     shutil.copytree(GOLDEN / version / "index", tmp_path / "index")
     assert check(tmp_path / "index") == []
@@ -473,7 +473,7 @@ def test_an_index_of_each_format_is_read(version, tmp_path):
         if kept:
             found = index.recall([1.0, 0.1, 0.0], text="words é").ids
             assert sorted(found) == sorted(expected["asked"])  # the order depends on the current priors
-            assert found[0] == "m1"  # the memory that the same request used
+            assert found[0] == "m1"  # a stored request is the same, and used this memory
     opened.close()
 
 
@@ -491,7 +491,7 @@ def test_the_name_of_the_embedder_is_stored_and_that_of_format_1_is_read(tmp_pat
 
 @pytest.mark.parametrize("folder", [False, True])
 def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_path, monkeypatch, folder):
-    """Readers see the state of the database after an interrupt at any point: after ``fit``, and after any change."""
+    """If a call is interrupted after its commit, the index has the committed state: for ``fit`` and for changes."""
     index = PredictiveAssociativeIndex.open(tmp_path / "i", DIM) if folder else PredictiveAssociativeIndex(DIM)
     index.add(planted.vectors, planted.ids)
 
@@ -519,7 +519,7 @@ def test_an_interrupt_after_the_commit_leaves_what_was_committed(planted, tmp_pa
 
 
 def test_fit_commits_at_once_and_includes_changes_made_meanwhile(planted, monkeypatch):
-    """Memories that are added, replaced or deleted during the preparation of ``fit`` are so afterwards."""
+    """Changes during the preparation of ``fit`` (additions, replacements, deletions) still hold after it."""
     from pam_retriever.store.sqlite_rebuild import SQLiteRebuild
 
     index = PredictiveAssociativeIndex(dim=DIM)
@@ -565,7 +565,7 @@ def test_readers_are_let_in_together_and_a_writer_alone():
 
     def read() -> None:
         with lock.shared(), lock.shared():
-            both.wait(10)  # needs two readers inside at the same time
+            both.wait(10)  # passes only if two readers hold the lock at the same time
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for thread in readers:
@@ -597,7 +597,7 @@ def test_a_memory_keeps_one_checksum_whoever_writes_it():
 
 
 def test_a_full_disk_after_the_training_reports_stored_data(tmp_path, monkeypatch):
-    """The weights of the evidence are stored after those of the predictor."""
+    """The predictor is stored before the weights of the evidence; an error between the two says so."""
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=4) as index:
         index.add(np.eye(4), ["a", "b", "c", "d"])
         index.observe(["a", "b"])

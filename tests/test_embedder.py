@@ -23,7 +23,7 @@ def letters(texts: list[str]) -> np.ndarray:
 
 
 class Named:
-    """The same vectors under a name."""
+    """Returns the same vectors as ``letters``, and has a name."""
 
     def __init__(self, **name: str) -> None:
         self.__dict__.update(name)
@@ -85,7 +85,7 @@ def test_another_embedder_is_refused_and_both_are_named(tmp_path, how):
             return PredictiveAssociativeIndex.load(folder, **options)
         return PredictiveAssociativeIndex.open(folder, read_only=how == "read_only", **options)
 
-    for _ in range(2):  # the folder is free after the refusal
+    for _ in range(2):  # a refusal must release the folder, so the second try has the same error
         with pytest.raises(InvalidInput, match=r"'second'.*'first'.*same_embedder=True"):
             again(embedder=Named(name="second"))
     with again(embedder=Named(name="first")) as index:

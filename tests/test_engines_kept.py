@@ -1,4 +1,4 @@
-"""Feedback, times and mentions in an engine: the same for every process, whatever each of them does."""
+"""Feedback, times and mentions in an engine are the same for every process, whichever of them writes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def vector(seed: int) -> np.ndarray:
 
 
 def fill(index: PredictiveAssociativeIndex) -> None:
-    """Texts that name nobody, so that names are rare."""
+    """Adds texts without names, so that names are rare."""
     index.add([vector(n) for n in range(8)], [f"z{n}" for n in range(8)], [f"nothing of note {n}" for n in range(8)])
 
 
 def act(index: PredictiveAssociativeIndex, step: int, work: str, at: int) -> None:
-    """One change; the same one in every index that holds the same."""
+    """Makes one change; it is the same in all indexes with equal contents."""
     ids = sorted(record.id for record in index.find())
     one, seed = ids[at % len(ids)] if ids else "", 100 * step + at
     text, day = f"{NAMES[at % 4]} and {NAMES[(at + 1) % 4]} {step}", DAYS[seed % 400]
@@ -61,7 +61,7 @@ def act(index: PredictiveAssociativeIndex, step: int, work: str, at: int) -> Non
 
 
 def known(index: PredictiveAssociativeIndex) -> dict[str, object]:
-    """All that an index knows of requests, times and names, without numbers of its own."""
+    """Returns all requests, times and names of an index, without its internal numbers."""
     database = index._store.database
     with index._lock.shared():
         ids = {row: id for row, (id, *_) in database.memories.contents(database.memories.rows()).items()}
@@ -109,7 +109,7 @@ def test_all_processes_answer_alike_after_any_changes(kind, works):
 
 
 def follow(kind: str, works: list[tuple[str, int, bool]]) -> None:
-    """Compares two indexes in an engine and one in memory after each change; a change may be by the second one."""
+    """Compares two indexes of one engine with one in memory after each change; either of the two may make it."""
     engine, plain = fresh_engine(kind), PredictiveAssociativeIndex(DIM)
     with (
         PredictiveAssociativeIndex(DIM, backend=engine) as one,
@@ -194,7 +194,7 @@ def test_a_call_that_fails_leaves_all_processes_alike(kind, monkeypatch):
     act(one, 7, "feedback", 1)
     with PredictiveAssociativeIndex(backend=engine) as late:
         assert known(one) == known(other) == known(late)
-        assert ("f6" in str(known(late))) == (kind == "milvus")  # which takes nothing back
+        assert ("f6" in str(known(late))) == (kind == "milvus")  # Milvus has no rollback: the failed call stays stored
     one.close()
     other.close()
 
@@ -233,7 +233,7 @@ def test_an_index_that_an_older_version_made_goes_on(kind):
 
 
 def _make_older(engine: PgVectorBackend | MilvusBackend) -> None:
-    """Takes away what format 1 had not."""
+    """Removes what format 1 did not have."""
     if isinstance(engine, PgVectorBackend):
         with psycopg.connect(postgres().get_uri(), autocommit=True) as connection:
             connection.execute(f"DROP TABLE {engine.schema}.kept")
@@ -261,7 +261,7 @@ def test_a_long_request_that_becomes_short_leaves_no_part_behind():
 
 
 def test_a_copy_holds_all_stored_documents():
-    """A table that a folder has and an engine has not would be lost there."""
+    """An engine stores every table that a folder stores; otherwise the contents of that table would be lost."""
     kept = {table for tables in KINDS.values() for table in tables}
     with PredictiveAssociativeIndex(DIM, backend=fresh_engine("milvus")) as index:
         fetch = index._store.database.kept._sql.fetch

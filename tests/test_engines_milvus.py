@@ -1,4 +1,4 @@
-"""An index in Milvus Lite: as in memory, across processes that share a server, and clear errors."""
+"""An index in Milvus Lite answers as one in memory, is shared by processes, and raises clear errors."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_times_groups_and_long_trajectories(planted, monkeypatch):
 
 @pytest.mark.slow
 def test_filters_that_milvus_only_narrows_down_stay_exact(learned, fitted, monkeypatch):
-    monkeypatch.setattr(keys, "MOST", 40)  # searches with too few matches end in a scan
+    monkeypatch.setattr(keys, "MOST", 40)  # if a search finds too few matches, it scans all memories
     asked = [fitted.get(["m010"])[0].vector]
     for where in (
         {"number": {"$in": list(range(0, 200, 13))}},
@@ -121,7 +121,8 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
 
     def fill_and_look(self, rows, vectors, predict):
         fill(self, rows[:100], vectors[:100], predict)
-        assert [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])] == old  # half of it is stored
+        # half of the new generation is stored
+        assert [[hit.id for hit in hits] for hits in index.recall(planted.ids[:10])] == old
         index.add(-planted.vectors[:1], ["late"])
         index.delete("m199")
         fill(self, rows[100:], vectors[100:], predict)
@@ -137,7 +138,7 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
     index.fit(window=WINDOW, config=QUICK, seed=6, from_scratch=True, progress=False)
     names = set(index._store.database.calls.connection.collections())
     generations = names - {"pam_settings", "pam_trajectories", "pam_kept"}
-    assert len(generations) == 2  # this one, and the one before for calls that read it
+    assert len(generations) == 2  # the current one, and the previous one for calls that still read it
     index.close()
 
 
@@ -185,7 +186,7 @@ with PredictiveAssociativeIndex(backend=MilvusBackend(sys.argv[1], prefix="share
 
 @pytest.fixture(scope="module")
 def server():
-    """Milvus Lite as a server in a process of its own, as Milvus Standalone is."""
+    """Runs Milvus Lite as a server in a separate process, like Milvus Standalone."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -232,7 +233,7 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
                 refused.append(error)
 
         monkeypatch.setattr(calls, "LEASE", 0.3)
-        monkeypatch.setattr(calls.time, "time", lambda: 0.0)  # the lease does not run out
+        monkeypatch.setattr(calls.time, "time", lambda: 0.0)  # the lease never expires
         thread = threading.Thread(target=add)
         thread.start()
         thread.join()
@@ -241,7 +242,7 @@ def test_one_process_writes_at_a_time(planted, server, monkeypatch):
     second.add(planted.vectors[:1], ["x"])
     assert "x" in first
     monkeypatch.setattr(calls, "LEASE", 0.2)
-    first._store.database.calls._take_over()  # then this process stops
+    first._store.database.calls._take_over()  # it takes the lease, but does not renew it, as if its process had stopped
     second.add(planted.vectors[:1], ["y"])
     assert len(first) == 202
     first.close()

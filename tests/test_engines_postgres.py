@@ -45,7 +45,7 @@ def run_writer(engine, what):
 
 
 def answers(index, ids, **options):
-    """Returns the answers of one call, so all are from one state."""
+    """Returns the answers to several queries in one call, so that all come from the same state."""
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in index.recall(ids, k=5, **options)]
 
 
@@ -126,7 +126,7 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
 
     def fill_and_look(self, rows, vectors, predict):
         fill(self, rows[:100], vectors[:100], predict)
-        assert answers(index, ids) == answers(reader, ids) == old  # half of the keys are there
+        assert answers(index, ids) == answers(reader, ids) == old  # half of the new keys are stored
         reader.add(planted.vectors[:1] + 3, ["late"])
         states.append(answers(reader, ids))
         reader.delete("m199")
@@ -154,7 +154,8 @@ def test_a_fit_is_switched_over_to_at_once(planted, monkeypatch):
     tables = index._store.database.connections.fetch(
         "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'keys_%%'", [engine.schema]
     )
-    assert tables == [(2,)]  # the one before is kept for calls that still read it, older ones are gone
+    # the current one, and the previous one for calls that still read it; older ones are deleted
+    assert tables == [(2,)]
     index.close()
     reader.close()
 
@@ -407,7 +408,7 @@ def test_a_server_that_stays_away_during_a_commit_says_that_the_call_may_be_stor
 
 
 def test_a_connection_lost_after_a_commit_does_not_say_that_nothing_was_stored(planted, monkeypatch):
-    """What a call reads after its commit is read again, though others have written meanwhile."""
+    """If a connection is lost after the commit, the call repeats its reads, even if others have written since."""
     backend = fresh_postgres()
     index, other = new_index(planted, backend=backend), PredictiveAssociativeIndex(backend=backend)
     database = index._store.database.connections

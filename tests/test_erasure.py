@@ -74,7 +74,7 @@ def ids_of(first: int, count: int) -> list[str]:
     return [f"id-{word(number)}" for number in range(first, first + count)]
 
 
-GONE = [*ids_of(20, 15), *ids_of(60, 10)]  # whole sessions: their names go, too
+GONE = [*ids_of(20, 15), *ids_of(60, 10)]  # whole sessions, so that their names are deleted, too
 
 
 @pytest.fixture(params=["flat", "fitted", "without secure_delete"])
@@ -96,7 +96,7 @@ def stored(request, tmp_path, monkeypatch):
 
 
 def test_every_trace_is_one(stored):
-    """The control: the bytes are found before the deletion."""
+    """Control: before a deletion the files contain the bytes that the other tests search for."""
     index, path, traces = stored
     index.close()
     found = {(id, trace) for _, id, trace in traces.found(path, GONE)}
@@ -118,7 +118,7 @@ def test_delete_leaves_no_byte_after_close(stored):
 
 def test_what_a_replacement_replaces_leaves_no_byte_either(stored):
     index, path, traces = stored
-    old = {id: traces.ids.pop(id)[1:2] for id in GONE}  # the words of the text
+    old = {id: traces.ids.pop(id)[1:2] for id in GONE}  # the old texts
     index.add(np.ones((len(GONE), DIM)), GONE, ["something else"] * len(GONE))
     index.close()
     traces.ids = old
@@ -161,7 +161,7 @@ def test_a_process_that_dies_before_close_leaves_the_work_to_the_next(stored):
     index, path, traces = stored
     index.delete(GONE)
     home = index._store._home
-    home.database.connection.close()  # as the end of a process does
+    home.database.connection.close()  # what the end of a process does
     home._lock.release()
     with PredictiveAssociativeIndex.open(path):
         pass
@@ -218,7 +218,7 @@ def test_a_compressed_index_keeps_no_key_of_what_was_deleted(kind, tmp_path):
             if units[at, 1:9].tobytes() in content or vectors[at, 1:9].tobytes() in content
         ]
 
-    assert leaks(range(20))  # the control
+    assert leaks(range(20))  # control: before the deletion the bytes are there
     index = PredictiveAssociativeIndex.open(path)
     before = index.search(vectors[100:400], k=5)
     index.delete(ids[:20])
@@ -278,19 +278,19 @@ def postgres_traces(schema: str, words: list[str]) -> list[str]:
             [schema],
         ).fetchall()
     content = b"".join((folder / path).read_bytes() for (path,) in paths)
-    assert f"id-{word(7)}".encode() in content  # the control
+    assert f"id-{word(7)}".encode() in content  # control: the files contain a stored word
     return [one for one in words if one.encode() in content]
 
 
 def test_the_report_names_a_reader_that_still_needs_the_journal(tmp_path, monkeypatch):
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)  # that erase waits for the reader
+    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)  # how long ``erase`` waits for the reader
     path, traces = tmp_path / "index", Traces()
     index = PredictiveAssociativeIndex.open(path, dim=DIM)
     fill(index, traces, 0, 20)
     reader = PredictiveAssociativeIndex.open(path, read_only=True)
     report = index.erase(ids_of(0, 5))
     assert "journal" in report.remaining[0] and "journal" in repr(report)
-    assert len(reader) == 20  # the reader's state
+    assert len(reader) == 20  # the snapshot of the reader
     reader.close()
     assert index.erase([]).remaining == ()
     assert traces.found(path, ids_of(0, 5)) == set()
@@ -298,7 +298,7 @@ def test_the_report_names_a_reader_that_still_needs_the_journal(tmp_path, monkey
 
 
 def test_words_are_found_however_often_some_were_erased():
-    """Each merge of SQLite 3.40 adds two levels; from 2,000 levels on FTS5 reports its own index as damaged."""
+    """Many erasures do not break the word index: FTS5 of SQLite 3.40 fails at 2,000 levels, and a merge adds two."""
     index = PredictiveAssociativeIndex(2)
     vocabulary = [word(seed) for seed in range(2000)]
     texts = [f"kettle {' '.join(vocabulary[20 * at : 20 * at + 20])}" for at in range(100)]
@@ -324,7 +324,7 @@ def test_words_are_found_however_often_some_were_erased():
 def test_an_unreadable_word_index_is_detected_and_rebuilt(tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=2) as index:
         index.add(np.eye(2), ["a", "b"], ["a kettle", "a boat"])
-        levels = bytes(4) + bytes([0x8F, 0x52, 0, 1]) + bytes(4010)  # 2,002 of them, as 1,001 merges left them
+        levels = bytes(4) + bytes([0x8F, 0x52, 0, 1]) + bytes(4010)  # a block with 2,002 levels, as after 1,001 merges
         index._store.database.connection.fetch("UPDATE words_data SET block = ? WHERE id = 10", [levels])
     assert "words" in str(check(tmp_path / "index"))
     assert any("words" in line for line in repair(tmp_path / "index"))
