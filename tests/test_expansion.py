@@ -1,4 +1,4 @@
-"""Association for the hits of another retriever, against sums written out."""
+"""``expand``, which adds associations to the hits of another retriever, equals sums that are written out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ found_by_another = st.dictionaries(
 )
 
 
-@example([{"m000": 0.0, "m001": 1.1754943508222875e-38}])  # its square is 0
+@example([{"m000": 0.0, "m001": 1.1754943508222875e-38}])  # so small that its square is 0
 @given(st.lists(found_by_another, min_size=1, max_size=3))
 @settings(max_examples=30, deadline=None)
 def test_each_hit_brings_up_its_recall_by_how_good_it_is(fitted, batch):

@@ -1,4 +1,4 @@
-"""The explorer's server: access control, and agreement of its numbers with the index."""
+"""The explorer's server controls access, and its numbers are those of the index."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def test_a_wrong_token_is_refused(address, path, token):
 
 def test_the_page_needs_the_token_in_its_address(address):
     base = address.partition("?")[0]
-    assert send(address, "/")[0] == 403  # the header is for requests of the page
+    # ``send`` passes the token as a header, which counts only for requests of the page
+    assert send(address, "/")[0] == 403
     assert send(address, "/?token=wrong")[0] == 403
     status, content, _ = send(address, address.removeprefix(base[:-1]))
     assert status == 200
@@ -155,7 +156,7 @@ def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
 
 def test_a_stretch_of_time_limits_both_columns(address, dialogue):
     times = fetch(address, "/api/times")["times"]
-    assert sum(times["counts"]) == 72  # turns; the odd memories have no time
+    assert sum(times["counts"]) == 72  # only the turns have a time
     assert (times["kind"], len(times["counts"])) == ("dates", 60)
     during = ["2026-03-05T00:00:00+00:00", "2026-03-14"]
     then = {"$time": {"$gte": during[0], "$lt": during[1]}}
@@ -211,7 +212,8 @@ def test_without_an_embedder_and_a_fit_ids_are_answered_and_words_are_refused():
         assert fetch(explorer.address, "/api/health")["texts"] is False
         answer = fetch(explorer.address, "/api/ask", {"id": "a"})
         assert [hit["id"] for hit in answer["looks"]] == ["b", "c"]
-        assert [hit["id"] for hit in answer["happened"]] == ["b", "c"]  # no experience: by similarity
+        # without experience the ranking is by similarity
+        assert [hit["id"] for hit in answer["happened"]] == ["b", "c"]
         status, content, _ = send(explorer.address, "/api/ask", {"text": "words"})
         assert status == 400
         assert "embedder" in json.loads(content)["problem"]
@@ -311,7 +313,7 @@ def test_the_map_is_the_projection_of_the_index(address, dialogue):
     head, points, groups = drawn(send(address, "/api/map")[1])
     np.testing.assert_array_equal(points, dialogue.project().points)
     assert head["count"] == head["total"] == len(groups) == 76
-    assert len(set(groups.tolist())) == 13  # sessions
+    assert len(set(groups.tolist())) == 13  # the sessions
     assert fetch(address, "/api/map/point?offset=75")["id"] == "w" * 300
     assert send(address, "/api/map/point?offset=76")[0] == 404
 
@@ -405,7 +407,8 @@ def test_the_command_writes_a_file_of_a_question(folder, tmp_path, capsys):
     text = target.read_text("utf-8")
     assert "Mr. Okafor" in text
     assert "met in" in text
-    assert main(["explore", str(folder), "--export", str(target)]) == 0  # without a question: the first memory
+    # without a question the file shows the first memory
+    assert main(["explore", str(folder), "--export", str(target)]) == 0
     assert turns()[0]["text"] in target.read_text("utf-8")
 
 
@@ -448,7 +451,7 @@ def test_a_missing_extra_is_named_by_explore(dialogue, monkeypatch):
 
 
 def test_a_tenant_is_shown_alone(tmp_path, capsys):
-    """No text of another tenant, nor of the index around them, is in its file."""
+    """The file of a tenant has no text of another tenant, nor of the index that contains the tenants."""
     path, target = tmp_path / "index", tmp_path / "report.html"
     with PredictiveAssociativeIndex.open(path, DIM) as whole:
         whole.add(np.eye(DIM)[:2], ["shared", "other"], texts=["of everybody", "other"])
@@ -468,7 +471,7 @@ def test_a_tenant_is_shown_alone(tmp_path, capsys):
 
 
 def test_sources_are_evaluated_as_recall_is(dialogue):
-    """The switches set an option of recall, so ``evaluate`` can compare recall with and without a source."""
+    """``evaluate`` compares recall with and without a source: a switch of the page is an option of recall."""
     relevant = [{"2026-03-05/1"}, {"2026-03-05/2"}]
     plain = evaluate(dialogue, [SINK, "2026-03-05/1"], relevant, ks=(3,))
     blind = evaluate(

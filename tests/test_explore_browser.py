@@ -83,7 +83,7 @@ def page(browser, address):
 
 
 def opened(browser, address, **options):
-    """Opens a page; fails on any error of the page, and on requests to other machines."""
+    """Opens a page. The test fails if the page has an error or sends a request to another machine."""
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
     one = context.new_page()
     one.set_default_timeout(20_000)
@@ -218,7 +218,7 @@ def test_scripts_in_text_id_and_metadata_do_not_run(page, address):
 
 
 def test_the_browser_would_refuse_html_from_a_text(browser, address):
-    """If a script of the page used a text as HTML, the policy would block it."""
+    """The content security policy blocks HTML that a script makes from a text."""
     context = browser.new_context()
     page = context.new_page()
     show(page, address, "health")
@@ -241,7 +241,7 @@ def test_long_and_right_to_left_texts(page, address):
 
 
 def test_by_keyboard_alone(page, address):
-    """From an empty page to an answer, its reason, a session step by step, the map and health."""
+    """The keyboard reaches everything: an answer, its reason, the steps of a session, the map and health."""
     page.goto(address)
     page.wait_for_function("() => document.activeElement?.id === 'question'")
     page.keyboard.type(QUESTION)
@@ -325,7 +325,7 @@ def test_names_of_a_neighbourhood_can_be_read(browser, address, width):
                 beside = one[2] <= other[0] + 1 or other[2] <= one[0] + 1
                 assert beside or one[3] <= other[1] + 4 or other[3] <= one[1] + 4, "names lie on each other"
         node = page.locator("svg .node:has(text[visibility=hidden])").first
-        if node.count():  # other nodes show their names at focus or hover
+        if node.count():  # a node without a visible name shows it on focus or hover
             node.focus()
             page.locator(".picture .label").wait_for()
             assert page.inner_text(".picture .label")[:20] == node.get_attribute("aria-description")[:20]
@@ -357,7 +357,7 @@ def test_a_stretch_of_time_is_dragged_and_kept_by_the_link(page, address, dialog
     page.wait_for_selector(".when rect.out")
     page.wait_for_selector("#answer[data-drawn] .hit")
     assert hits(page, "happened") == [(hit.id, hit.score) for hit in expected]
-    page.get_by_label("Not before").focus()  # only by keyboard
+    page.get_by_label("Not before").focus()  # with the keyboard alone
     with page.expect_response("**/api/ask"):
         page.keyboard.press("Home")
     page.wait_for_function("() => !location.hash.includes('during')")
@@ -388,7 +388,7 @@ def test_a_node_can_be_dragged(page, address):
     page.mouse.move(box["x"] + 90, box["y"] + 60, steps=4)
     page.mouse.up()
     assert node.get_attribute("transform") != before
-    assert "map" in page.url  # a drag is no click
+    assert "map" in page.url  # a drag does not open the node as a click does
 
 
 def test_a_click_on_this_helped_stores_feedback(browser):
@@ -423,7 +423,7 @@ def test_a_wrong_token_shows_no_page(browser, address):
 
 
 def test_another_page_of_this_browser_cannot_ask(browser, address):
-    """A page that another server of this machine sends may neither read nor write."""
+    """A page of another server on this machine can neither read from nor write to the explorer."""
     context = browser.new_context()
     page = context.new_page()
     page.route("http://localhost:9/**", lambda route: route.fulfill(body="<p>another page", content_type="text/html"))

@@ -45,7 +45,7 @@ def folder(tmp_path):
 
 @contextmanager
 def running(code: str, *arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process, and the first line that it prints."""
+    """Runs code in a new process; yields the process and the first line that it prints."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -76,7 +76,7 @@ def test_beside_a_writer_the_folder_is_read_and_feedback_waits_for_its_turn(fold
             status, content, _ = sent.result(timeout=60)
             assert status == 200, content
         assert fetch(address, "/api/health")["requests"] == 1
-        with PredictiveAssociativeIndex.open(folder, embedder=embed) as index:  # the folder has no writer
+        with PredictiveAssociativeIndex.open(folder, embedder=embed) as index:  # the explorer has released the folder
             assert [one.id for one in index.feedbacks()] == ["r"]
         assert fetch(address, "/api/check", {}) == {"wrong": []}
 
@@ -111,7 +111,7 @@ def test_feedback_of_a_tenant_is_stored_in_that_tenant_alone(tmp_path):
             index.add(np.eye(DIM)[:3], ["a", "b", "c"], texts=["one", "two", "three"])
     with running(COMMAND, 30, path, "--tenant", "ann") as (_, address):
         assert fetch(address, "/api/feedback", {"id": "a", "request": "r", "used": ["c"], "unused": []})["id"] == "r"
-        assert fetch(address, "/api/health")["requests"] == 1  # the page sees it
+        assert fetch(address, "/api/health")["requests"] == 1  # the page shows the new feedback
         assert fetch(address, "/api/memory?id=c")["requests"][0]["weight"] == 1.0
         assert fetch(address, "/api/check", {}) == {"wrong": []}
     with PredictiveAssociativeIndex.open(path, read_only=True) as whole:
@@ -133,7 +133,8 @@ def test_clicks_in_the_browser_wait_for_the_writer_and_the_last_one_counts(folde
             with running(WRITER, folder) as (writer, _):
                 first.get_by_role("button", name="This one helped").click()
                 first.get_by_text("another program writes").wait_for()
-                first.get_by_role("button", name="This one did not").click()  # changes the answer meanwhile
+                # a second click, before the first is stored
+                first.get_by_role("button", name="This one did not").click()
                 let_go(writer)
                 first.get_by_role("button", name="This one did not", pressed=True).wait_for()
             assert first.get_by_role("button", name="This one helped", pressed=True).count() == 0

@@ -1,4 +1,4 @@
-"""Familiarity and salience: weights of associations, against sums written out."""
+"""Familiarity and salience set the weights of associations; the weights equal sums that are written out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_meetings_and_salience_are_counted_right(trajectories, window):
 
 
 def test_a_shuffled_stream_has_the_expected_meetings():
-    """The baseline is unbiased: over many shuffles, every pair meets as often as it says."""
+    """In shuffled streams every pair occurs together, on average, as often as the baseline expects."""
     random = np.random.default_rng(0)
     states = np.repeat([0, 1, 2, 3], [400, 200, 100, 60])
     counted = np.zeros((4, 4))
@@ -94,7 +94,7 @@ def test_where_everything_came_once_nothing_is_familiar(scale):
 
 @pytest.mark.parametrize("scale", ["log", "difference"])
 def test_what_is_everywhere_counts_least(scale):
-    """0 is in every trajectory, 1 and 2 are together in three of them, the others are in one each."""
+    """A memory of every trajectory (0) has less weight than those of three (1, 2); those of one have most."""
     trajectories = [[3 + 3 * n, 0, 4 + 3 * n, 5 + 3 * n] for n in range(100)]
     for n in range(3):
         trajectories[n] += [1, 2]
@@ -112,7 +112,7 @@ def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
     counts = running_counts(experience, 5)
     unfamiliar = weights_of(graph, counts, 2, "log")
-    distance = np.abs(graph.anchors() - graph.indices)  # 3 and 4 lie as far from 0 as they came after it
+    distance = np.abs(graph.anchors() - graph.indices)  # of the second trajectory the numbers are not the positions
     distance[distance > 2] -= 2
     np.testing.assert_allclose(weights, graph.salience / distance * np.maximum(unfamiliar, MET), rtol=1e-6)
     assert (found[0, 2], found[1, 2]) == (0, 0)
@@ -122,7 +122,7 @@ def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
 
 
 def test_the_loss_weighs_associations_by_their_salience():
-    """The gradient of a batch is that of its associations one by one, weighted."""
+    """The gradient of a batch is the weighted sum of the gradients of its associations."""
     vectors = torch.randn(6, DIM, generator=torch.Generator().manual_seed(0))
     losses = []
     for salience in ([1.0] * 6, [8.0] * 2 + [1.0] * 4, [1.0] * 2 + [0.0] * 4):
@@ -178,7 +178,7 @@ def test_an_unknown_familiarity_is_refused(index):
 @given(streams, st.sampled_from(["none", "log", "difference"]), st.integers(1, 3))
 @settings(max_examples=50, deadline=None)
 def test_links_count_by_the_same_baseline_as_training_however_they_came(trajectories, scale, window):
-    """The counts are updated: links appended one by one have the same weights as links stored together."""
+    """Links have the same weights as in training, whether they are appended one by one or stored together."""
     experience = experience_of(trajectories)
     graph = associate(experience, 6, window)
     links = CooccurrenceGraph(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
@@ -199,7 +199,7 @@ def test_links_count_by_the_same_baseline_as_training_however_they_came(trajecto
 
 
 def test_recall_prefers_what_was_met_to_what_is_met_everywhere():
-    """One memory is in every trajectory, so it is no answer for any of them."""
+    """Recall ranks a memory that only this trajectory has above one that every trajectory has."""
     vectors = np.random.default_rng(0).standard_normal((121, DIM)).astype(np.float32)
     visits = [["m0", f"m{n}", "m0", f"m{n + 1}"] for n in range(1, 120, 2)]
     first = {}
@@ -209,6 +209,7 @@ def test_recall_prefers_what_was_met_to_what_is_met_everywhere():
         index.fit(visits, window=2, config=replace(TINY, familiarity=scale), progress=False)
         first[scale] = [hits[0].id for hits in index.recall([f"m{n}" for n in range(1, 121)], k=2)]
         sure = {hit.id for hit in index.recall("m1", k=20) if hit.confidence > 0.99}
-        assert sure == {hit.id for hit in index.recall("m1", k=20, faithful=True)} == {"m0", "m2"}  # both were met
+        # both were experienced with m1
+        assert sure == {hit.id for hit in index.recall("m1", k=20, faithful=True)} == {"m0", "m2"}
     assert first["none"] == ["m0"] * 120
     assert first["log"] == [f"m{n + 1 if n % 2 else n - 1}" for n in range(1, 121)]

@@ -1,4 +1,4 @@
-"""Feedback is stored durably, listed, filtered and deleted; it is never a hit, and no memory in counts."""
+"""Feedback is stored durably, listed, filtered and deleted. It is never a hit, and does not count as a memory."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_folder_of_format_1_takes_feedback(tmp_path):
 
     shutil.copytree(GOLDEN, tmp_path / "old")
     with PredictiveAssociativeIndex.open(tmp_path / "old", read_only=True) as reader:
-        assert reader.feedbacks() == []  # a reader writes nothing
+        assert reader.feedbacks() == []  # reading does not convert the folder to the new format
     assert json.loads((tmp_path / "old" / "manifest.json").read_text())["format_version"] == 1
     assert PredictiveAssociativeIndex.load(tmp_path / "old").feedbacks() == []
     with PredictiveAssociativeIndex.open(tmp_path / "old") as index:

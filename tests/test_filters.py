@@ -1,4 +1,4 @@
-"""The filter language: compares arrays in memory, and engines, with plain Python on the same metadata."""
+"""The filter language selects what plain Python selects, in memory and in engines."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ MISSING = object()
 
 
 def look_up(metadata, key):
-    """Returns the entry with the exact key, else the entry at the path."""
+    """Returns the entry with this key, or else the entry at the path of keys that dots separate."""
     if key in metadata:
         return metadata[key]
     at = metadata

@@ -1,4 +1,4 @@
-"""First uses: updates of parts of a memory, pages, trajectories, incremental fits."""
+"""What a new user tries first: updates of a part of a memory, pages, trajectories, incremental fits."""
 
 from __future__ import annotations
 
@@ -206,12 +206,12 @@ def test_groups_that_are_as_they_were_are_not_learnt_again(planted, order, monke
     extend(index, planted, "b", 50, 20, 25)
     extend(index, planted, "c", 100, 0, 6)
     assert index.fit(**options).stopped_by == "passes"
-    assert seen == [11]  # five of b, and all of c
+    assert seen == [11]  # the 5 new memories of b, and the 6 of c
     assert [(one.id, one.length) for one in index.trajectories()] == [('s="a"', 20), ('s="b"', 25), ('s="c"', 6)]
     assert {hit.id for hit in index.recall("b20", faithful=True)} == {"b18", "b19", "b21", "b22"}
     assert fresh_steps(index) == 0
     assert index.fit(**options).stopped_by == "nothing new"
-    index.update("a3", metadata={"s": "b", "n": 3.5})  # both groups have changed
+    index.update("a3", metadata={"s": "b", "n": 3.5})  # a3 moves from group a to group b, so both have changed
     assert index.fit(**options).stopped_by == "passes"
     assert [one.length for one in index.trajectories()] == [6, 19, 26]
 
@@ -222,7 +222,8 @@ def test_fit_without_new_data_returns_at_once_unless_from_scratch(planted, parts
     index.fit(planted.outings, window=WINDOW, config=QUICK, progress=False, **parts)
     before = index._store.predictor
     with monkeypatch.context() as without:
-        without.setitem(sys.modules, "pam_retriever.training.fit", None)  # an import fails, as without torch
+        # the import of this module fails, as if torch were not installed
+        without.setitem(sys.modules, "pam_retriever.training.fit", None)
         report = index.fit(window=WINDOW, config=QUICK, progress=False, **parts)
         assert report.stopped_by == "nothing new"
         assert (report.memories, report.trajectories) == (200, 20)
@@ -299,7 +300,7 @@ def test_a_wrong_argument_of_a_fit_in_the_background_is_refused_at_once(index):
 def test_it_fits_by_itself_after_enough_new_experience(planted, tmp_path):
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
         index.auto_fit(steps=10, window=WINDOW, config=QUICK)
-        for at in range(11):  # the first step is linked to nothing
+        for at in range(11):  # 11, because the first step has no link
             assert not index.is_fitted
             index.append("s", planted.vectors[at], id=str(at))
         index._background.finish()
@@ -307,7 +308,7 @@ def test_it_fits_by_itself_after_enough_new_experience(planted, tmp_path):
         assert fresh_steps(index) == 0
         index.observe([str(at) for at in range(9, -1, -1)])
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
-        assert fresh_steps(index) == 0  # close waited for the second
+        assert fresh_steps(index) == 0  # ``close`` waited for the second fit
         index.auto_fit(steps=2, config=QUICK)
         index.auto_fit(None)
         for at in range(5):
@@ -335,7 +336,7 @@ def test_an_error_of_auto_fit_is_raised_by_the_next_call(index, monkeypatch, tol
     }
     with pytest.raises(TrainingDiverged):
         call[told_by]()
-    call[told_by]()  # once
+    call[told_by]()  # the error is raised only once
 
 
 # ---- messages

@@ -1,4 +1,4 @@
-"""Queries and writes during the fit of the evidence work, and do not change its result."""
+"""Queries and writes work while the weights of the evidence are fitted, and do not change the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture import corpus, feedback_evidence, fitting
 
-DIM, THINGS, REQUESTS, PATIENCE = 16, 20, 150, 60  # seconds until a test gives up
+DIM, THINGS, REQUESTS, PATIENCE = 16, 20, 150, 60  # PATIENCE: seconds until a test fails
 
 
 def taught(index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
@@ -28,7 +28,7 @@ def made(kind: str, path) -> PredictiveAssociativeIndex:
 
 
 def meanwhile(index: PredictiveAssociativeIndex) -> None:
-    """Writes and reads at the same time. A waiting writer goes before readers; both must finish."""
+    """Writes and reads. A waiting writer has precedence over new readers; both must finish."""
     vector = np.ones(DIM)
     for step in range(3):
         index.add(vector[None] + step, [f"new{step}"], ["thing"])

@@ -1,4 +1,4 @@
-"""A reader process sees commits at once and completely, at the cost of the changes; writers take turns."""
+"""A reader sees each commit at once and completely, and reads only the changes; writers take turns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def filled(path: Path | None, memories: int = 40) -> PredictiveAssociativeIndex:
 
 
 def answers(index: PredictiveAssociativeIndex) -> object:
-    """Returns the answers to all kinds of queries, as plain values."""
+    """Returns the answers to queries of all kinds, in a form that can be compared."""
     vector = np.linspace(-1, 1, DIM)
 
     def plain(hits: object) -> list[object]:
@@ -61,7 +61,7 @@ def answers(index: PredictiveAssociativeIndex) -> object:
 
 
 def change(index: PredictiveAssociativeIndex, rng: np.random.Generator, at: int) -> str:
-    """One random change."""
+    """Makes one random change; returns its kind."""
     ids = [record.id for record in index.find()]
     some = [str(one) for one in rng.choice(ids, size=3, replace=False)]
     vector, states, word, stamp = (
@@ -94,7 +94,7 @@ def test_a_reader_answers_as_one_that_opens_now(tmp_path, seed):
     rng = np.random.default_rng(seed)
     writer = filled(tmp_path / "i")
     reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True)
-    answers(reader)  # loads words, columns and times
+    answers(reader)  # the first queries load words, metadata and times, which must then follow the changes
     for at in range(36):
         kind = change(writer, rng, at)
         if at in (12, 24):
@@ -102,7 +102,7 @@ def test_a_reader_answers_as_one_that_opens_now(tmp_path, seed):
         if at == 30:
             writer.close()
             writer = PredictiveAssociativeIndex.open(tmp_path / "i")
-        if at % 3 == 2:  # also follows several commits together
+        if at % 3 == 2:  # so the reader follows several commits at once
             now = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True)
             assert answers(reader) == answers(now) == answers(writer), (at, kind)
             now.close()
@@ -137,7 +137,7 @@ def test_following_costs_what_changed(tmp_path, caplog, monkeypatch):
         for _ in range(7):
             writer.feedback(np.ones(DIM), ["new"], id="f")
         assert answers(reader) == answers(writer)
-        assert "rebuild" in caplog.text  # too far behind the log of changes
+        assert "rebuild" in caplog.text  # the log no longer has all changes, so the reader reads everything again
 
 
 def test_changes_survive_json():
@@ -196,7 +196,7 @@ def test_who_follows_holds_no_journal(tmp_path):
 
 
 def test_a_copy_has_no_change_log(tmp_path):
-    """The same contents give the same bytes, from any process."""
+    """Copies of equal contents have equal bytes, because they contain no log of changes."""
     for index, name in ((filled(tmp_path / "i"), "a"), (filled(None), "b")):
         index.observe(Trajectory(ids=["m1", "m2"], id="t"))
         index.update("m1", text="other")
@@ -316,7 +316,7 @@ def test_a_reader_sees_another_process(tmp_path):
         writer.stdin.write(f"{line}\n")
         writer.stdin.flush()
         assert writer.stdout.readline() == "done\n"
-        assert seen(), line  # at the first query after the call
+        assert seen(), line  # the first query after the write sees it
     writer.kill()
     writer.wait()
     assert answers(reader)
@@ -326,7 +326,7 @@ def test_a_reader_sees_another_process(tmp_path):
 
 
 def test_two_processes_take_turns(tmp_path):
-    """Both begin with nothing, and each sees its own and the other's writes."""
+    """Two processes write alternately to a new folder; each sees its own and the other's writes."""
     turns = 6
     both = [started(TURNS, tmp_path / "i", me, turns) for me in ("ann", "bob")]
     errors = [one.communicate(timeout=300)[1] for one in both]

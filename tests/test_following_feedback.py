@@ -1,4 +1,4 @@
-"""Past use follows every write: recall answers like a newly opened index, at the cost of the changes."""
+"""Evidence from feedback follows every write: recall answers like a newly opened index, but reads only changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 
 DIM, WORDS = 8, ["amber", "birch", "cobalt", "delta", "ember"]
-UNDER_FULL, OVER_FULL = 12, 600  # memories; candidates are all of them, or what sources propose
+# numbers of memories: with few, all are candidates; with many, sources propose candidates
+UNDER_FULL, OVER_FULL = 12, 600
 
 operations = st.lists(
     st.tuples(
@@ -141,7 +142,7 @@ def test_what_one_session_adds_to_popularity_is_capped(follows):
     many, vectors = 40, np.stack([vector(at) for at in range(40)])
     index.feedback(vectors, [["m3"]] * many, metadata=[{"session": "one"}] * many)
     index.feedback(vectors, [["m4"]] * many, metadata=[{"session": f"s{at}"} for at in range(many)])
-    index.feedback(vectors[:9], [["m6"]] * 9)  # without a session: each counts alone
+    index.feedback(vectors[:9], [["m6"]] * 9)  # without a session there is no cap
     counted = popularity(index)
     assert (counted[3], counted[4], counted[6]) == (3, many, 9)
     index.set_popularity_cap("session", 7.5)
@@ -162,7 +163,7 @@ def test_the_popularity_key_can_be_set_and_is_stored(tmp_path):
 
 
 def test_a_flood_of_one_writer_moves_no_question_but_its_own():
-    """Without other evidence popular memories come first: 300 uses by one session count as 3."""
+    """300 uses by one session count as 3 for popularity, which ranks memories that have no other evidence."""
     index = filled(UNDER_FULL)
     index.delete_feedback(where={})
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Decay, strength, pruning and bounds, against sums written out."""
+"""Decay, strength, pruning and capacity equal sums that are written out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pam_retriever.model.keys import MODES
 
 
 def dated(planted: Planted) -> list[Trajectory]:
-    """Outing n is on day n, with ten minutes per step; the last outing has no times."""
+    """Returns the outings with times: outing n on day n, ten minutes per step. The last outing has no times."""
     times = [[number + step / 144 for step in range(10)] for number in range(20)]
     return [
         Trajectory(ids=outing, timestamps=time if number < 19 else None, id=f"day {number}")
@@ -60,7 +60,7 @@ def test_thresholds_filters_hops_and_batches_hold_with_decay(aged):
     assert [hit.id for hit in aged.recall("m055", k=None, min_score=floor, decay=3.0)] == [
         h.id for h in everything[:21]
     ]
-    # hidden memories take no share, so predictions weigh more: with a short half-life they may pass old memories
+    # a filter raises the scores of predictions; with a short half-life they might overtake old memories
     slowly = aged.recall("m055", k=199, decay=30.0)
     odd = aged.recall("m055", k=9, decay=30.0, where={"parity": "odd"})
     assert [hit.id for hit in odd] == [hit.id for hit in slowly if hit.metadata["parity"] == "odd"][:9]
@@ -72,7 +72,7 @@ def test_thresholds_filters_hops_and_batches_hold_with_decay(aged):
 
 def test_now_can_be_given(aged):
     then = aged.recall("m055", k=3, decay=1.0, now=time_of("m055"))
-    # at the time itself, earlier memories have hardly decayed, and later ones not at all
+    # ``now`` is the time of m055: memories just before it have hardly decayed, later ones not at all
     plain = {hit.id: hit.score for hit in aged.recall("m055", k=199)}
     assert all(hit.score >= 0.95 * plain[hit.id] for hit in then if hit.id in {"m053", "m054", "m056", "m057"})
     assert aged.recall("m055", k=1, decay=1.0, now=1e9)[0].id >= "m190"  # all memories with a time have decayed
@@ -106,7 +106,7 @@ def test_decay_without_any_timestamp_is_refused(fitted):
 def test_prune_keeps_the_strongest(planted):
     index = new_index(planted)
     trips = dated(planted)
-    trips.append(Trajectory(ids=["m000", "m011"], timestamps=[18.9, 18.95]))  # seen again later
+    trips.append(Trajectory(ids=["m000", "m011"], timestamps=[18.9, 18.95]))  # m000 and m011 occur again, later
     trips.append(Trajectory(ids=["m020", "m021"], timestamps=[2.5, 2.6], salience=[1e6, 1e6]))
     for trip in trips:
         index.observe(trip)
@@ -148,7 +148,7 @@ def test_what_is_pruned_is_gone_everywhere_and_the_rest_as_it_was(planted, backe
     assert len(index._store.similar) == len(index._store.associative) == 40
     assert len(index._store.database.trajectories) == 3
     after = sum(path.stat().st_size for path in Path(tmp_path / "index").iterdir())
-    assert before - after > 160 * 2000  # at least their texts
+    assert before - after > 160 * 2000  # at least the size of the pruned texts
     index.close()
     with PredictiveAssociativeIndex.open(tmp_path / "index") as again:
         assert {hit.id for hit in again.recall("m185", k=200)} == kept - {"m185"}
@@ -189,7 +189,7 @@ def test_bad_bounds_are_refused_and_nothing_is_forgotten(index, call, message):
 
 
 def test_the_adapted_half_life_falls_as_associations_get_denser(planted):
-    """Twice the associates a memory, half the half-life; twice the rate of new memories, the same."""
+    """The half-life halves if memories have twice the associates, or if new memories come twice as fast."""
     from pam_retriever.experience.cooccurrence import Experience
     from pam_retriever.experience.strength import Steps, adapted_half_life
 
@@ -201,8 +201,8 @@ def test_the_adapted_half_life_falls_as_associations_get_denser(planted):
         )
         return Steps(experience, np.linspace(0, last, len(states)), np.ones(len(states), np.float32))
 
-    sparse = [[2 * n, 2 * n + 1] for n in range(50)]  # one associate each
-    dense = sparse + [[2 * n + 1, (2 * n + 2) % 100] for n in range(50)]  # two each
+    sparse = [[2 * n, 2 * n + 1] for n in range(50)]  # each memory has one associate
+    dense = sparse + [[2 * n + 1, (2 * n + 2) % 100] for n in range(50)]  # two associates
     base = adapted_half_life(stream(sparse, 100.0), 100, 20, 1)
     assert base == pytest.approx(100 * 20 / 100 / 0.5)
     assert adapted_half_life(stream(dense, 100.0), 100, 20, 1) == pytest.approx(base / 2)
@@ -227,7 +227,7 @@ def test_what_was_pruned_is_no_link_and_the_next_fit_begins_afresh(planted, tmp_
     with PredictiveAssociativeIndex.open(tmp_path / "index", dim=DIM) as index:
         index.add(planted.vectors, planted.ids)
         index.fit(dated(planted)[:19], window=WINDOW, config=QUICK, progress=False)
-        index.prune(keep=38, half_life=1.0)  # a trajectory of eight is left
+        index.prune(keep=38, half_life=1.0)  # cuts a trajectory to eight steps
         now = [(hit.id, hit.score) for hit in index.recall("m185", k=37)]
         memories = index._store.links.memories
         index.observe(["m190", "m199"])

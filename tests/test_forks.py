@@ -128,7 +128,7 @@ test_forks.is_unharmed(index, path)
 
 
 def test_a_child_that_runs_its_exit_handlers_closes_nothing(tmp_path):
-    """In a process of its own: the exit handler of Milvus Lite, which other tests start, crashes in a forked child."""
+    """A child may run its exit handlers. A new process forks it, because the handler of Milvus Lite would crash."""
     found = subprocess.run(
         [sys.executable, "-c", EXITS, str(tmp_path / "i")],
         cwd=Path(__file__).parent,
@@ -178,7 +178,7 @@ def test_a_child_opens_an_index_of_its_own(tmp_path):
 
 
 def test_a_child_that_sleeps_keeps_no_lock_of_a_dead_writer(tmp_path):
-    """The parent opens the index, forks, and ends; its child goes on."""
+    """If a process forks and ends, the child that still runs does not hold the lock of the index."""
     read, write = os.pipe()
     parent = os.fork()
     if not parent:
@@ -191,7 +191,7 @@ def test_a_child_that_sleeps_keeps_no_lock_of_a_dead_writer(tmp_path):
         assert len(index) == 20
         os._exit(0)
     assert ended(parent) == 0
-    try:  # as soon as the child has run at all
+    try:  # once the child has run, it has released its copy of the lock
         with PredictiveAssociativeIndex.open(tmp_path / "i", lock_timeout=PATIENCE) as index:
             assert len(index) == 20
     finally:

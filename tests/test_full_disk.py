@@ -1,4 +1,4 @@
-"""An error of a full disk states what is stored, for calls that commit a part before they fail."""
+"""If a disk fills up after a call has committed a part of its work, the error says what is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.gpu`` on a CPU, at a tiny size: every job runs, stops in time, and goes on where it was."""
+"""``python -m benchmarks.gpu``, tiny and on a CPU: every job runs, stops in time, and later continues."""
 
 from __future__ import annotations
 

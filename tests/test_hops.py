@@ -1,4 +1,4 @@
-"""Multi-hop recall, against every path counted one by one."""
+"""Recall over several hops equals a search of all paths, one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pam_retriever.retrieval.multihop import unfamiliar
 
 @pytest.fixture(scope="module")
 def chain(planted) -> PredictiveAssociativeIndex:
-    """m000-m001, m001-m002, ...: 40 trajectories of two. Shared: tests must not change it."""
+    """An index of 40 trajectories of two: m000-m001, m001-m002, ... Shared: tests must not change it."""
     index = new_index(planted)
     chains = [[f"m{n:03}", f"m{n + 1:03}"] for n in range(40)]
     index.fit(chains, window=1, config=TINY, progress=False)
@@ -21,7 +21,7 @@ def chain(planted) -> PredictiveAssociativeIndex:
 
 
 def all_paths(index: PredictiveAssociativeIndex, cue: str, hops: int) -> dict[str, tuple[float, int, tuple[str, ...]]]:
-    """Returns id -> score, hop and path of the best of all paths."""
+    """Returns id -> score, hop and path of the best path to this memory."""
     best: dict[str, tuple[float, int, tuple[str, ...]]] = {}
     paths = [(1.0, (cue,))]
     for hop in range(1, hops + 1):
@@ -46,7 +46,7 @@ def rows_of(index: PredictiveAssociativeIndex, id: str) -> np.ndarray:
 
 
 def test_hops_reach_what_the_cue_never_met(chain):
-    """A-B in one trajectory, B-C in another: C is two hops from A."""
+    """If A occurs with B, and B with C in another trajectory, two hops lead from A to C."""
     assert {hit.id: hit.hop for hit in chain.recall("m010", k=2)} == {"m009": 1, "m011": 1}
     two = chain.recall("m010", k=4, hops=2)
     assert {hit.id: (hit.hop, hit.path) for hit in two} == {
@@ -81,7 +81,7 @@ def test_a_narrow_beam_costs_so_many_look_ups_and_no_more(chain, monkeypatch):
     search = whole.search
 
     def count(queries, *rest):
-        if queries[:, DIM:].any():  # queries by association: the flat index also answers those by similarity
+        if queries[:, DIM:].any():  # counts only queries by association; this index also answers those by similarity
             asked.append(len(queries))
         return search(queries, *rest)
 
@@ -97,7 +97,7 @@ def test_a_batch_is_its_queries_and_fewer_hits_are_the_first_of_more(chain):
     one, other = chain.recall("m010", k=9, hops=3), chain.recall("m020", k=9, hops=3)
     for together, alone in zip(many, [one, other], strict=True):
         assert [hit.id for hit in together] == [hit.id for hit in alone]
-        # products of other shapes are summed in another order
+        # equal except for rounding: a batch adds in another order
         assert [hit.score for hit in together] == pytest.approx([hit.score for hit in alone], abs=1e-6)
     assert chain.recall("m010", k=4, hops=3) == one[:4]
     scores = [hit.score for hit in many[0]]
@@ -105,7 +105,7 @@ def test_a_batch_is_its_queries_and_fewer_hits_are_the_first_of_more(chain):
 
 
 def test_directly_experienced_hits_have_hop_one(planted):
-    """m002 is two steps from m000, inside the window: a path through m001 must not replace the direct link."""
+    """A direct link within the window (m000-m002) has one hop, although a path over m001 also exists."""
     index = new_index(planted)
     index.fit(planted.outings, window=2, config=TINY, progress=False)
     hits = {hit.id: hit for hit in index.recall("m000", k=4, hops=2, explain=True)}
@@ -163,7 +163,7 @@ def test_in_the_continuum_the_next_hop_begins_at_the_predicted_point(chain, plan
 
 def test_a_cue_between_two_memories_follows_both(chain, planted):
     unit = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
-    # the other is one that no third memory lies as near to the middle as
+    # another memory, such that no third one is as near to the middle between them
     other = next(
         n for n in range(20, 38) if {h.id for h in chain.search(unit[10] + unit[n], k=2)} == {"m010", f"m{n:03}"}
     )
@@ -202,7 +202,7 @@ def test_bad_hops_are_refused(chain, options, message):
 
 
 def test_what_is_met_everywhere_is_no_bridge(planted):
-    """m100 is in every trajectory, m101 in two: only m101 is a bridge from m000."""
+    """A memory of every trajectory (m100) is no bridge between others; a memory of two (m101) is one."""
     index = new_index(planted)
     trips = [[f"m{2 * n:03}", f"m{2 * n + 1:03}", "m100"] for n in range(30)]
     trips += [["m000", "m101"], ["m101", "m150"]]
@@ -214,7 +214,7 @@ def test_what_is_met_everywhere_is_no_bridge(planted):
 
 
 def test_a_cue_that_may_be_two_bridges_from_both_and_one_that_is_none_from_its_answers(planted):
-    """Four directions: the cue is as near to m0 as to m2, and to nothing else."""
+    """A cue between m0 and m2 follows the links of both; a cue that is near to none follows those of its hits."""
     vectors = np.eye(40, DIM + 24, dtype=np.float32)[:40]
     index = PredictiveAssociativeIndex(dim=vectors.shape[1])
     index.add(vectors, [f"m{n}" for n in range(40)])

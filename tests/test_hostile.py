@@ -36,7 +36,7 @@ def database(folder: Path) -> Path:
 
 
 def tamper(folder: Path, *statements: str) -> None:
-    """Changes the database and forges its checksum, as a stranger would."""
+    """Changes the database and adapts its checksum, as an attacker would."""
     connection = sqlite3.connect(database(folder))
     connection.execute("PRAGMA writable_schema = ON")
     for statement in statements:
@@ -115,7 +115,8 @@ def test_rows_that_are_far_apart_take_no_memory(folder):
 
 def test_metadata_that_are_no_json_fail_the_call_that_needs_them(folder):
     changed = "UPDATE memories SET metadata = '{' WHERE id = 'm3'"
-    tamper(folder, "DROP TRIGGER words_changed", changed, words.SCHEMA[3])  # this trigger would reject it
+    # the trigger ``words_changed`` would refuse invalid JSON, so it is dropped first
+    tamper(folder, "DROP TRIGGER words_changed", changed, words.SCHEMA[3])
     with PredictiveAssociativeIndex.load(folder) as index:
         for call in (lambda: index.find({"n": 1}), lambda: index.get(["m3"]), lambda: index.search("m0", k=9)):
             with pytest.raises(IndexFormatError, match="damaged"):

@@ -1,6 +1,6 @@
 """Limits of the code: short files, short functions, few arguments, informative types.
 
-Each list has the present exceptions; it may only get shorter.
+Each list has the current exceptions. It may only get shorter.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def parsed(text: str) -> ast.Module:
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """(name, text) of every module of the package."""
+    """Yields (name, text) of every module of the package."""
     for path in sorted(PACKAGE.rglob("*.py")):
         yield path.relative_to(PACKAGE).as_posix(), path.read_text()
 
 
 def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """(qualified name, function) of every function below a node."""
+    """Yields (qualified name, function) of every function below a node."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, FUNCTIONS):
             yield f"{within}{node.name}", node
@@ -52,7 +52,7 @@ def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.Functi
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Returns the number of its lines from ``def`` on, without the docstring."""
+    """Returns the number of lines of a function, from ``def`` on, without the docstring."""
     assert function.end_lineno
     first = function.body[0]
     documented = ast.get_docstring(function, clean=False) is not None
@@ -68,13 +68,13 @@ def arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]
 
 
 def is_interface(name: str) -> bool:
-    """Public methods and constructors of public classes, whose keywords are the interface."""
+    """Returns whether this is a public method or constructor of a public class: its keywords are the interface."""
     *classes, last = name.split(".")
     return bool(classes) and not any(one.startswith("_") for one in classes) and (last[0] != "_" or last == "__init__")
 
 
 def exported() -> Iterator[tuple[str, str]]:
-    """(module file, qualified name) of every class of the library behind an exported name, and of every function."""
+    """Yields (module file, qualified name) of every exported function and class, and of the bases of such a class."""
     for name in pam_retriever.__all__:
         thing = getattr(pam_retriever, name)
         for one in inspect.getmro(thing) if inspect.isclass(thing) else [thing]:
@@ -110,7 +110,7 @@ def test_no_function_takes_many_arguments():
 
 
 def test_no_public_signature_has_any():
-    """Tests the source text; the checkers in ``test_typing.py`` see types behind aliases."""
+    """No public signature contains ``Any`` in its source text; ``test_typing.py`` sees the types behind aliases."""
     trees = {file: dict(functions(parsed(text))) for file, text in files()}
     found = set()
     for file, owner in set(exported()):
@@ -124,6 +124,7 @@ def test_no_public_signature_has_any():
 
 
 def test_no_one_asks_what_kind_of_store_it_has():
+    """No code tests the class of a store: an attribute states what a store can do."""
     found = set()
     for file, text in files():
         for node in ast.walk(parsed(text)):
@@ -148,7 +149,7 @@ def test_lines_and_arguments_are_counted_as_said(source, lines, count):
 
 @pytest.mark.slow
 def test_the_last_line_is_that_of_pytest():
-    """Milvus Lite and PostgreSQL, which stop with the tests, print nothing after it."""
+    """Pytest prints the last line: Milvus Lite and PostgreSQL stop before it, without output."""
     both = ["-m", "slow or not slow", "-k", "test_an_engine_finds_what_python_finds and 20"]
     tests = ["tests/test_filters.py", *both, "-p", "no:cacheprovider"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Imagination and surprise, against the known structure of the planted world."""
+"""``imagine`` and ``surprise`` agree with the known structure of the planted world."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def true_spreads(index, planted) -> tuple[np.ndarray, np.ndarray]:
 def test_the_spread_is_that_of_the_associates(fitted, planted):
     said, true = true_spreads(fitted, planted)
     assert (said**2).mean() == pytest.approx(true.mean(), rel=0.02)
-    # also for small and for large predictions
+    # this also holds for the larger half of the predictions, and for the smaller half
     for half in (said >= np.median(said), said < np.median(said)):
         assert (said[half] ** 2).mean() == pytest.approx(true[half].mean(), rel=0.1)
 
@@ -55,7 +55,7 @@ def test_a_predictor_that_knows_nothing_has_a_wide_spread(fitted, planted):
     index = new_index(planted)
     shuffled = np.random.default_rng(0).permutation(planted.ids).reshape(20, 10).tolist()
     index.fit(shuffled, window=WINDOW, config=TINY, progress=False)
-    for outing in planted.outings:  # the real outings were never learnt
+    for outing in planted.outings:  # the predictor has not learnt the real outings
         index.observe(outing)
     assert index.imagine("m030").spread > 1.1 * fitted.imagine("m030").spread
 

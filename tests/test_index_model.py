@@ -1,4 +1,4 @@
-"""Any sequence of calls against a plain-Python model of what the index should hold."""
+"""After any sequence of calls the index agrees with a model in plain Python."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ class IndexMachine(RuleBasedStateMachine):
             id: float(vector @ query / np.linalg.norm(vector) / np.linalg.norm(query))
             for id, (vector, _, _) in eligible.items()
         }
-        best = sorted(scores.values(), reverse=True)[:k]  # scores, because equal vectors have no order
+        # compares scores, because hits with equal vectors may have any order
+        best = sorted(scores.values(), reverse=True)[:k]
         assert [hit.score for hit in hits] == pytest.approx(best, abs=1e-5)
         for hit in hits:
             assert hit.score == pytest.approx(scores[hit.id], abs=1e-5)

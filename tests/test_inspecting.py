@@ -1,4 +1,4 @@
-"""Looking into an index: its numbers, its last fit, its memories in the plane."""
+"""Inspection of an index: its sizes, the report of its last fit, a map of its memories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pam_retriever.types import FitReport
 
 
 def taught() -> PredictiveAssociativeIndex:
-    """The dialogue with requests enough to hold some out."""
+    """Returns the dialogue with so many requests that a fit can hold some out."""
     index, asked = core(), questions() * 4
     index.feedback([embed(text) for text, _ in asked], [sorted(ids) for _, ids in asked], text=[t for t, _ in asked])
     return index
@@ -165,7 +165,7 @@ def test_umap_keeps_what_is_alike_together():
     middle = groups.mean(axis=1)
     wide = max(np.linalg.norm(groups - middle[:, None], axis=2).max(axis=1))
     assert min(np.linalg.norm(middle[a] - middle[b]) for a, b in ((0, 1), (0, 2), (1, 2))) > wide
-    np.testing.assert_array_equal(index.project(method="umap").points, drawn.points)  # the same picture every time
+    np.testing.assert_array_equal(index.project(method="umap").points, drawn.points)  # a second projection is the same
 
 
 def test_umap_names_its_extra_where_it_is_missing(fitted, monkeypatch):

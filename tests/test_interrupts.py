@@ -77,9 +77,10 @@ def test_a_writer_that_waited_goes_before_readers_that_come_later():
 
 
 def interrupted_at_any_call(function: Callable[[], object], after: Callable[[], object]) -> int:
-    """Interrupts each call of a function once, and calls ``after`` each time; returns how often.
+    """Runs ``function`` again and again, interrupted at each possible place in turn; returns the number of places.
 
-    Python looks for signals when a function is entered and when a built-in one has returned.
+    ``after`` is called after each interrupt. The places are those where Python handles signals: when a function begins,
+    and when a built-in function has returned.
     """
     at, before = 0, 1
 
@@ -129,7 +130,7 @@ def test_an_interrupt_at_any_call_of_the_lock_of_a_folder_leaves_it_free(tmp_pat
 
     def is_free() -> None:
         if held:
-            held.pop().release()  # as a second ``close`` of the index does
+            held.pop().release()  # a second ``close`` of the index would do this
         WriterLock(tmp_path).release()
 
     assert interrupted_at_any_call(take_and_release, is_free) > 10

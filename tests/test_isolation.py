@@ -24,7 +24,7 @@ def named(user: str, place: int) -> str:
 
 
 def shared_index(others: int = OTHERS) -> PredictiveAssociativeIndex:
-    """Ann and others have the same 60 notes, each in separate walks; in half of the walks their steps are mixed."""
+    """Returns an index of Ann and others with the same 60 notes. Half of the walks also have steps of another user."""
     index = PredictiveAssociativeIndex(DIM)
     random = np.random.default_rng(3)
     users = ["ann", *(f"bob{other}" for other in range(others))]
@@ -83,7 +83,7 @@ def test_evidence_under_a_filter_is_between_allowed_memories(shared):
 
 
 def test_a_cue_is_recognised_among_allowed_memories_only(shared):
-    """Others have the same notes: without the filter on cues, most queries would be completed to those."""
+    """A noisy cue is recognised as an allowed memory, although other users have the same notes."""
     alone = shared_index(others=0)
     for index in (alone, shared):
         right = 0
@@ -152,7 +152,7 @@ def test_expansion_keeps_to_the_filter(shared):
 
 
 def test_words_next_to_a_memory_count_only_where_the_filter_allows_them():
-    """Bob's words are next to Ann's steps: they neither find her steps nor raise their scores."""
+    """Bob's words next to Ann's steps neither find her steps nor raise their scores."""
     scores = []
     for secret in ("zanzibar", "nothing"):
         index = PredictiveAssociativeIndex(2)
@@ -240,7 +240,7 @@ def ask(index, random, place, kind, mode, hops, faithful):
 
 @pytest.mark.parametrize("question", ["What does Atlas weigh?", "Whom do we ask about the boiler?"])
 def test_a_name_is_shared_among_what_the_filter_allows(question):
-    """A hidden memory with the same name takes no share of it."""
+    """A memory that the filter excludes does not lower the scores of others with the same name."""
 
     def scores(hidden: str) -> dict[str, float]:
         index = PredictiveAssociativeIndex(dim=6)

@@ -1,4 +1,4 @@
-"""An index with an encoder: it takes dicts, stores raw observations, and re-encodes them while it answers."""
+"""An index with an encoder takes dicts, stores them unchanged, and answers while it encodes them again."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ def test_all_memories_move_to_the_new_encoder(index, background):
     np.testing.assert_allclose(vectors_of(index), moved.encode(moments), atol=1e-5)
     assert index.search(moments[3], k=1)[0].id == "m03"
     assert index.outward is not None
-    # observations are stored unchanged, so the first encoder gives the first vectors again
+    # the stored observations are unchanged: the first encoder makes the same vectors as before
     index.reencode(encoder_of(), progress=False)
     np.testing.assert_allclose(vectors_of(index), encoder_of().encode(moments), atol=1e-5)
 
 
 class Slow(nn.Module):
-    """Encodes once it is told to, so that a test can look at the index in between."""
+    """Waits for a signal before it encodes, so that a test can use the index meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def test_a_failed_move_changes_nothing(index):
     np.testing.assert_array_equal(vectors_of(index), before)
     index.add([{"speaker": "Ada"}], ["vector"])  # its observation replaces the vector
     assert index.reencode(encoder_of(seed=1), progress=False).result() == 31
-    index.add(np.ones((1, 16)), ["m00"])  # and a vector the observation
+    index.add(np.ones((1, 16)), ["m00"])  # a vector replaces the observation
     with pytest.raises(InvalidInput, match="m00"):
         index.reencode(encoder_of(seed=1), progress=False)
 
@@ -265,7 +265,7 @@ def test_bad_encoders(index, tmp_path):
 
 
 def test_a_move_with_another_predictor(index, tmp_path):
-    """Recall by the plain channels, the same after it is opened again; the next fit begins afresh."""
+    """An uncalibrated predictor gives the same recall after reopening, and the next fit begins from scratch."""
     index.fit([IDS[:15], IDS[15:]], config=TINY, progress=False)
     assert index._store.calibration is not None and index._store.associative.keys(np.array([1])).shape[1] > 32
     index.save(tmp_path / "fitted")

@@ -1,4 +1,4 @@
-"""The two predictors and the encoder: each part against a plain calculation, and a planted world."""
+"""The two predictors and the encoder: each part equals a plain calculation, and they learn a planted world."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_steps_ahead_stop_at_the_end_and_at_gaps():
     data = TrainingData.of(read, experience, np.arange(7), 2, None)
     expected = [[1, -1], [-1, -1], [3, -1], [-1, -1], [5, 6], [6, -1], [-1, -1]]
     assert data.ahead(np.arange(7), 2).tolist() == expected
-    # of a batch that lacks a step, places in the batch
+    # for a batch that lacks some steps, the result has places in the batch
     assert data.ahead(np.array([4, 6]), 2).tolist() == [[-1, 1], [-1, -1]]
     assert data.future_actions(np.array([0, 6]), 2).tolist() == [[0, 1], [6, 6]]
 
@@ -120,7 +120,7 @@ def test_segments_hold_every_pair_within_the_window():
 
 
 class Walks:
-    """Two senses of six places in a ring; action 1 goes on, 0 stays."""
+    """Walks on a ring of six places, which two modalities observe; action 1 goes to the next place, 0 stays."""
 
     def __init__(self, seed: int = 0, walks: int = 30, length: int = 12) -> None:
         random = np.random.default_rng(seed)
@@ -157,7 +157,7 @@ def test_the_outward_predictor_learns_where_an_action_leads():
     centres = np.stack([states[fresh.place == place].mean(0) for place in range(6)])
     nearest = (predicted @ centres.T).argmax(1)
     assert (nearest == fresh.place[1:])[went_on].mean() > 0.9
-    # surprise: a jump to a place that no action reaches
+    # a jump to a place that no action reaches is a surprise
     jumped = Walks(seed=1)
     at = went_on[5] + 1
     wrong = np.flatnonzero(jumped.place == (jumped.place[at] + 3) % 6)[0]
@@ -188,7 +188,8 @@ def test_gradient_reaches_the_encoder_through_targets_only_if_it_may():
             states = trainer.encoder(values, present)
             targets = trainer._targets(states, values, present)
             assert targets.requires_grad is not stop
-            torch.testing.assert_close(targets.detach(), states.detach())  # the target encoder still equals the encoder
+            # before the first step the target encoder equals the encoder
+            torch.testing.assert_close(targets.detach(), states.detach())
 
 
 def test_the_example_of_the_encoder():

@@ -1,4 +1,4 @@
-"""Reopening from a saved index is fast, and damage is always detected."""
+"""An index reopens fast, from saved files that it verifies later; damage is always detected."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def path(closed, tmp_path) -> Path:
 
 @pytest.fixture
 def patient(monkeypatch):
-    """Verifications wait until this event is set."""
+    """Makes verifications in the background wait until this event is set."""
     go_on, run = threading.Event(), Verification._run
     monkeypatch.setattr(Verification, "_run", lambda self, *given: (go_on.wait(30), run(self, *given)))
     yield go_on
@@ -52,8 +52,8 @@ def patient(monkeypatch):
 
 @pytest.fixture
 def held():
-    """Returns the files that are open or wait to be closed, without those of other tests' indexes."""
-    gc.collect()  # or such an index may close in the middle of this test
+    """Returns a function for the open files and those that wait to be closed, without those of other tests."""
+    gc.collect()  # so that no index of another test closes during this one
     connections, waiting = handles._connections.copy(), set(handles._waiting)
     return lambda: (handles._connections - connections, handles._waiting.keys() - waiting)
 
@@ -83,7 +83,7 @@ def test_keys_that_are_removed_while_they_are_verified_are_no_damage(path, patie
     else:
         index.delete("m900")
         threading.Timer(0.3, patient.set).start()
-    index.close()  # waits for the verification, and then overwrites what was removed
+    index.close()  # waits for the verification, then overwrites the removed data
     assert check(path) == []
     with PredictiveAssociativeIndex.open(path) as index:
         assert "m900" not in index
@@ -121,7 +121,7 @@ def test_links_that_were_not_kept_whole_are_read_from_the_database(path, monkeyp
     with PredictiveAssociativeIndex.open(path) as index:
         assert read
         assert answers(index) == before
-    assert check(path) == []  # the index is saved again
+    assert check(path) == []  # ``close`` has saved the links again
     read.clear()
     with PredictiveAssociativeIndex.open(path) as index:
         assert not read
@@ -186,7 +186,7 @@ def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_fin
         for at in range(30):
             ids = [f"new{at}-{n}" for n in range(100)]
             index.add(np.ones((100, DIM)) * np.arange(1, 101)[:, None], ids, ["long " * 400] * 100)
-        assert file.read_bytes() == before  # all of it in the journal
+        assert file.read_bytes() == before  # until the verification ends, new data are only in the journal
         patient.set()
         index._store.database.finish_verifying()
         index.add(np.ones((1, DIM)), ["last"])
@@ -210,7 +210,7 @@ def test_damage_below_new_memories_stays_damage(path, patient):
     contents[at] ^= 1
     file.write_bytes(contents)
     index = PredictiveAssociativeIndex.open(path)
-    with suppress(IndexFormatError):  # another check may find it earlier
+    with suppress(IndexFormatError):  # a check may find the damage before ``close`` does
         index.add(np.ones((1, DIM)), ["new"])
     with pytest.raises(IndexFormatError, match="checksum differs"):
         index.close()
@@ -252,7 +252,7 @@ def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path)
 
 
 def test_nothing_is_held_once_it_is_closed_or_gone(path):
-    """Without the garbage collector: an index may take gigabytes, and a mapped file keeps its disk space."""
+    """Memory and files are free at once, without garbage collection: an index may have gigabytes of both."""
     gc.collect()
     gc.disable()
     try:

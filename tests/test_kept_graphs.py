@@ -1,4 +1,4 @@
-"""The graphs of an HNSW index: saved in the folder, checked, updated, and never trusted."""
+"""The graphs of an HNSW index are saved in the folder, and checked and updated when they are read."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def test_opening_takes_the_graphs_that_close_kept(path, built, tmp_path):
         file.unlink()
     with PredictiveAssociativeIndex.open(path) as index:
         assert built
-        assert answers(index) == before  # equal to those of rebuilt graphs: the same order gives the same graphs
+        assert answers(index) == before  # a rebuild in the same order gives the same graphs
     built.clear()
-    with PredictiveAssociativeIndex.open(path) as index:  # saved again
+    with PredictiveAssociativeIndex.open(path) as index:  # the rebuilt graphs were saved
         assert not built
 
 
@@ -105,7 +105,7 @@ def test_a_reader_beside_a_writer_takes_them_and_what_changed_since(path, built)
 def test_after_a_kill_they_are_taken_with_what_was_committed(path, built):
     index = PredictiveAssociativeIndex.open(path)
     changed(index)
-    index._store._home.close()  # as the end of its process does
+    index._store._home.close()  # what the end of its process would do
     with PredictiveAssociativeIndex.open(path) as index:
         assert_changed(index)
     assert not built
@@ -209,7 +209,7 @@ def test_a_file_that_promises_more_than_there_is_takes_no_memory(path, built):
 
 
 def test_whatever_is_taken_can_be_searched():
-    """After random damage the file is rejected, or searches end and return existing places."""
+    """A randomly damaged file is either refused, or searches end and return only existing places."""
     random = np.random.default_rng(1)
     backend = FaissBackend(DIM, "hnsw")
     backend.rebuild(np.arange(COUNT), VECTORS)
@@ -284,7 +284,7 @@ def test_no_key_of_what_was_deleted_is_kept_and_erase_drops_the_graphs(path):
             or IDS[at].encode() in content
         ]
 
-    assert leaks(range(300, 320))  # the control
+    assert leaks(range(300, 320))  # control: before the deletion the bytes are there
     with PredictiveAssociativeIndex.open(path) as index:
         before = [file.name for file in path.glob("ann-*")]
         report = index.erase(IDS[300:320])

@@ -1,4 +1,4 @@
-"""Searches by p alone, for every kind of index over whole keys."""
+"""Searches by p, the first part of a key, in every kind of index over whole keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def over(backend: str, rows: np.ndarray, vectors: np.ndarray, associations: np.n
 
 
 def assert_answers(indexes: KeyIndexes, held: dict[int, np.ndarray], share: float) -> None:
-    """Asserts the nearest of all, and of half of the memories, by p alone."""
+    """Asserts that a search by p finds the nearest of all memories, and the nearest of half of them."""
     rows = np.array(sorted(held))
     stored = unit(np.stack([held[row] for row in rows.tolist()]))
     asked = unit(RANDOM.standard_normal((20, DIM)).astype(np.float32))
@@ -63,7 +63,7 @@ def test_the_published_key_takes_twice_the_vector_and_its_code():
 def test_p_is_found_while_the_index_becomes_another_kind_and_back(
     monkeypatch, small, large, flat_up_to, hnsw_up_to, share
 ):
-    """ "faiss" changes its mind with the number of memories; who holds ``similar`` asks the index that there is now."""
+    """A reference to ``similar`` stays valid when "faiss" chooses another kind of index for more or fewer memories."""
     monkeypatch.setattr(factory, "FLAT_UP_TO", flat_up_to)
     monkeypatch.setattr(factory, "HNSW_UP_TO", hnsw_up_to)
     monkeypatch.setattr(factory, "IVF_FROM", 100)

@@ -43,7 +43,7 @@ operations = st.lists(
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory) -> Path:
-    """A saved store that was fitted and then emptied."""
+    """Returns the folder of a store that was fitted, emptied and saved."""
     folder = tmp_path_factory.mktemp("fitted") / "store"
     store = PAMVectorStore(TableEmbedder())
     ids = store.add_texts(TEXTS[:8])
@@ -88,7 +88,7 @@ def run(operations, ours: PAMVectorStore) -> None:
             same_search(ours, theirs, *arguments)
         else:
             same_mmr(ours, theirs, *arguments)
-    same_search(ours, theirs, QUERIES[0], 20, None)  # after all operations the contents are the same
+    same_search(ours, theirs, QUERIES[0], 20, None)  # finally the contents are equal
 
 
 def same_search(ours, theirs, query, k, year) -> None:
@@ -115,7 +115,7 @@ def as_dict(year):
 
 
 def test_deleted_ids_can_be_stored_again():
-    """Adds and deletes the same id many times."""
+    """An id can be deleted and added again, many times."""
     store = PAMVectorStore(TableEmbedder())
     for text in itertools.islice(itertools.cycle(WORDS), 12):
         store.add_texts([text], ids=["only"])

@@ -18,7 +18,7 @@ def test_recall_finds_what_happened_with_a_text_or_a_document():
     store = fitted_sessions()
     by_text = store.recall("s3 p0", k=3, mode="association")
     assert set(ids_of(by_text)[:2]) == {"3-1", "3-2"}
-    assert "3-0" not in ids_of(by_text)  # the text equals that document, which is no answer to itself
+    assert "3-0" not in ids_of(by_text)  # the text is that of document 3-0, which does not answer itself
     assert by_text[0].metadata.keys() == {"session", "place"}
     assert ids_of(store.recall("s3 p0", k=3, mode="hybrid"))[0] == "3-0"
     by_id = store.recall_with_score(id="3-0", k=2)
@@ -140,7 +140,7 @@ async def test_async_methods_await_the_embedder():
     assert len(await store.aget_by_ids(["x", "z"])) == 2
     assert await store.adelete(["x"]) is True
     assert embedder.sync_calls == 0
-    assert embedder.async_calls == 7  # one per text query, one per added batch
+    assert embedder.async_calls == 7  # one for each text query, and one for each added batch
 
 
 @pytest.mark.parametrize("method", ["asimilarity_search", "amax_marginal_relevance_search", "arecall", "aadd_texts"])

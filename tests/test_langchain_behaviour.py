@@ -1,4 +1,4 @@
-"""Frequent complaints of users of vector stores, tested for the LangChain store."""
+"""The LangChain store has none of the faults that users of vector stores often complain about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat as the trajectory so far."""
+"""``PAMHistoryRetriever`` uses a chat as a trajectory, and finds what came next."""
 
 from __future__ import annotations
 

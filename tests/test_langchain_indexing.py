@@ -11,7 +11,7 @@ from langchain_pam import PAMVectorStore
 
 
 class Pipeline:
-    """A record manager and a store; ``run`` is one indexing run, its answer without zeros."""
+    """A record manager and a store. ``run`` makes one indexing run, and returns its counts that are not 0."""
 
     def __init__(self, asynchronous: bool) -> None:
         self.asynchronous = asynchronous

@@ -1,4 +1,4 @@
-"""Every argument of a retriever or a store has an effect or is refused; above all filters."""
+"""Every argument of a retriever or a store, above all a filter, has an effect or is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def two_users():
 
 
 def both(retriever, query="note 3", **options):
-    """Returns the answer of the sync and async calls, which must be equal."""
+    """Returns the found ids; the synchronous and the asynchronous call must find the same."""
     found = ids_of(retriever.invoke(query, **options))
     assert ids_of(asyncio.run(retriever.ainvoke(query, **options))) == found
     return found
@@ -105,7 +105,7 @@ def test_as_retriever_refuses_what_belongs_into_search_kwargs(unknown):
 
 
 def test_several_hops_of_a_question_never_drop_its_words():
-    """The index supports no words over several hops, so it and its adapters must raise."""
+    """With several hops the index refuses a text, and so must the adapter: it must not drop the words silently."""
     store = fitted_sessions()
     asks = (
         lambda: store.recall("s3 p0", hops=2),

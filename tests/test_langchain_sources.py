@@ -1,4 +1,4 @@
-"""Documents of a source are linked when they are stored: words and neighbours answer before any ``fit``."""
+"""Documents of a source are linked when they are stored, so recall uses words and neighbours before any ``fit``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def documents(shuffled: bool = False, group: str = "source", place: str = "start
 
 
 def orders(store: PAMVectorStore, ids) -> set[tuple[str, str, int]]:
-    """Returns the distances between documents, from the evidence of the index after a fit."""
+    """Fits the store, and returns the distances between documents that the evidence of recall states."""
     store.fit(config=TINY, progress=False)
     return {
         (cue, hit.id, met.offset)
@@ -261,7 +261,7 @@ def test_whatever_is_added_and_deleted_the_links_are_those_of_the_sorted_sources
 
 
 def meetings(index) -> set[tuple[str, str, int]]:
-    """Returns all pairs of memories of one trajectory, with their distance."""
+    """Returns all pairs of memories in the same trajectory, with their distance."""
     documents = index._store.database
     rows, trajectories, positions, _ = documents.trajectories.experienced()
     names = {row: id for id, row in documents.memories.rows_of([record.id for record in index.find()]).items()}

@@ -30,7 +30,7 @@ class TestFreshStore(VectorStoreIntegrationTests):
 class TestFittedStore(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self) -> PAMVectorStore:
-        """Fitted, then emptied, as the suite wants it."""
+        """Returns a store that was fitted, then emptied, because the suite needs an empty one."""
         store = PAMVectorStore(self.get_embeddings())
         store.delete(fit_on_texts(store))
         return store

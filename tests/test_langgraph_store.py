@@ -1,4 +1,4 @@
-"""PAMStore: LangGraph's contract, experience, durability, and invalid calls."""
+"""PAMStore keeps LangGraph's contract, uses experience, is durable, and refuses invalid calls."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_comparison_sees_a_difference(monkeypatch):
 
 
 def test_it_answers_as_the_store_in_sqlite_does():
-    """Compares where that store has no fault: without TTL, comparing filters, and the order of unordered items."""
+    """The two stores agree, except where that store has faults: TTL, comparisons in filters, the order of items."""
     made, ours = compared.Generator(3), PAMStore()
     with sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False) as connection:
         theirs = SqliteStore(connection)
@@ -89,7 +89,8 @@ def test_it_answers_as_the_store_in_sqlite_does():
             ]
             for op, one, other in zip(ops, ours.batch(ops), theirs.batch(ops), strict=True):
                 if isinstance(op, SearchOp):
-                    if op.filter and "$ne" in str(op.filter):  # SQL's NULL is not unequal to anything
+                    # that store finds no item with None for $ne, because SQL's NULL is unequal to nothing
+                    if op.filter and "$ne" in str(op.filter):
                         one = [item for item in one if item.value["colour"] is not None]
                     one, other = ({(i.namespace, i.key): i.value for i in some} for some in (one, other))
                 elif isinstance(op, GetOp):
@@ -160,7 +161,7 @@ def test_what_served_a_question_is_found_by_the_next():
 
 @pytest.mark.parametrize("prefix", [("ann", "a"), ("ann",)])
 def test_a_search_keeps_to_its_prefix(prefix):
-    """Items outside the prefix are not found and do not change an answer: by vector, words, links or feedback."""
+    """Items outside the prefix are not found, and do not change the answer by vectors, words, links or feedback."""
     alone, among = new(), new()
     for store in (alone, among):
         for number, word in enumerate(AXES):
@@ -173,7 +174,7 @@ def test_a_search_keeps_to_its_prefix(prefix):
         among.feedback(("bob", "ann", "a"), "wet stairs", used=["late"])
     asked = [store.search(prefix, query="wet stairs", limit=50) for store in (alone, among)]
     assert [(item.key, item.namespace) for item in asked[0]] == [(item.key, item.namespace) for item in asked[1]]
-    if len(prefix) == 1:  # another tenant changes no score; words of the own tenant are counted in all of it
+    if len(prefix) == 1:  # scores are equal, too; within a tenant they depend on the words of all its items
         assert [item.score for item in asked[0]] == [item.score for item in asked[1]]
 
 
@@ -252,7 +253,7 @@ def test_a_folder_is_refused_to_another_embedder(tmp_path):
         store.put(("ann",), "a", {"text": "wet stairs"})
     with pytest.raises(InvalidInput, match=r"test_langgraph_store\.embed"):
         PAMStore(tmp_path, index={**INDEX, "embed": reversed_axes})
-    with new(tmp_path) as store:  # the refusal has closed everything
+    with new(tmp_path) as store:  # the refusal has released the folder
         assert keys(store.search(("ann",), query="wet")) == ["a"]
     with PAMStore(tmp_path, index={**INDEX, "embed": reversed_axes, "same_embedder": True}) as store:
         assert keys(store.search(("ann",))) == ["a"]
@@ -262,7 +263,7 @@ def test_a_folder_is_refused_to_another_embedder(tmp_path):
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monkeypatch, durable):
-    """The state is that of a kill between the two commits."""
+    """After a kill between the commit of the items and that of the index, the next call completes the index."""
     store = new(tmp_path / "store" if durable else None)
     store.put(("ann",), "old", {"text": "coffee"})
     apply = Memories.apply
@@ -290,7 +291,8 @@ def test_an_index_that_could_not_follow_does_so_at_the_next_call(tmp_path, monke
     assert sorted(keys(store.search(("ann",), query="stairs"))) == ["first", "second"]
     assert keys(store.search(("bob",), query="train")) == ["third"]
     assert [record.text for record in store.tenant("ann").find()] == ["stairs", "wrist"]
-    assert [one.length - len(one.ids) for one in store.tenant("ann").trajectories()] == [1]  # the place of "old"
+    # the position of the deleted item "old"
+    assert [one.length - len(one.ids) for one in store.tenant("ann").trajectories()] == [1]
     store.close()
 
 
@@ -317,7 +319,7 @@ def test_threads_and_tasks_write_and_ask_at_once():
 
 @pytest.mark.slow
 def test_a_kill_loses_nothing_that_returned(tmp_path):
-    """In a process of its own, which has started no threads before it forks."""
+    """A killed process loses no write that had returned. The test needs a new process: it forks before any thread."""
     program = (
         "import sys; from pathlib import Path; from benchmarks.reliability.langgraph_kills import run; "
         "counts, failures = run(12, 5, Path(sys.argv[1])); "
@@ -419,10 +421,10 @@ def test_without_an_index_a_query_is_ignored(tmp_path):
         for call in (lambda: store.tenant("ann"), lambda: store.observe(("ann",), ["one"])):
             with pytest.raises(InvalidInput):
                 call()
-    with new(tmp_path / "store") as store:  # an index from now on
+    with new(tmp_path / "store") as store:  # now with an index
         store.put(("ann",), "two", {"text": "wet"})
         assert keys(store.search(("ann",), query="wet")) == ["two", "one"]
-    with PAMStore(tmp_path / "store") as store:  # and without again: what is deleted is not found later
+    with PAMStore(tmp_path / "store") as store:  # without an index again: what is deleted now must not be found later
         store.delete(("ann",), "two")
     with new(tmp_path / "store") as store:
         assert keys(store.search(("ann",), query="wet")) == ["one"]
@@ -430,6 +432,7 @@ def test_without_an_index_a_query_is_ignored(tmp_path):
 
 
 def test_an_update_keeps_the_time_of_creation_and_its_place():
+    """An update of an item keeps its time of creation, and its place in the order of items."""
     store = new()
     for key in ("one", "two"):
         store.put(("ann",), key, {"text": "wet"})
@@ -553,7 +556,7 @@ def test_the_faults_of_the_reference_are_there():
 
 
 def test_a_graph_knows_in_the_next_run_what_was_said(tmp_path):
-    """A compiled graph with a fake chat model; examples/langgraph_agent.py does it in two processes."""
+    """A second run of a graph recalls what was said in the first; the chat model is a fake one."""
 
     def answer(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
         store, said = get_store(), state["messages"][-1].text

@@ -10,7 +10,7 @@ from pathlib import Path
 import pam_retriever
 
 PACKAGE = Path(pam_retriever.__file__).parent
-# what each folder may import, beside itself and what stands directly in the package (types, errors, filters, ...)
+# folder -> the folders it may import, besides itself and the modules outside folders (types, errors, filters, ...)
 MAY_IMPORT = {
     "ann": set(),
     "timewords": set(),
@@ -40,7 +40,7 @@ SHARED = {
     "types",
     "validation",
 }
-# arrows that still point upward; this list may only get shorter
+# imports that break this rule; the list may only get shorter
 STILL_UPWARD = {
     ("apps", "store"),
 }
@@ -51,7 +51,7 @@ def folder(module: str) -> str:
 
 
 def arrows() -> Iterator[tuple[str, str, Path]]:
-    """(importing folder, imported folder, file) of every import within the package."""
+    """Yields (importing folder, imported folder, file) for every import within the package."""
     for path in PACKAGE.rglob("*.py"):
         inside = path.relative_to(PACKAGE)
         here = inside.parts[0] if len(inside.parts) > 1 else inside.stem
@@ -84,13 +84,13 @@ def test_nothing_unsafe_is_imported():
 
 
 def test_only_the_connection_touches_sqlite():
-    """Elsewhere a statement would run without the mutex and with SQLite's own errors."""
+    """Only the connection runs SQL: elsewhere a statement would lack its mutex, and raise SQLite's own errors."""
     for path in PACKAGE.rglob("*.py"):
         assert path.name == "connection.py" or "._sqlite" not in path.read_text(), path
 
 
 def test_no_kind_of_store_or_index_is_asked_for():
-    """An attribute states the abilities of a store, a database or an ANN index; code must not test types."""
+    """No code tests the class of a store, a database or an ANN index: an attribute states what it can do."""
     kinds = re.compile(
         r"isinstance\([^)]*\b\w*(Store|Database|Backend|AnnIndex|PrefixView|Engine|Rebuild|Generation)\b"
     )
