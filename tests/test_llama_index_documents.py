@@ -1,4 +1,4 @@
-"""Nodes of a document are linked when they are stored: words and neighbours answer before any ``fit``."""
+"""Nodes of a document are linked when they are stored, so recall uses words and neighbours before any ``fit``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pam_retriever import PredictiveAssociativeIndex, Trajectory
 
 
 class Spoken(MockEmbedding):
-    """Vectors of the dialogue. Async methods must not run in a thread, nor sync methods in the event loop."""
+    """Embeds the turns of the dialogue, with separate methods for synchronous and asynchronous calls."""
 
     def __init__(self, **fields):
         super().__init__(embed_dim=dialogue.DIM, **fields)
@@ -84,7 +84,7 @@ def turn_nodes(documents: bool, shuffled: bool = True):
 
 
 def meetings(store) -> set[tuple[str, str, int]]:
-    """Returns all pairs of nodes of one trajectory, and how far the second is after the first."""
+    """Returns all pairs of nodes in the same trajectory, and the distance from the first to the second."""
     index = store.client
     documents = index._store.database
     rows, trajectories, positions, _ = documents.trajectories.experienced()
@@ -310,6 +310,7 @@ def test_a_store_need_not_link():
 
 
 def test_many_documents_cost_few_questions(monkeypatch):
+    """An ``add`` of many documents calls the index only a few times, not once for each document."""
     store = PAMVectorStore()
     store.add(chain("ab", "first"))
     asked = []

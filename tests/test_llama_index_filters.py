@@ -54,7 +54,7 @@ def group(*filters, condition=And):
 
 
 def answers(store, filters):
-    """Returns the matching ids, which must be equal for a query, for get_nodes, and for get_nodes by ids."""
+    """Returns the matching ids; ``query`` and ``get_nodes``, with and without ids, must agree."""
     result = store.query(VectorStoreQuery(query_embedding=[1.0, 1.0, 1.0], similarity_top_k=100, filters=filters))
     found = sorted(result.ids)
     assert sorted(node.node_id for node in store.get_nodes(filters=filters)) == found
@@ -221,7 +221,7 @@ GROUPS = st.recursive(
 
 
 def holds(filters, metadata):
-    """The same rules as in the documentation, written down once more in the plainest way."""
+    """Returns whether metadata satisfy filters: the documented rules, written as simply as possible."""
     if isinstance(filters, MetadataFilters):
         results = [holds(inner, metadata) for inner in filters.filters]
         if not results:
@@ -272,7 +272,7 @@ def test_any_filter_selects_the_same_as_python(metadatas, filters, k):
     store = fill(PAMVectorStore(), metadatas)
     expected = [str(at) for at, metadata in enumerate(metadatas) if holds(filters, metadata)]
     assert [str(at) for at, metadata in enumerate(metadatas) if matches(filters, metadata)] == expected
-    # cosine to [0, 1] rises with the number
+    # the larger the number of a node, the nearer it is to [0, 1]
     result = store.query(VectorStoreQuery(query_embedding=[0.0, 1.0], similarity_top_k=k, filters=filters))
     assert result.ids == expected[::-1][:k]
     assert sorted(node.node_id for node in store.get_nodes(filters=filters)) == expected

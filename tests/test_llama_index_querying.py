@@ -63,7 +63,7 @@ def test_doc_ids_and_node_ids(filled):
 
 def test_what_is_tested_in_python_is_tested_before_top_k():
     store = PAMVectorStore()
-    # the farther from the query, the larger the number
+    # the larger the number of a node, the farther it is from the query
     store.add([make_node(str(at), [1.0, 0.01 * at], kind="RARE" if at > 296 else "often") for at in range(300)])
     for settings in (
         {"filters": where("kind", "rare", FilterOperator.TEXT_MATCH_INSENSITIVE)},

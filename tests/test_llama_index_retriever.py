@@ -70,7 +70,7 @@ def only(key, operator, value):
 def test_it_finds_what_happened_with_the_question(index):
     found = PAMRetriever(index, similarity_top_k=2, mode="association").retrieve("charlie")
     assert ids(found)[0] == "delta"
-    assert "charlie" not in ids(found)  # a question that is a stored node is no answer to itself
+    assert "charlie" not in ids(found)  # the question is the text of a stored node, which does not answer itself
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 

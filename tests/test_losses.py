@@ -1,4 +1,4 @@
-"""Losses against explicit Python loops."""
+"""Losses equal those of plain Python loops."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_without_negatives_associates_are_still_drawn_together():
 
 
 def test_the_gradient_is_that_of_the_value():
-    """Against finite differences."""
+    """The gradient of the loss equals finite differences."""
     logits = torch.randn(4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     rows, columns, own = torch.tensor([0, 0, 2, 3]), torch.tensor([1, 4, 3, 0]), torch.tensor([0, 1, 2, 4])
     weights = torch.tensor([1.0, 0.5, 2.0, 1.0])

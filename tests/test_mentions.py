@@ -1,4 +1,4 @@
-"""Names, mentions and links, against plain Python and against an index that is built at once."""
+"""Names, mentions and links agree with plain Python, and with an index that is built in one call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEPARATORS = (" ", ", ", "-", ". ", "\n", "\u0301 ", "_")
 
 
 class World:
-    """Memories in SQLite with their mentions."""
+    """Memories and their mentions in an SQLite database."""
 
     def __init__(self, rules: MentionRules | None = None) -> None:
         self.database = SQLiteDatabase()
@@ -155,7 +155,7 @@ def test_keys_that_are_no_keys_are_refused(names: object) -> None:
 
 
 def _found_by_regex(text: str, names: list[str]) -> list[tuple[str, int]]:
-    """Finds leftmost, longest names by a regex with one alternative per name, in a text of plain words."""
+    """Finds names by a regular expression, the leftmost first, then the longest, in a text of plain words."""
     ordered = sorted(names, key=lambda name: -name.count(" "))
     pattern = re.compile("|".join(rf"(?<!\S){re.escape(name)}(?!\S)" for name in ordered))
     return [(match.group(), match.start()) for match in pattern.finditer(text)]
@@ -165,7 +165,7 @@ PHRASES = st.lists(st.sampled_from(("a1", "b1", "c1", "d1")), min_size=1, max_si
 
 
 class _Table:
-    """Looks names up, as SQLite does: an answer has only the requested names."""
+    """Looks names up in a dict, in place of the database."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self._numbers, self._longest = numbers, beginnings(numbers)
@@ -256,7 +256,7 @@ def test_hostile_texts_are_read_in_linear_time(part: str) -> None:
 
 
 def test_a_run_of_stop_words_is_read_in_linear_time() -> None:
-    assert set(capitalised("A " * 2_000_000 + "Bee Sea")) == {"bee sea"}  # took minutes
+    assert set(capitalised("A " * 2_000_000 + "Bee Sea")) == {"bee sea"}  # in quadratic time this would take minutes
 
 
 def test_capitalised_runs() -> None:

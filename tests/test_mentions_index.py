@@ -60,7 +60,7 @@ def _films(make=PredictiveAssociativeIndex, **options):
 
 
 def _state(index):
-    """Returns all stored names and mentions, with words and ids instead of rows; searches bulks first."""
+    """Returns all stored names and mentions, by word and id. First it searches texts whose search was postponed."""
     index._search_names()
     database = index._store.database
     fetch = database.mentions.store._sql.fetch
@@ -82,7 +82,8 @@ def test_a_question_finds_whom_its_hits_name(anywhere):
     assert hits.ids[:2] == ["kiss", "temple"]
     assert hits[1].mentions[0] == Mention("Kiss and Tell", "Shirley Temple", "names", 29, "kiss")
     assert repr(hits[1].mentions[0]) == '"Kiss and Tell" names "Shirley Temple"'
-    assert hits[hits.ids.index("ghana")].mentions[0].source_id == "temple"  # two steps away
+    # two mentions away: the film names Temple, whose text names Ghana
+    assert hits[hits.ids.index("ghana")].mentions[0].source_id == "temple"
     assert max(hits.scores) <= 1
     assert json.loads(json.dumps(hits.to_dicts()))[1]["mentions"][0]["name"] == "Shirley Temple"
     assert "mentions=" not in repr(index.recall(asked, 3, text="film"))
@@ -166,7 +167,7 @@ def _change_and_compare(random: random.Random, steps: list[str]):
         elif step == "delete":
             index.delete(some)
             there = {id: one for id, one in there.items() if id not in some}
-        elif step == "observe":  # states with vectors replace memories
+        elif step == "observe":  # a trajectory of vectors adds or replaces memories
             states = random.choice(range(at))
             index.observe(Trajectory(id=str(states), vectors=_vectors(2)))
             there |= {f"{states}/{position}": (None, {}) for position in range(2)}
@@ -183,7 +184,7 @@ def _change_and_compare(random: random.Random, steps: list[str]):
         whole.add(_vectors(len(there)), list(there), texts, metadatas)
     if whole._store.database.mentions.known:
         assert _state(index) == _state(whole)
-    else:  # links and phrases may remain from an earlier name
+    else:  # without names the stored links and phrases may be those of earlier texts
         assert _state(index)[0] == []
 
 
@@ -199,6 +200,7 @@ def test_many_at_once_are_as_one_by_one(anywhere, monkeypatch):
 
 @pytest.mark.parametrize("end", ["asked", "closed", "open"])
 def test_bulks_wait_for_a_question_or_the_end_and_are_searched_once(tmp_path, monkeypatch, end):
+    """Many new texts are searched for names only once: at the next question, or when the index is closed."""
     monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
     index, at_once = PredictiveAssociativeIndex.open(tmp_path / "index", DIM), PredictiveAssociativeIndex(DIM)
     mentions = index._store.database.mentions
@@ -347,7 +349,7 @@ def test_a_memory_has_those_it_names_before_any_fit(anywhere):
     for mode in (None, "association"):
         hits = index.recall("temple", mode=mode, explain=True)
         assert set(hits.ids[:2]) == {"kiss", "ghana"}
-        assert len(hits) == (10 if mode is None else 2)  # similar memories come afterwards
+        assert len(hits) == (10 if mode is None else 2)  # the default mode adds similar memories
         assert list(hits.scores) == sorted(hits.scores, reverse=True)
         assert repr(hits[hits.ids.index("kiss")].mentions[0]) == 'names "Shirley Temple"'
         assert all(0 <= score <= 1 for score in hits.scores)

@@ -1,4 +1,4 @@
-"""Mentions as a source of recall, against a plain loop over texts."""
+"""Mentions as a source of recall agree with a plain loop over texts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_chain_of_names() -> None:
     question = Question(world, "which ambassador was in Kiss and Tell", dict(zip("abcd", LOOKS, strict=False)))
     found = _ask(world, question, "a")
     one, two = _idf(24, 0), _idf(24, 2)
-    assert found["a"]["asked"] == pytest.approx(one, rel=1e-5)  # no text has this name
+    assert found["a"]["asked"] == pytest.approx(one, rel=1e-5)  # no text mentions this name
     strength = (0.8 + PRIOR["asked"] * one) ** POWER
     left = 3 / 7  # only the second text has "ambassador", "and" and "in"
     assert found["b"]["names"] == pytest.approx(strength * two * (1 + LEFT * left), rel=1e-5)
@@ -94,7 +94,7 @@ def test_who_names_it_and_who_shares_a_phrase() -> None:
     assert found["a"]["named by"] == found["d"]["named by"] == pytest.approx(0.5**POWER * _idf(24, 2), rel=1e-5)
     shared = _ask(world, Question(world, None, scores), "a")["d"]
     assert shared["shares"] == pytest.approx(0.8**POWER * _idf(24, 2), rel=1e-5)
-    # a phrase of the question itself adds nothing
+    # a phrase that is also in the question adds nothing
     assert "shares" not in _ask(world, Question(world, "when was Shirley Temple born", scores), "a").get("d", {})
 
 

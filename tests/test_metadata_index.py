@@ -1,4 +1,4 @@
-"""The index of the metadata in memory follows every write, with any segments, and with other threads."""
+"""The metadata index in memory follows every write, for any segments, and beside other threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ steps = st.one_of(
 
 
 class UndoneError(Exception):
-    """Ends a transaction."""
+    """Ends a transaction, which is then rolled back."""
 
 
 def write(index, model, step):
@@ -49,7 +49,7 @@ def remove_and_undo(index, ids):
     documents = index._store.database
     with documents.transaction():
         documents.memories.remove(np.array(sorted(documents.memories.rows_of(ids).values()), np.int64))
-        index.find({"a": 1})  # this reads uncommitted data
+        index.find({"a": 1})  # reads uncommitted data
         raise UndoneError
 
 
@@ -89,7 +89,7 @@ def test_segments_stay_few_however_much_is_written_one_by_one():
 
 
 def exactly(value):
-    """Returns a number in the form for comparison: 64-bit integers unchanged, larger ones as doubles."""
+    """Returns a number as filters compare it: a 64-bit integer is exact, a larger one becomes a double."""
     return float(value) if abs(value) >= 2**63 else value
 
 

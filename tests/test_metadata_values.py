@@ -1,4 +1,4 @@
-"""Metadata values that Python has and JSON does not: stored in one form, and compared in it."""
+"""Metadata values that JSON does not have, for example dates: they are stored in one form, and compared in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics against values computed by hand and by SciPy."""
+"""Metrics equal values computed by hand and by SciPy."""
 
 from __future__ import annotations
 

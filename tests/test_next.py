@@ -1,4 +1,4 @@
-"""Next-step recall: a trajectory is the query."""
+"""``recall_next``: the query is a trajectory, and the answers are its next step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names(*numbers: int) -> list[str]:
 
 
 def rings(count: int, seed: int = 0) -> list[Trajectory]:
-    """Walks from n to n + 1, in rings of ten, that begin anywhere."""
+    """Returns walks from n to n + 1 within rings of ten memories; they begin anywhere."""
     random = np.random.default_rng(seed)
     begins = random.integers(0, 40, count)
     return [
@@ -58,7 +58,7 @@ def test_contexts_are_counted_as_in_plain_python(walks, data):
     rows = np.array([row for walk in walks for row in walk])
     number = np.repeat(np.arange(len(walks)) + 1, [len(walk) for walk in walks])
     position = np.concatenate([np.arange(len(walk)) for walk in walks])
-    # the last walk grows after the others: its steps stand apart in the arrays
+    # ``grows``: most steps of the last walk are appended later, so they are in other arrays than its first
     cut = len(rows) - len(walks[-1]) + 1
     grows = data.draw(st.booleans())
     graph = (
@@ -82,7 +82,7 @@ def test_contexts_are_counted_as_in_plain_python(walks, data):
 
 
 def test_what_always_followed_comes_before_what_looks_alike():
-    """Before a fit, in few dimensions, a memory that followed three times of three, or once of once, is first."""
+    """Before a fit, a memory that followed each time (three times, or once) ranks before a similar memory."""
     for seed in range(20):
         for times in (1, 3):
             index = filled(seed=seed)
@@ -140,7 +140,7 @@ def test_moments_are_as_in_plain_python(times):
 
 
 def test_what_happened_at_once_is_asked_for_together():
-    """Sets of three in any order: the answer is the next set, not the next member of the same set."""
+    """If steps come in sets of three with the same time, the answer is the next set, not the rest of this one."""
     random = np.random.default_rng(3)
     ids, when = [], []
     for n in range(120):
@@ -148,7 +148,7 @@ def test_what_happened_at_once_is_asked_for_together():
         when += [float(n)] * 3
     at_once = filled(12)
     report = at_once.fit([Trajectory(ids=ids, timestamps=when, id="all")], config=TINY, progress=False)
-    assert report.next_steps == 60  # half of the moments: a fifth would be 24
+    assert report.next_steps == 60  # half of the 120 moments are held out; a fifth would be 24
     assert set(at_once.recall_next(ids[:3], k=3).ids) == set(names(3, 4, 5))
 
 
@@ -159,7 +159,7 @@ def test_a_deleted_step_stays_a_step_between():
     index.delete(["m2"])
     found = index.recall_next(["m1"], k=40, explain=True)
     assert found[0].id == "m4"
-    assert found[0].others == ()  # m3 did not come right after m1
+    assert found[0].others == ()  # m3 was two steps after m1, so no trajectory is evidence
 
 
 def test_what_was_experienced_is_the_same_after_a_restart(tmp_path):
@@ -183,7 +183,7 @@ def test_what_was_experienced_is_the_same_after_a_restart(tmp_path):
 def test_parts_make_what_was_chosen_likelier_than_the_prior_and_any_one_share(seed):
     random = np.random.default_rng(seed)
     truth = random.dirichlet(np.ones(4))
-    table = random.dirichlet(np.full(6, 0.3), 4)  # of each share, over 6 memories
+    table = random.dirichlet(np.full(6, 0.3), 4)  # one row for each share: its probabilities of 6 memories
     shares = table[:, random.choice(6, 3_000, p=truth @ table)].T
 
     def loss(parts):
@@ -198,7 +198,7 @@ def test_parts_make_what_was_chosen_likelier_than_the_prior_and_any_one_share(se
 
 
 def test_one_kind_of_evidence_is_enough():
-    """What was touched of late comes again whatever followed: a sum says so, where a product asks all to agree."""
+    """Recent memories rank high even if nothing else supports them: kinds of evidence are added, not multiplied."""
     random = np.random.default_rng(1)
     walk, hot = [], [0, 1, 2]
     for n in range(400):
@@ -344,7 +344,7 @@ def test_fit_weighs_the_evidence_and_reports_its_recall(fitted):
 
 
 def test_whether_steps_come_again_is_fitted():
-    """In one world every third step repeats the first, in the other no step repeats."""
+    """``fit`` learns whether steps repeat: in one world every third step repeats the first, in the other none does."""
     random = np.random.default_rng(4)
     back, on = filled(), filled()
     there, away = [], []
@@ -388,7 +388,7 @@ def test_a_memory_that_was_never_experienced_comes_in_by_content():
     for n in range(200):
         topic = int(random.integers(0, 6))
         walks.append(Trajectory(ids=names(*(10 * topic + random.permutation(7)[:4]).tolist()), id=str(n)))
-    index.fit(walks, config=TINY, progress=False)  # three of each topic are never in a walk
+    index.fit(walks, config=TINY, progress=False)  # no walk contains the last three memories of a topic
     new = {n for n in range(60) if n % 10 >= 7}
     found = [
         {int(id[1:]) for id in index.recall_next(names(10 * topic, 10 * topic + 1), k=10).ids} for topic in range(6)
@@ -451,8 +451,8 @@ def test_more_new_memories_are_not_likelier_together():
         return NextEvidence(CooccurrenceGraph(walk, np.ones(experienced, int), walk), stored(vectors)).coverage
 
     assert coverage(round(1_000 * (1 - HIDDEN))) == pytest.approx(0, abs=1e-6)
-    assert coverage(990) < -3  # few are new: something new is unlikely
-    # six times as many new memories for each known one, and each a sixth as likely
+    assert coverage(990) < -3  # if few memories are new, a new one is unlikely
+    # with six times as many new memories for each known one, each is a sixth as likely
     assert coverage(400) == pytest.approx(-np.log(6))
 
 
@@ -472,7 +472,7 @@ def test_ten_questions_fit_the_parts():
 
 @pytest.mark.parametrize("few", [3, 5, 8])
 def test_what_followed_comes_first_where_few_were_experienced(few):
-    """All others were never experienced: they count by content, and do not come before what always followed."""
+    """Memories without experience are found by content, but do not rank before one that always followed."""
     for seed in range(3):
         index = filled(seed=seed)
         begins = np.random.default_rng(seed).integers(0, few, 60).tolist()

@@ -1,4 +1,4 @@
-"""NUL characters, at which SQLite's JSON ends a string: none in ids and metadata, and texts keep theirs."""
+"""NUL characters are refused in ids and metadata, because SQLite's JSON ends a string there; texts may have them."""
 
 from __future__ import annotations
 

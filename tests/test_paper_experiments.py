@@ -1,4 +1,4 @@
-"""The paper's experiments on small worlds: held-out data, targets and controls."""
+"""The experiments of the paper on small worlds: their held-out data, targets and controls are right."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_subset_keeps_exactly_the_drawn_associations(setting):
 
 
 class Table(Predictor):
-    """f as a free table, one row a state."""
+    """A predictor whose f is a free table, with one row for each state."""
 
     def __init__(self, states: torch.Tensor) -> None:
         super().__init__(PredictorConfig(128))
@@ -114,7 +114,7 @@ class Table(Predictor):
 
 
 def partial_loss(setting, partial, code=16, rate=1e-3):
-    """Returns the objective, its loss, and how far a step moves f and the code of each state."""
+    """Returns the objective, its loss, and for each state the gradient of f and how far a step moves its code."""
     states = torch.from_numpy(setting.world.states)
     generator = torch.Generator().manual_seed(0)
     config = FitConfig(code=code).resolve(len(states), len(states))
@@ -140,6 +140,7 @@ def test_held_out_anchors_get_no_gradient_and_the_others_do(setting):
 
 
 def test_everything_kept_is_the_recipe_itself(setting):
+    """If all associations are drawn, the loss is that of the plain recipe."""
     objective, loss, _, _ = partial_loss(setting, Partial(np.ones(len(setting.associations), bool)), rate=0.0)
     states = torch.from_numpy(setting.world.states)
     plain = super(type(objective), objective).loss(Table(states), states, np.arange(len(states)), 0.1)
@@ -148,7 +149,7 @@ def test_everything_kept_is_the_recipe_itself(setting):
 
 
 def test_what_is_not_drawn_is_no_negative_either(setting):
-    """With one drawn association, the gradient is that of one positive against memories that never met the cue."""
+    """An association that is not drawn is no negative: if one is drawn, only its anchor has a gradient."""
     kept = np.zeros(len(setting.associations), bool)
     kept[100] = True
     anchor = setting.associations.anchors()[100]
@@ -175,7 +176,7 @@ def test_shuffling_keeps_the_states_of_a_trajectory_and_a_tenth_of_its_associate
 
 
 def test_matched_negatives_leave_similarity_nothing():
-    """Strict negatives are as similar to the query as the associates."""
+    """Similarity cannot tell strict negatives from associates, because both are equally similar to the query."""
     world = Setting("strict", trajectories=60)
     looks = Similarity()
     looks.fit(world.experience, world.world.states, WINDOW)

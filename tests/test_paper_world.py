@@ -1,4 +1,4 @@
-"""The benchmark's world and protocol are the paper's, to the last digit."""
+"""The world and the protocol of the benchmark reproduce the published numbers, to the last digit."""
 
 from __future__ import annotations
 

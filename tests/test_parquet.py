@@ -1,4 +1,4 @@
-"""Trajectories from Parquet and Arrow, against the lists that they were written from."""
+"""Trajectories from Parquet and Arrow equal the lists from which they were written."""
 
 from __future__ import annotations
 

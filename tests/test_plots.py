@@ -29,7 +29,7 @@ EMPTY = FitReport((), 0, 0.0, "cpu", "float32", 0, 0, 0, 1.0, 0, {})
 def dialogue():
     """Shared: tests must not change it."""
     index = fill(PredictiveAssociativeIndex(dim=DIM, embedder=embed))
-    index.update("w" * 300, text=r"costs $\frac{ and $5")  # no formula
+    index.update("w" * 300, text=r"costs $\frac{ and $5")  # matplotlib must not read the $ as a formula
     return index
 
 
@@ -61,7 +61,7 @@ def test_a_neighbourhood_draws_every_node_and_saves(dialogue, tmp_path):
         ax = plots.neighbourhood(dialogue, id, hops=2)
         assert len(ax.texts) == len(ax.collections) > 3
         assert ax.lines
-        ax.figure.savefig(tmp_path / "picture.png")  # a text with $ is no formula
+        ax.figure.savefig(tmp_path / "picture.png")  # fails if the text with $ is read as a formula
 
 
 def test_the_spread_of_an_imagination(dialogue, tmp_path):

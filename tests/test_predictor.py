@@ -1,4 +1,4 @@
-"""The predictor is the paper's model."""
+"""The predictor is the model of the paper."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ def test_a_wider_copy_computes_the_same():
     torch.testing.assert_close(narrow.associate(states), wide.associate(states))
     loss = wide.associate(states)[:, 0].sum() + wide(states).sum()
     loss.backward()
-    assert wide.outward.weight.grad[:, 16:].abs().sum() > 0  # the new units can learn
+    assert wide.outward.weight.grad[:, 16:].abs().sum() > 0  # the new units have a gradient, so they can learn
     torch.testing.assert_close(widen(narrow, 8)(states), narrow(states))

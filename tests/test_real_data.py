@@ -29,7 +29,7 @@ def test_walks_come_by_time_and_a_click_on_back_shows_the_article_before(folder)
 def test_queries_are_steps_with_what_is_around_them():
     queries = wikispeedia.draw_queries([Walk(0, (0, 1, 2, 3, 4, 0))], {0, 4}, {1, 2, 9}, np.random.default_rng(0))
     assert sorted(queries, key=lambda query: (query.cue, len(query.relevant))) == [
-        Query(0, frozenset({2})),  # the last step
+        Query(0, frozenset({2})),  # the cue is the last step of the walk
         Query(0, frozenset({1, 2})),
         Query(4, frozenset({1, 2})),
     ]

@@ -24,13 +24,13 @@ def test_recall_finds_what_happened_and_search_does_not(fitted, planted):
 
 def test_a_vector_or_a_noisy_view_of_a_memory_recalls_like_its_id(fitted, planted):
     assert share_found(fitted, planted, planted.vectors) > 0.98
-    # a recognised cue stays among the answers, so one place more
+    # a recognised cue is itself a hit, so the answers need one more place
     noise = 0.2 * np.random.default_rng(0).standard_normal(planted.vectors.shape).astype(np.float32)
     assert share_found(fitted, planted, planted.vectors + noise, k=5) > 0.97
 
 
 def test_shuffled_time_gives_other_answers(planted):
-    """The control: after training on a shuffled order, recall does not find the true neighbours."""
+    """Control: after training on a shuffled order, recall does not find the true neighbours."""
     index = new_index(planted)
     shuffled = np.random.default_rng(0).permutation(planted.ids).reshape(20, 10).tolist()
     index.fit(shuffled, window=WINDOW, config=TINY, progress=False)
@@ -130,7 +130,10 @@ def test_faithful_recall_is_what_was_experienced_and_all_of_it(fitted, planted):
 
 
 def test_specific_wants_both_similar_and_associated():
-    """Four similar drills, each experienced with its own screw; a fifth thing is similar to none of them."""
+    """In the mode "specific" a hit must be both similar and associated.
+
+    Four similar drills are each experienced with their own screw; a fifth thing is similar to none of them.
+    """
     random = np.random.default_rng(0)
     drill = random.standard_normal(DIM)
     drills = drill + 0.4 * random.standard_normal((8, DIM))
@@ -176,7 +179,7 @@ def test_experience_out_of_metadata(planted):
     evidence = index.recall("m023", k=1, explain=True)[0].evidence[0]
     assert evidence.trajectory == "session=2"
     again = index.fit(group_by="session", order_by="when", window=WINDOW, config=QUICK)
-    assert again.trajectories == 6  # replaced, not doubled
+    assert again.trajectories == 6  # the trajectories are replaced, not stored twice
 
 
 def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
@@ -187,7 +190,8 @@ def test_a_deleted_memory_and_its_links_are_gone_at_once(planted):
     remaining = {hit.id for hit in index.recall("m044", k=500, faithful=True)}
     assert remaining == {"m042", "m043", "m046"}  # positions are kept: m046 is still two steps away
     index.add(planted.vectors[45:46], ["m045"])
-    assert {hit.id for hit in index.recall("m044", k=500, faithful=True)} == remaining  # a new memory has no past
+    # a new memory has no experience, even with the id of a deleted one
+    assert {hit.id for hit in index.recall("m044", k=500, faithful=True)} == remaining
 
 
 def test_before_fit_default_recall_answers_and_association_names_the_remedy(index, planted):
@@ -208,7 +212,7 @@ def test_before_fit_experience_decides_where_there_is_some(index, planted):
     for id in ("m000", "m044", "m099"):
         cue = planted.vectors[int(id[1:])]
         linked = planted.associates(id, window=index.overview().window)
-        for query in (id, cue):  # the vector of a memory counts as the memory, as after fit
+        for query in (id, cue):  # before ``fit``, too, the vector of a memory stands for the memory
             hits = index.recall(query, k=40)
             assert set(hits.ids[: len(linked)]) == linked
             assert id not in hits.ids
@@ -222,7 +226,7 @@ def test_before_fit_experience_decides_where_there_is_some(index, planted):
         assert set(index.recall(id, k=40, where={"parity": "odd"}, cue_where={}).ids[:1]) <= linked
         assert index.recall(id, k=5, without=["experience"]).ids == index.search(id, k=5).ids
         assert set(index.recall(id, k=40, without=["similarity"]).ids) == linked
-    assert index.recall("m150").ids == index.search("m150").ids  # never experienced
+    assert index.recall("m150").ids == index.search("m150").ids  # m150 was never experienced
     # with association requested, similar memories answer for a memory without experience
     found = index.recall("m150", k=5, mode="association")
     assert found

@@ -1,4 +1,4 @@
-"""The benchmarks of default recall run, small."""
+"""The benchmarks of default recall run at a small size."""
 
 from __future__ import annotations
 

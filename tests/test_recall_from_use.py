@@ -17,7 +17,7 @@ def unit(values):
 
 
 class World:
-    """Requests of eight topics use two of three things each; neither vectors nor words of these are similar."""
+    """Requests of eight topics. Each uses two of the three things of its topic, which differ in vectors and words."""
 
     def __init__(self, requests: int, seed: int = 0) -> None:
         random = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def test_what_served_requests_like_it_is_found_before_any_fit_and_after():
     world = World(200)
     assert recall_at_3(world.index(), ASKED) < 0.4
     index = world.taught()
-    assert recall_at_3(index, ASKED) > 0.8  # by priors from other data
+    assert recall_at_3(index, ASKED) > 0.8  # before a fit the weights are priors from other data
     report = index.fit(progress=False)
     assert report.requests == 200
     assert recall_at_3(index, ASKED) > 0.95
@@ -84,7 +84,7 @@ def test_requests_one_by_one_answer_as_all_at_once():
     whole, grown = world.taught(), world.index()
     for vector, used, text in zip(world.vectors, world.used, world.texts, strict=True):
         grown.feedback(vector, used, text=text)
-        grown.recall(vector, 3, text=text)  # loads data into memory, which must follow the writes
+        grown.recall(vector, 3, text=text)  # loads data, which must then follow the writes
     for vector, text in zip(ASKED.vectors, ASKED.texts, strict=True):
         one, other = (index.recall(vector, 5, text=text) for index in (whole, grown))
         assert one.ids == other.ids
@@ -205,10 +205,10 @@ def test_a_request_that_is_made_again_finds_what_served_it_first():
     for count, (request, id) in enumerate(zip(requests, used, strict=True), 1):
         index.feedback(request, [id], text=f"request {count}")
         for again, wanted in zip(requests[:count], used[:count], strict=True):
-            assert index.recall(again, k=1).ids == [wanted]  # for any vector
-    # half a day later, in almost the same words
+            assert index.recall(again, k=1).ids == [wanted]  # by the vector alone
+    # the same words, with a slightly different vector
     assert index.recall(requests[4] + 0.01, text="request 5", k=1).ids == [used[4]]
-    # a repeated request with five other answers returns all of them
+    # a request that five other memories served finds all five
     for id in ("1", "2", "3", "4", "5"):
         index.feedback(requests[0], [id], text="request 1")
     assert {"1", "2", "3", "4", "5"} <= set(index.recall(requests[0], k=8).ids)

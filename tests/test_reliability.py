@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.slow
 def test_the_short_form_of_every_reliability_check_holds():
-    # a process of its own: the writers that are killed are forked, which torch allows only before it has trained
+    # in a new process, which forks the writers to kill: torch allows a fork only before it has trained
     command = [sys.executable, "-m", "benchmarks.reliability.short"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=ROOT, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]

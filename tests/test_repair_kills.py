@@ -1,4 +1,4 @@
-"""``repair`` is killed before each of its steps on the disk, and never loses its input."""
+"""``repair`` never loses its input, even if it is killed before any of its steps on the disk."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def closed(folder: Path) -> None:
 
 
 def left_by_a_killed_writer(folder: Path) -> None:
-    """Leaves a folder with a journal that contains the latest memories."""
+    """Makes a folder as a killed writer leaves it: the journal contains the latest memories."""
     with make(folder.with_name("first"), MEMORIES):
         pass
     with PredictiveAssociativeIndex.open(folder.with_name("first")) as index:
@@ -50,7 +50,7 @@ def without_a_manifest(folder: Path) -> None:
 
 
 def killed_before_step(number: int, call: Callable[[], object]) -> bool:
-    """Runs a call in a child that is killed before so many of its steps on the disk; False if it had fewer."""
+    """Runs a call in a child that is killed before step ``number`` on the disk; returns False if it has fewer steps."""
     child = os.fork()
     if child:
         return os.WIFSIGNALED(os.waitpid(child, 0)[1])

@@ -1,4 +1,4 @@
-"""A result records its command."""
+"""A benchmark result records its command and the commit of its code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_result_names_the_commit_of_its_code(tmp_path, monkeypatch):
     code = tmp_path / "benchmarks" / "report.py"
     code.write_text("figure = 1\n")
     monkeypatch.setattr(report, "__file__", str(code))
-    assert named() is None  # no repository
+    assert named() is None  # a folder that is not a repository
     git("init", "-q")
     git("add", ".")
     git("commit", "-q", "-m", "One figure")

@@ -26,7 +26,7 @@ def saved(tmp_path) -> Path:
 
 
 def state(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file, which one it is, and when it was written."""
+    """Returns the inode and the time of modification of every file."""
     found = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
     return {str(path): (one.st_ino, one.st_mtime_ns) for path, one in found.items()}
 
@@ -74,7 +74,8 @@ def test_a_write_that_does_not_fit_leaves_an_index_that_answers_and_writes_later
     before = state(saved)
     with PredictiveAssociativeIndex.open(saved) as index:
         hits = index.recall("m0", k=3)
-        for limit in (10, 700, 3000):  # within the manifest, within what SQLite writes beside the database
+        # the disk fills up in the manifest, or in a file that SQLite writes beside the database
+        for limit in (10, 700, 3000):
             with Limit(limit), pytest.raises(StorageError):
                 index.add(ONE, ["later"])
             assert index.recall("m0", k=3) == hits
@@ -86,7 +87,7 @@ def test_a_write_that_does_not_fit_leaves_an_index_that_answers_and_writes_later
 
 
 def test_a_tenant_is_made_while_another_thread_writes_first(saved):
-    """Both write the manifest."""
+    """A new tenant and the first write of another thread both change the manifest; neither change is lost."""
     for turn in range(20):
         with PredictiveAssociativeIndex.open(saved) as index:
             index.drop_tenant("bob")

@@ -1,4 +1,4 @@
-"""The retrieval mixture against plain NumPy, and in small planted worlds."""
+"""The retrieval mixture equals plain NumPy, and learns small planted worlds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unit(values):
 
 
 class Array:
-    """Vectors of memories in the form for sources."""
+    """Vectors of memories, with the interface that sources need."""
 
     def __init__(self, vectors):
         self.vectors = vectors
@@ -62,7 +62,7 @@ class Array:
 
 
 def world(seed=0, things=30, requests=200, dim=8):
-    """Requests have one of ten topics, and use two of its three things, which are not similar to them."""
+    """Returns requests of ten topics. Each uses two of the three things of its topic, which are not similar to it."""
     random = np.random.default_rng(seed)
     centres = unit(random.normal(size=(10, dim)))
     topic = random.integers(0, 10, requests)
@@ -140,7 +140,7 @@ def test_a_word_that_is_added_later_is_found():
     before = words.scores(["a"])[0]
     index.add(1, ["c", "c", "c"], 0.5)
     assert words.scores(["c"])[1] > 0
-    assert words.scores(["a"])[0] > before  # cached values of a word follow the lengths
+    assert words.scores(["a"])[0] > before  # the added words change the mean length, and so the cached values
     index.grow(3)
     index.put(2, ["c"])
     assert words.scores(["c"])[2] > words.scores(["c"])[1] > 0
@@ -149,7 +149,7 @@ def test_a_word_that_is_added_later_is_found():
 
 
 def test_fields_add_up_their_words():
-    """A word three times in a name counts like a word three times in a text."""
+    """The scores of fields are added: three times in a name counts like three times in a text."""
     text, name = WordIndex.of([["a"], ["b"]]), WordIndex.of([["n"], []])
     together = WordIndex.of([["a", "n", "n", "n"], ["b"]])
     for word in ("a", "n"):
@@ -158,7 +158,7 @@ def test_fields_add_up_their_words():
 
 
 def test_recall_without_feedback_is_a_source():
-    """Its feature is the score that recall gives, of memories in trajectories, too."""
+    """The source "recall without feedback" has the score of such a recall, also for memories in trajectories."""
     index = PredictiveAssociativeIndex(dim=4)
     vectors = unit(np.random.default_rng(3).normal(size=(12, 4)))
     index.add(vectors, [f"m{n}" for n in range(12)], [f"{WORDS[n % 5]} {WORDS[n % 3]}" for n in range(12)])
@@ -176,7 +176,7 @@ def test_recall_without_feedback_is_a_source():
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.data())
 def test_the_largest_are_those_of_a_stable_sort(numbers, data):
-    """Of equal ones the first: values repeat here."""
+    """Of equal values ``largest`` takes the first, as a stable sort does."""
     values = np.array(numbers, np.float32)
     n = data.draw(st.integers(1, len(values)))
     assert largest(values, n).tolist() == sorted(np.argsort(-values, kind="stable")[:n].tolist())
@@ -293,7 +293,7 @@ def test_used_together_counts_the_company_of_the_cue():
 
 
 def test_what_did_not_help_has_a_finite_share():
-    """One use below 0 and the one use that every memory is taken to have add up to nothing."""
+    """A share is finite even if a negative use cancels the one use that is added to every memory."""
     uses = Uses(np.array([0, 2]), np.array([0, 1]), np.array([-1.0, 1.0], np.float32))
     source = UsedTogether(RequestLog(np.eye(3)[:1], [[]], uses, 3), Array(np.eye(3, dtype=np.float32)))
     found = source.score(Cues(np.zeros((1, 3), np.float32), [[]], np.array([0])), Pools.full(1, 3))
@@ -301,7 +301,7 @@ def test_what_did_not_help_has_a_finite_share():
 
 
 def test_a_single_question_scores_as_one_of_a_batch():
-    """Cached values, and values derived for a single question, give the same scores."""
+    """A single question has the same scores as in a batch, although it is computed in another way."""
     history = world(requests=40, dim=96)
     log = history.log(np.arange(25))
     evidence = maker(history)(log)
@@ -316,7 +316,8 @@ def test_a_single_question_scores_as_one_of_a_batch():
             alone = cues.take(np.array([at]))
             np.testing.assert_allclose(evidence.score(alone, Pools.full(1, 30)), whole[at], atol=1e-5)
             near = profile.score(alone, Pools.full(1, 30))[:, 0]
-            assert profile.USES * len(log.uses.rows) < 96 * np.count_nonzero(near)  # from the likeness of requests
+            # few uses, so a single question is computed from the similarity of requests
+            assert profile.USES * len(log.uses.rows) < 96 * np.count_nonzero(near)
             np.testing.assert_allclose(near, whole[at, :, evidence.features.index("profile")], atol=1e-5)
 
 
@@ -424,23 +425,24 @@ def test_a_question_asks_only_what_can_be_known():
 
 
 def test_uses_of_newcomers_count_as_often_as_they_are_to_be_expected():
-    uses = Uses.of([[0], [0], [1], [1], [0, 1], [2, 2], [2], [3]])  # of 10 uses one is of a memory used once
+    # one of 10 uses is of a memory that has no other use
+    uses = Uses.of([[0], [0], [1], [1], [0, 1], [2, 2], [2], [3]])
     stored = Cues(np.eye(6, dtype=np.float32), [[]] * 6, np.arange(6))
     history = History(np.eye(8, 6, dtype=np.float32), [[]] * 8, uses, stored)
     known = np.array([True, True, False, False, False, False])
     found = Newcomers.of(history, known, np.arange(4, 8), np.random.default_rng(0))
     assert found.rows.tolist() == [False, False, True, True, False, False]
-    share = 4 / 6  # of the held-out uses are of newcomers
+    share = 4 / 6  # the share of newcomers in the held-out uses
     assert found.factor == pytest.approx((1 / 10) / (9 / 10) * (1 - share) / share)
     assert not found.absent[:4].any()
 
 
 def test_doubtful_candidates_compete_and_can_be_left_out():
-    history = world(requests=300, things=60)  # half of the things were never used
+    history = world(requests=300, things=60)  # only 30 of the 60 things are ever used
     asked = ask_held_out(history, maker(history), seed=0)[0]
     never = asked.row >= 30
     assert never.any()
-    assert asked.doubtful[never].all()  # each was used often, so no new one is expected
+    assert asked.doubtful[never].all()  # each used thing has many uses, so the use of an unused one is not expected
     assert not asked.doubtful[~never].any()
     settled = asked.settled()
     assert len(settled) == len(asked)
@@ -451,7 +453,7 @@ def test_doubtful_candidates_compete_and_can_be_left_out():
 
 
 def test_validation_agrees_with_later_recall():
-    """Things that were never used look like the requests, and take places, in validation and in use."""
+    """Validation predicts later recall, although things that were never used look like the requests and take places."""
     asked = world(requests=500, things=90)
     stored = asked.stored.vectors.copy()
     stored[30:] = asked.vectors[:60]
@@ -471,11 +473,11 @@ def test_validation_agrees_with_later_recall():
     found = np.mean([len(set(row.tolist()) & some) / len(some) for row, some in zip(best, wanted, strict=True)])
     worth = fitted.validation.mixture()
     assert worth.recall.low - 0.03 <= found <= worth.recall.high + 0.03
-    assert worth.questions == 180  # of all parts
+    assert worth.questions == 180  # from all parts
 
 
 def test_by_time_no_part_is_judged_by_what_came_later():
-    """The first part contradicts the later ones: judged by earlier data, the weight must not be trusted."""
+    """With times a part is judged by earlier ones only: the first contradicts the rest, so the weight stays small."""
     sizes = (15, 200, 200)
     each = [planted(questions=n, weights=(w, 0.0, 0.0), seed=n) for n, w in zip(sizes, (-3.0, 3.0, 3.0), strict=True)]
     joined = Choices(
@@ -497,7 +499,7 @@ def test_by_time_no_part_is_judged_by_what_came_later():
 
 
 def test_where_the_prior_is_wrong_recall_without_feedback_is_not_lost():
-    """The prior favours the second column. Here the first one counts, but there are few questions."""
+    """Few questions suffice to correct a wrong prior: it favours the second column, but the first one counts."""
     choices = planted(questions=45, candidates=20, weights=(3.0, 0.0, 0.0, 0.0, 0.0))
     part, pairs = np.repeat(np.arange(3), 15), 45 * 20
     row = np.tile(np.arange(20), 45)
@@ -514,20 +516,21 @@ def test_where_the_prior_is_wrong_recall_without_feedback_is_not_lost():
 
 
 def test_the_interval_of_questions_of_one_time_is_wider():
-    values = np.repeat(np.random.default_rng(0).random(20), 20)  # the choices of one question are equal
+    # 20 equal values in a row, as for questions of one time
+    values = np.repeat(np.random.default_rng(0).random(20), 20)
     apart, together = (mean_interval(values, ordered=ordered) for ordered in (False, True))
     assert apart.mean == together.mean == pytest.approx(values.mean())
     assert together.high - together.low > 2 * (apart.high - apart.low)
 
 
 def test_memories_that_were_never_used_are_found_where_they_are_alike():
-    """Each of two memories of a topic looks like its requests; experience never used the second."""
+    """A memory that looks like requests is found, although no request used it; another memory of its topic was used."""
     random = np.random.default_rng(0)
     centres = unit(random.normal(size=(15, 12)))
     topic = random.integers(0, 15, 600)
     vectors = unit(centres[topic] + 0.1 * random.normal(size=(600, 12)))
     stored = Cues(np.repeat(centres, 2, axis=0), [[] for _ in range(30)], np.arange(30))
-    new = 2 * np.arange(5) + 1  # removed from experience
+    new = 2 * np.arange(5) + 1  # these are never used
     used = [[2 * t] if 2 * t + 1 in new else [2 * t, 2 * t + 1] for t in topic.tolist()]
     history = History(vectors, [[] for _ in range(600)], Uses.of(used), stored, timed=False)
     fitted = fit_mixture(history, maker(history), NO_PRIORS)
@@ -583,7 +586,7 @@ def test_no_questions_have_no_pairs():
 
 
 def test_requests_that_used_what_nothing_used_before_can_be_learnt_from():
-    """The things of one part have no count, so that part has no questions."""
+    """A fit works although the last requests used only memories that no other request used."""
     index = PredictiveAssociativeIndex(4)
     random = np.random.default_rng(0)
     ids = index.add(random.standard_normal((90, 4)), [str(at) for at in range(90)])

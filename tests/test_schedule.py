@@ -1,4 +1,4 @@
-"""The turns of a training are drawn pass by pass, and equal those of a plan drawn at once."""
+"""The batches of a training are drawn pass by pass, and equal those of a plan drawn at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VECTORS = np.random.default_rng(3).standard_normal((12, 4)).astype(np.float32)
 
 
 class Passes:
-    """Shards with the given numbers of batches per pass."""
+    """Shards that have the given number of batches in each pass."""
 
     def __init__(self, lengths: list[int], whole: bool = False) -> None:
         self.lengths, self.whole, self.drawn = lengths, whole, 0

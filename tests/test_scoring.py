@@ -22,20 +22,20 @@ from pam_retriever.retrieval.cues import plain_cues, stored_cues
 from pam_retriever.training import holdout
 from pam_retriever.training.calibration import Memories, draw, fit_scoring_weights, links_of_named, log_shares
 
-COUNT, WINDOW = 180, 2  # the last 20 are never experienced
+COUNT, WINDOW = 180, 2  # COUNT: the last 20 memories are never experienced
 
 
 @pytest.fixture(params=[pytest.param("none", marks=pytest.mark.slow), "log"])
 def calibrated(request, monkeypatch) -> tuple[PredictiveAssociativeIndex, Memories]:
-    """A fitted index, and the memories that its fit was calibrated on."""
+    """Returns a fitted index, and the memories that its calibration used."""
     random = np.random.default_rng(0)
-    # in a cone: more than 64 memories are similar to a cue
+    # all vectors have a common part, so more than 64 memories are similar to a cue
     vectors = (random.standard_normal((COUNT, DIM)) + 3).astype(np.float32)
     ids = [f"m{number:03}" for number in range(COUNT)]
     index = PredictiveAssociativeIndex(DIM, "exact")
     index.add(vectors, ids)
     walks = []
-    for _ in range(60):  # the first two occur everywhere, the others repeatedly; some steps do not count
+    for _ in range(60):  # memories 0 and 1 are in all walks, others in several; some steps have a salience of 0
         states = random.choice(160, 8).tolist()
         states[2], states[6] = 0, 1
         walks.append(Trajectory(ids=[ids[n] for n in states], salience=np.clip(random.normal(1, 1, 8), 0, 5).tolist()))
@@ -48,7 +48,7 @@ def calibrated(request, monkeypatch) -> tuple[PredictiveAssociativeIndex, Memori
     monkeypatch.setattr(holdout, "fit_scoring_weights", noted)
     config = FitConfig(hidden=32, passes=20, familiarity=request.param, holdout=0.1)
     index.fit(walks, window=WINDOW, config=config, progress=False)
-    assert len(seen) == 2  # of held-out cues, and of the others
+    assert len(seen) == 2  # one calibration of held-out cues, and one of the others
     return index, seen[-1]
 
 
@@ -70,7 +70,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
     keys = view.associative.keys(rows)
 
     # recall by unknown vectors
-    nearness, near = view.similar.search(keys[:, :DIM], 65)  # itself, and 64 others
+    nearness, near = view.similar.search(keys[:, :DIM], 65)  # the memory itself, and 64 others
     plain = plain_cues(known.vectors[sample.cues], view.predict(known.vectors[sample.cues]))
     plain = replace(plain, own=rows, near=near, nearness=nearness)
     queries = _query(plain, calibration.unseen, plain.looks, plain.unaided)
@@ -89,7 +89,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
         (links_of_named(known, sample, shares), dense(by_named, count)),
         (sample.looks, dense(by_looks, count)),
     ):
-        assert (calibrated_on > 0).sum() > count  # there is something to compare
+        assert (calibrated_on > 0).sum() > count  # there are values to compare
         np.testing.assert_allclose(calibrated_on[other], served[other], rtol=1e-3, atol=1e-6)
 
 
@@ -98,7 +98,7 @@ steps = st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=8), min_size=1
 
 @given(steps, st.integers(1, 3), st.sampled_from(["none", "log", "difference"]), st.integers(0, 99))
 def test_links_in_memory_and_associations_are_one_graph(trajectories, window, familiarity, seed):
-    """With salience, and with weights by distance and direction."""
+    """Links in memory equal associations, with salience, and with weights by distance and direction."""
     random = np.random.default_rng(seed)
     lengths = [len(trajectory) for trajectory in trajectories]
     experience = Experience(
@@ -135,7 +135,7 @@ def test_what_came_after_can_count_more_than_what_came_before():
     st.integers(0, 99),
 )
 def test_a_walk_is_the_step_of_a_random_walk(seeds, fan_out, seed):
-    """Against a loop over seeds and links; each memory of 4 has ``fan_out`` links."""
+    """A walk equals a loop over seeds and links; each of 4 memories has ``fan_out`` links."""
     strength = np.random.default_rng(seed).random((4, fan_out)).astype(np.float32) + 0.01
 
     def links_of(rows):
@@ -149,7 +149,7 @@ def test_a_walk_is_the_step_of_a_random_walk(seeds, fan_out, seed):
         share = m / sum(other for asked, _, other in seeds if asked == q)
         if share <= LEAST * 1.001:
             if share > LEAST * 0.999:
-                return  # almost equal scores have no order
+                return  # rounding decides whether so small a share counts
             continue
         order = np.argsort(-strength[r], kind="stable")[:FAN_OUT]
         for to in order.tolist():

@@ -1,4 +1,4 @@
-"""Baselines that read whole sessions, on worlds whose answer is known."""
+"""Baselines that read whole sessions give the known answers of small worlds."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def test_second_order_backs_off():
 def test_vsknn_adds_up_the_sessions_that_share_steps():
     model = Neighbours(rare=False)
     model.fit(WALKS, 7)
-    # steps count 1 / 2 and 1: two sessions share both (1.5), one shares the newest (1), all of them the newest step
+    # the steps of the query weigh 1/2 and 1: two sessions share both (1.5), one shares only the newest (1);
+    # the newest step of the query is shared by all three, so no session is weighed down
     np.testing.assert_allclose(model.scores([0, 1]), [3, 4, 3, 1, 1, 0, 0])
-    # the newest shared step is one back: .9; the step itself counts 1 / 2
+    # the newest shared step is one step before the end (.9), and weighs 1/2
     np.testing.assert_allclose(model.scores([5, 2]), [2, 2, 2, 0, 0, 0.45, 0.45])
 
 

@@ -1,6 +1,6 @@
-"""Benchmarks of speed and growth run, small, through the command that the notes name.
+"""Benchmarks of speed and growth run at a small size, by the command that the notes name.
 
-Those of recall, reliability, baselines, the paper and the data sets have tests of their own.
+The benchmarks of recall, reliability, baselines, the paper and the data sets have tests of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def ran(monkeypatch, tmp_path) -> Callable[..., dict]:
-    """Runs a program with arguments; returns its results by name, without writing them."""
+    """Returns a function that runs a benchmark and returns its results by name, without writing them."""
 
     def run(module: str, *arguments: str) -> dict:
         written = {}
@@ -60,7 +60,7 @@ def test_peers_that_are_there(ran, tmp_path):
     found = ran("benchmarks.performance.peers", "--stores", "FAISS", f"--folder={tmp_path}", *small)
     stores = found["performance/peers"]["stores"]
     assert stores.keys() == {"this library", "FAISS"}
-    for measured in stores.values():  # all three kinds of query, in exact stores
+    for measured in stores.values():  # both stores are exact, so each of the three kinds of query finds everything
         recalls = [measured[f"search, {kind}"]["recall@10"] for kind in KINDS]
         assert recalls == [1.0, 1.0, 1.0]
         assert measured["disk"] > 4 * 16 * 303

@@ -29,7 +29,7 @@ SHAPES = [
 
 
 def loaded_by(code: str) -> list[str]:
-    """Returns the heavy modules that a new process has loaded after ``code``."""
+    """Returns the heavy modules that a new process loads when it runs ``code``."""
     done = subprocess.run([sys.executable, "-c", code + LOADED], capture_output=True, text=True, check=True)
     names: list[str] = json.loads(done.stdout.splitlines()[-1])
     return names

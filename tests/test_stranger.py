@@ -1,4 +1,4 @@
-"""A foreign folder: files beside the database have no effect, and no file outside the folder is changed."""
+"""A folder from an untrusted source: files beside the database have no effect, and no file outside it changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def beside(folder: Path, end: str) -> Path:
 
 
 def unseal(folder: Path) -> None:
-    """Leaves the folder as a killed writer does."""
+    """Makes the folder look like that of a killed writer: without a checksum of the database."""
     write_manifest(folder, {**read_manifest(folder), "database_sha256": None})
 
 
@@ -83,7 +83,7 @@ def other_contents(folder: Path, tmp_path: Path) -> bytes:
 
 
 def write_ahead_log(folder: Path, tmp_path: Path) -> bytes:
-    """Returns a log that deletes all steps of trajectories."""
+    """Returns a write-ahead log that deletes all steps of trajectories."""
     copy = tmp_path / "copy.sqlite"
     shutil.copy(database(folder), copy)
     connection = sqlite3.connect(copy)
@@ -108,7 +108,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_sqlite_alone_applies_these_journals(folder, tmp_path, victim):
-    """Without this, the tests below would prove nothing."""
+    """Control: plain SQLite applies these journals; otherwise the tests below would prove nothing."""
     plain, log = tmp_path / "plain.sqlite", write_ahead_log(folder, tmp_path)
     for end, contents in (("-journal", hot_journal(other_contents(folder, tmp_path), victim)), ("-wal", log)):
         shutil.copy(database(folder), plain)

@@ -1,4 +1,4 @@
-"""fit part by part: from any iterator or the index's own storage, killed and resumed, at constant memory."""
+"""``fit`` in parts: from any iterator or from storage, at constant memory; a killed fit can be resumed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pam_retriever.training.shards import Stored
 from pam_retriever.training.trainer import Trainer
 
 SMALL = FitConfig(hidden=64, passes=30, batch_size=50, holdout=0.2)
-QUICK_PASSES = FitConfig(hidden=16)  # passes follow from the data
+QUICK_PASSES = FitConfig(hidden=16)  # the number of passes depends on the data
 LONG = FitConfig(hidden=64, passes=100, batch_size=50)
 
 
@@ -29,12 +29,12 @@ def weights(index: PredictiveAssociativeIndex) -> np.ndarray:
 
 
 def recalled(index: PredictiveAssociativeIndex, planted) -> float:
-    """Returns the share of each memory's neighbours in its outing among as many hits of the channels alone."""
+    """Returns the mean share of the neighbours of a memory among as many hits of the predictor."""
     right = []
     for outing in planted.outings:
         for at, cue in enumerate(outing):
             near = set(outing[max(0, at - WINDOW) : at + WINDOW + 1]) - {cue}
-            found = index.recall(cue, k=len(near), channels=MODES["association"])  # the network alone, not the links
+            found = index.recall(cue, k=len(near), channels=MODES["association"])  # by the predictor, without links
             right.append(len(near & {hit.id for hit in found}) / len(near))
     return float(np.mean(right))
 
@@ -52,7 +52,7 @@ def test_parts_from_any_iterator_learn_what_fit_learns_at_once(planted):
     quality = recalled(whole, planted)
     assert quality > 0.97
     assert recalled(one, planted) > quality - 0.02
-    assert recalled(many, planted) > quality - 0.05  # the negatives are only those of the part
+    assert recalled(many, planted) > quality - 0.05  # a part provides fewer negatives
 
 
 def test_a_shard_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(planted):
@@ -63,7 +63,7 @@ def test_a_shard_is_no_larger_than_the_buffer_and_a_pass_is_everything_once(plan
         random, seen = np.random.default_rng(seed), []
         for blocks in source.of_pass(random):
             shard = source.read(blocks)
-            assert len(shard.experience) <= 60  # the buffer and a trajectory
+            assert len(shard.experience) <= 60  # at most the buffer and one trajectory
             seen += shard.rows[shard.experience.states].tolist()
         assert sorted(seen) == sorted(index._store.links._rows.tolist())
 
@@ -84,7 +84,7 @@ def kill_after(steps: int, monkeypatch) -> None:
     monkeypatch.setattr(Trainer, "step", counted)
 
 
-# the last share: after the held-out memories were released
+# at .97 the fit has released the held-out memories
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.97])
 def test_a_killed_fit_goes_on_to_the_very_same_weights(planted, tmp_path, monkeypatch, share):
@@ -185,7 +185,8 @@ def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
     old = index._store.associative.keys(np.arange(1, 201))
     second = index.fit(iter(planted.outings[15:]), **settings)
     new = index._store.associative.keys(np.arange(1, 201))
-    assert np.linalg.norm(new - old, axis=1).min() > 1e-3  # other weights give other keys, as the check below sees
+    # the weights have changed, so ``check_keys`` below would notice old keys
+    assert np.linalg.norm(new - old, axis=1).min() > 1e-3
     assert second.steps < first.steps
     assert recalled(index, planted) > max(before, 0.9)
     check_keys(index, planted.vectors)
@@ -204,8 +205,8 @@ def test_a_little_more_experience_costs_no_more_as_a_stream(planted):
 def check_keys(index: PredictiveAssociativeIndex, vectors: np.ndarray) -> None:
     """Searched keys equal stored keys, bit for bit, and are f of each memory by the current weights.
 
-    f as it was computed in one batch and in another agrees only as far as sums of float32 do: a sum of n products in
-    another order moves by up to n * eps of its terms on either side, and f is made by that many products in a row.
+    f in one batch and f in another differ by the rounding of float32: each sum of n products, added in another order,
+    may differ by n * eps of its terms in either direction. f consists of ``products`` such sums in a row.
     """
     bank, rows = index._store, np.arange(1, len(vectors) + 1)
     config = bank.predictor.config

@@ -1,4 +1,4 @@
-"""The table of the command line, on a terminal."""
+"""The command line prints tables on a terminal, and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def look(monkeypatch):
-    """Returns a function that runs a command on a terminal and returns the screen."""
+    """Returns a function that runs a command on a terminal and returns what it prints."""
 
     def run(*arguments: str) -> str:
         monkeypatch.setenv("COLUMNS", str(WIDTH))

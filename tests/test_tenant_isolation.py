@@ -1,4 +1,4 @@
-"""The actions and the existence of a tenant change no digit of another tenant's answers."""
+"""The answers of a tenant are equal to the last digit, whether other tenants exist and act or not."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_answers_are_the_same_on_the_disk(front):
 
 
 def test_a_difference_is_found(monkeypatch):
-    """The comparison must detect one index for all, with the tenants in the ids."""
+    """Control: the comparison finds a difference if all tenants share one index."""
     monkeypatch.setattr(PredictiveAssociativeIndex, "tenant", lambda self, name: self)
     steps = [(WHO[seed % 4], draw(np.random.default_rng(seed), fit_every=1000)) for seed in range(60)]
     assert run("core", FILL + steps, durable=False)["difference"] is not None
 
 
 def test_others_with_the_same_notes_take_no_recognition_away():
-    """Once cues were completed to the memories of all users, and five copies of the notes hid Ann's steps."""
+    """A noisy cue is recognised as a note of the tenant, although five other tenants have the same notes."""
     index, ids = PredictiveAssociativeIndex(VECTORS.shape[1]), [f"m{n}" for n in range(len(VECTORS))]
     for name in ("bob", "carl", "dora", "emil", "fred", "ann"):
         index.tenant(name).add(VECTORS, ids, ids)
@@ -71,7 +71,7 @@ def test_a_store_of_a_tenant(front, tmp_path):
         made = langchain_pam.PAMVectorStore if front == "langchain" else llama_index_pam.PAMVectorStore
         return made(Table(), **options) if front == "langchain" else made(**options)
 
-    store = opened(path=tmp_path / "store")  # there is no index before the first text
+    store = opened(path=tmp_path / "store")  # a store has no index before its first text
     ann, bob = store.tenant("ann"), store.tenant("bob")
     add(ann, "one", "of ann")
     add(bob, "one", "of bob")
@@ -112,6 +112,6 @@ def test_a_retriever_of_a_tenant(front):
 
 
 def test_the_fronts_do_something():
-    """An operation that fails for every tenant would compare as equal."""
+    """Control: the operations succeed; if all failed, the comparison would find no difference."""
     found = run("core", FILL + [("ann", draw(np.random.default_rng(seed), 10)) for seed in range(80)], durable=False)
     assert {"ask", "look", "append", "observe", "add", "fit"} <= found["counts"].keys()

@@ -173,7 +173,7 @@ def test_save_over_an_index_takes_the_place_of_its_tenants(folder, tmp_path):
         filled(index.tenant("eve"), "eve")
     with PredictiveAssociativeIndex.open(folder) as index:
         index.save(other, overwrite=True)
-        index.save(other, overwrite=True)  # the same again
+        index.save(other, overwrite=True)  # a second save replaces the first one
     assert len(list(other.glob("tenants-*"))) == 1
     with PredictiveAssociativeIndex.open(other) as index:
         assert (index.tenants(), len(index.tenant("ann"))) == (["ann", "bob"], len(VECTORS))
@@ -227,7 +227,7 @@ def test_few_tenants_stay_open_and_referenced_ones_always(tmp_path):
         for number in range(8):
             index.tenant(f"t{number}").add(VECTORS[:1], [f"of t{number}"])
         gc.collect()
-        assert len(list((tmp_path / "index").rglob("t-*/writer.lock"))) == 3  # two, and the open one
+        assert len(list((tmp_path / "index").rglob("t-*/writer.lock"))) == 3  # the two latest, and the referenced one
         assert index.tenant("t0") is held
         held.add(VECTORS[1:2], ["more"])
         assert len(index.tenant("t0")) == 2
@@ -315,7 +315,7 @@ def test_a_forged_name_of_the_tenants_folder_is_refused(folder, named):
 
 
 def test_an_unknown_entry_of_the_manifest_is_refused(folder):
-    """Otherwise a flipped bit in the key of the tenants would hide them."""
+    """An unknown key in the manifest is an error: a flipped bit in "tenants" must not hide the tenants."""
     text = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(text.replace('"tenants"', '"tenantr"'))
     with pytest.raises(IndexFormatError):
@@ -383,12 +383,12 @@ def test_one_that_may_not_be_learnt_from_is_not(tmp_path):
         for call in (lambda: ben.fit(config=QUICK, progress=False), lambda: ben.auto_fit(2)):
             with pytest.raises(InvalidInput, match="train=False"):
                 call()
-        assert set(ben.recall("1", k=2).ids) == {"0", "2"}  # links need no weights
+        assert set(ben.recall("1", k=2).ids) == {"0", "2"}  # links work without trained weights
         index.tenant("ann").add(VECTORS, [str(row) for row in range(len(VECTORS))])
         index.tenant("ann").fit([["0", "1", "2"]], config=QUICK, progress=False)
     with PredictiveAssociativeIndex.open(tmp_path / "index") as index:
         with pytest.raises(InvalidInput, match="train=False"):
-            index.tenant("ben").fit(config=QUICK, progress=False)  # it was stored
+            index.tenant("ben").fit(config=QUICK, progress=False)  # ``train=False`` was stored
         assert index.tenant("ben", train=True).fit(config=QUICK, progress=False).steps > 0
     with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True) as reader:
         assert len(reader.tenant("ben", train=True)) == len(VECTORS)  # as it is

@@ -45,9 +45,9 @@ def test_text_recall_needs_no_fit_and_leans_on_neighbours():
     index.observe(["m0", "m1", "m2", "m3"])
     place = [hit.id for hit in index.recall(text="Lisbon", k=6)]
     assert place[0] == "m0"
-    assert {*place[1:3]} == {"m1", "m2"}  # within two steps of it
+    assert {*place[1:3]} == {"m1", "m2"}  # both are within two steps of m0
     ana = index.recall(text="Lisbon", k=9, where={"by": "Ana"})
-    assert {hit.lexical for hit in ana} == {0}  # the word is Ben's: excluded memories are no context either
+    assert {hit.lexical for hit in ana} == {0}  # only Ben said the word; excluded memories give no context
 
 
 def test_scores_are_the_weighted_mean_smoothed_over_neighbours():

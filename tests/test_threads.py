@@ -1,4 +1,4 @@
-"""Threads with concurrent queries get the same answers as alone."""
+"""Queries in several threads at once get the same answers as one after the other."""
 
 from __future__ import annotations
 
@@ -72,8 +72,9 @@ def test_threads_that_ask_with_words_get_their_own_answers(backend):
 
 
 class Memories:
-    """Words of three memories. The thread called "late" stops where it has begun to read their lengths; the other
-    goes on with it while it asks itself, until "late" has them half converted."""
+    """Words of three memories, for a race of two threads. The thread "late" pauses after it has begun to read the
+    lengths of the texts. The other thread asks; in the middle of its query it wakes "late", and waits until "late" has
+    begun to convert the lengths."""
 
     words_version, last_row = 1, 3
 
@@ -99,7 +100,7 @@ class Memories:
 
 
 class Lengths(np.ndarray):
-    """Numbers whose conversion takes a while."""
+    """An array whose conversion can pause."""
 
     pause = None
 
@@ -117,7 +118,8 @@ def test_a_lexicon_that_another_thread_brings_up_to_date_ranks_as_before():
     late = threading.Thread(target=lambda: lexicon.best(["boat"], 1, None), name="late")
     late.start()
     assert memories.began.wait(10)
-    assert lexicon.best(["boat"], 1, None).tolist() == [1]  # the short text; by its two "boat" alone 3 would be first
+    # its text is short; without lengths 3 would be first, with two "boat"
+    assert lexicon.best(["boat"], 1, None).tolist() == [1]
     assert memories.halfway.is_set()
     memories.end.set()
     late.join()

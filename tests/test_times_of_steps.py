@@ -39,7 +39,7 @@ def test_trajectories_take_datetimes():
 
 
 def test_a_trajectory_with_dates_grows():
-    """``observe`` of what is there and more: the dates of the steps that are new."""
+    """If a trajectory is observed again with more steps, the new steps keep their dates."""
     index = PredictiveAssociativeIndex(dim=2)
     ids = index.add([[1, 0], [0, 1], [1, 1]], ids=["a", "b", "c"])
     days = [datetime(2026, 11, day, tzinfo=timezone.utc) for day in (1, 2, 3)]

@@ -74,7 +74,8 @@ def test_the_report_describes_the_training(planted):
     assert report.associations == 20 * 2 * (9 + 8)
     assert (report.coverage, report.stopped_by, report.device) == (1.0, "passes", "cpu")
     assert len(report.losses) == report.config["passes"] == TINY.passes
-    assert report.losses[-1] < 0.5 * report.losses[0]  # one point cannot be near to all associates
+    # the loss cannot reach 0: one point cannot be near to all associates
+    assert report.losses[-1] < 0.5 * report.losses[0]
     assert "200 memories" in repr(report)
 
 
@@ -138,12 +139,13 @@ def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):
             _thread.interrupt_main()
 
     def handler(number: int, frame: FrameType | None) -> None:
-        while frame is not None:  # a late interrupt, on a slow machine, would end pytest
+        # only an interrupt inside ``fit`` counts; on a slow machine a late one would end pytest
+        while frame is not None:
             if frame.f_code is PredictiveAssociativeIndex.fit.__code__:
                 signal.default_int_handler(number, frame)
             frame = frame.f_back
 
-    # a process that was started in the background ignores it, and would never end
+    # a shell may start a background process so that it ignores the signal; then the test would never end
     before_that = signal.signal(signal.SIGINT, handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before_that))
     threading.Thread(target=interrupt).start()
@@ -172,7 +174,7 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
             answers += 1
             time.sleep(0.02)
     assert learning.result().stopped_by == "time_budget"
-    assert answers  # without waiting for the end
+    assert answers  # the queries did not wait for the end of the fit
     assert len(index) == 199 + answers
     assert "m199" not in {hit.id for hit in index.recall("m198", k=1000)}
     assert len(index.recall("m000", k=1000)) == 198 + answers
@@ -181,7 +183,7 @@ def test_the_index_answers_while_it_learns_and_keeps_what_is_added_meanwhile(pla
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [torch.inference_mode, pytest.param(torch.no_grad, marks=pytest.mark.slow)])
 def test_a_fit_inside_a_block_without_gradients_learns_the_same(planted, mode):
-    """An agent runs in one, and an interrupt in the exit of one leaves the thread in it."""
+    """A fit learns the same where gradients are off: in an agent's block, or after an interrupt in the exit of one."""
     weights = []
     for within in (nullcontext, mode):
         index = new_index(planted)
@@ -268,7 +270,7 @@ def test_the_fewer_steps_of_a_few_hundred_states_find_what_the_many_did():
     report = index.fit([ids[start : start + 20] for start in range(0, 300, 20)], window=WINDOW, progress=False)
     assert report.steps == 80
     found = 0
-    for at in range(2, 300, 5):  # none is at the end of an outing
+    for at in range(2, 300, 5):  # no cue is at an end of its trajectory
         hits = index.recall(ids[at], k=2 * WINDOW, channels=Channels(forward=1, reverse=1))
         found += len({hit.id for hit in hits} & {ids[at + offset] for offset in (-2, -1, 1, 2)})
     assert found >= 0.95 * 60 * 2 * WINDOW

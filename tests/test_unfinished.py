@@ -1,4 +1,4 @@
-"""What a killed `open` or `save` leaves beside its folder, and a folder that is a mount."""
+"""The next call removes what a killed ``open`` or ``save`` left beside its folder; an index can be on a mount."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pam_retriever.store import lock
 from pam_retriever.store.lock import WriterLock
 from pam_retriever.store.unfinished import remove_abandoned
 
-# in the middle of what it writes: the database is there, and the manifest is not
+# kills a call when it has written the database, but not yet the manifest
 BEFORE_THE_MANIFEST = """
 import os, signal, sys
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_a_killed_call_leaves_nothing_after_the_next(tmp_path, call):
     folder = tmp_path / "index"
     kill(call, folder)
     kill(call, folder)
-    assert len(names(tmp_path)) == 1  # hidden; the second removed that of the first
+    assert len(names(tmp_path)) == 1  # a hidden folder: the second call removed that of the first
     with PredictiveAssociativeIndex.open(folder, dim=2):
         assert names(tmp_path) == ["index"]
 
@@ -84,7 +84,7 @@ def test_what_a_live_call_writes_stays(tmp_path, call):
 
 @pytest.mark.parametrize("removed", [False, True], ids=["locked", "removed"])
 def test_a_hidden_folder_that_another_process_takes_for_abandoned_is_made_again(tmp_path, monkeypatch, removed):
-    """Between the creation of its lock and the locking, a hidden folder looks like that of a killed process."""
+    """A new hidden folder looks abandoned until its file is locked; if another process takes it, it is made again."""
     lock_file, locks = lock._lock, []
 
     def taken_first(file: FileIO) -> None:
@@ -128,7 +128,7 @@ def test_what_only_has_such_a_name_stays(tmp_path):
 
 @pytest.fixture
 def mounted(tmp_path) -> Iterator[Path]:
-    """A file system of its own, as one that a container mounts."""
+    """Mounts a separate file system, as a container does."""
     folder, libc = tmp_path / "index", ctypes.CDLL(None)
     folder.mkdir()
     if libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, b"size=4m"):

@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parent / "golden" / "1" / "index"
 UTC = timezone.utc
 NOW = datetime(2024, 1, 3, tzinfo=UTC)
 DIM = 16
-N = 36  # three a month of 2023: on the 5th, the 15th and the 25th
+N = 36  # three memories for each month of 2023: on the 5th, the 15th and the 25th
 DAYS = [datetime(2023, 1 + n // 3, 5 + 10 * (n % 3), 9, tzinfo=UTC) for n in range(N)]
 IDS = [f"m{n}" for n in range(N)]
 TEXTS = [f"we talked about topic {n}" for n in range(N)]
@@ -50,8 +50,10 @@ def test_when_lists_memories_newest_first(anywhere):
     index = world(anywhere)
     assert index.recall(when="July 2023", now=NOW).ids == ["m20", "m19", "m18"]
     assert index.recall(when="last month", now=NOW, k=2).ids == ["m35", "m34"]
-    assert index.recall(when=(date(2023, 7, 5), date(2023, 7, 15))).ids == ["m19", "m18"]  # the last day is in it
-    assert index.recall(when=(None, datetime(2023, 1, 15, 9, tzinfo=UTC))).ids == ["m0"]  # a datetime is not
+    # a date as the end includes the day
+    assert index.recall(when=(date(2023, 7, 5), date(2023, 7, 15))).ids == ["m19", "m18"]
+    # a datetime as the end is excluded
+    assert index.recall(when=(None, datetime(2023, 1, 15, 9, tzinfo=UTC))).ids == ["m0"]
     assert index.recall(when=("December 2023", None), k=None).ids == ["m35", "m34", "m33"]
     assert len(index.recall(when="1999")) == 0
 
@@ -125,7 +127,7 @@ def test_memories_inherit_the_dates_of_trajectories(anywhere):
     index.observe(Trajectory(ids=["m1", "m2"], timestamps=[DAYS[5], DAYS[20]]))
     index.observe(Trajectory(vectors=VECTORS[10:12], timestamps=[DAYS[30], DAYS[31]], id="t"))
     assert index.recall(when="January 2023").ids == ["m0"]  # a given time has precedence
-    assert index.recall(when="February 2023").ids == ["m1"]  # the earliest step
+    assert index.recall(when="February 2023").ids == ["m1"]  # of several steps the earliest counts
     assert index.recall(when="April 2023").ids == ["m2"]
     assert index.recall(when="November 2023").ids == ["t/1", "t/0"]
     index.add(VECTORS[:1], ["m0"])  # replaced without a time, so only the trajectory's remains
@@ -192,7 +194,7 @@ def test_a_period_in_a_question_raises_the_memories_of_then(anywhere):
     dated = index.recall(QUESTION, k=10, text="what did we talk about in July 2023?", now=NOW)
     assert all(of_month(dated[:3], 7))
     assert sum(of_month(plain[:3], 7)) < 3
-    assert len(dated) == 10  # times raise scores, but exclude nothing
+    assert len(dated) == 10  # the time raises scores, but excludes no memory
     last = index.recall(QUESTION, k=3, text="what did we talk about last month?", now=date(2023, 10, 1))
     assert all(of_month(last, 9))
 
@@ -266,7 +268,8 @@ def test_an_event_in_a_question_gives_the_time():
         there = [id for id in hits.ids if id != "move" and of_month([hits[hits.ids.index(id)]], month)[0]]
         assert sum(map(hits.ids.index, there)) < sum(map(plain.ids.index, there))
         assert f'"{word} we moved into the house" -> 2023-0' in str(hits[hits.ids.index(there[0])].times[0])
-    for text in ("before the flood came", "what came after that?", "after all, what did we say?"):  # no such event
+    # no memory tells of such an event
+    for text in ("before the flood came", "what came after that?", "after all, what did we say?"):
         heard = index.recall(QUESTION, k=N, text=text, now=NOW, explain=True)
         assert not any(time.source == "question" for hit in heard for time in hit.times)
 
@@ -306,7 +309,7 @@ def test_times_count_beside_feedback_and_undated_questions_change_nothing():
 
 
 def test_fit_learns_from_feedback_what_a_time_is_worth():
-    """In one index the answers are in the requested month, in the other they never are."""
+    """``fit`` gives times a weight where the answers are in the requested month, and less where they never are."""
     months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October"]
     random, weights = np.random.default_rng(3), []
     for there in (True, False):
@@ -358,7 +361,7 @@ def test_only_texts_that_changed_are_read_again(anywhere, monkeypatch):
     read = []
     monkeypatch.setattr(reader, "read_text", lambda text, at: read.append(text) or read_text(text, at))
     index = world(anywhere)
-    assert read == []  # no text is read while adding
+    assert read == []  # ``add`` does not search texts for times
     ask = {"text": "what did we do in March 2023?", "now": NOW}
     index.recall(QUESTION, text="what did we do?")
     assert read == []
@@ -418,7 +421,7 @@ def test_without_the_extra_a_question_is_answered_and_when_is_refused(monkeypatc
     asked = {"text": "what was on 2023-07-05?", "now": NOW}
     for _ in range(2):
         assert index.recall(QUESTION, **asked).ids == plain.recall(QUESTION, text=asked["text"]).ids
-    assert [record.levelname for record in caplog.records] == ["WARNING"]  # once
+    assert [record.levelname for record in caplog.records] == ["WARNING"]  # only one warning
     with pytest.raises(MissingExtra):
         index.recall(when="2023-07-05")
 

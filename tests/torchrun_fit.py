@@ -1,4 +1,4 @@
-"""The program of ``test_distributed.py`` under torchrun: each process does its share of a fit, the first writes."""
+"""``test_distributed.py`` runs this program by torchrun: each process does a part of a fit, and the first writes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONFIG = FitConfig(hidden=64, passes=30, batch_size=50, precision="float32")
 
 
 class FirstGradient:
-    """Records the gradient of the first step of a training, in the form for any optimiser of torch."""
+    """Records the gradient of the first step of a training, whichever optimiser of torch it uses."""
 
     def __enter__(self) -> FirstGradient:
         self.value = np.empty(0, np.float32)
@@ -44,7 +44,7 @@ def main(report_to: Path, name: str, where: str, buffer: int | None) -> None:
     trainings = []
     made = distributed.Together.__init__
 
-    def noted(self, *arguments):  # records what is sent
+    def noted(self, *arguments):  # so that the test can ask how many bytes it sent
         made(self, *arguments)
         trainings.append(self)
 
@@ -55,7 +55,8 @@ def main(report_to: Path, name: str, where: str, buffer: int | None) -> None:
         distributed.Together.__init__ = made
         sent = {"bytes": trainings[0].bytes, "seconds": trainings[0].seconds, "of": report.seconds}
         dist.barrier()
-        hits = index.recall("m017", k=5) if index.is_fitted else []  # a reader of a folder must open it again
+        # the other process must open the folder again to see the fit
+        hits = index.recall("m017", k=5) if index.is_fitted else []
         found = {"losses": report.losses, "recalled": [hit.id for hit in hits], **sent}
         (report_to / f"{name}_{dist.get_rank()}.json").write_text(json.dumps(found))
         np.save(report_to / f"{name}_{dist.get_rank()}.npy", gradient.value)

@@ -1,6 +1,7 @@
 """Mistakes that a type checker must name, each marked with the rule of mypy and the rule of pyright.
 
-No line of it is run. What is marked "let through" is a hole in the types of the library: that list may only shrink.
+No line of it is run. A line marked "let through" is a mistake that the types of the library do not
+prevent: there may only be fewer of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ index = PredictiveAssociativeIndex(dim=3)
 vectors = np.ones((2, 3), np.float32)
 vector = np.ones(3, np.float32)
 
-# what is stored
+# storing
 index.add(vectors, ids=[1, 2])  # expect: list-item, reportArgumentType
 index.add(vectors, ids=["a", "b"], metadatas=["a", "b"])  # expect: list-item, reportArgumentType
 index.add(vectors, texts=[b"a", b"b"])  # expect: list-item, reportArgumentType
@@ -23,7 +24,7 @@ index.get(7)  # expect: arg-type, reportArgumentType
 record: Hit = index.get(["a"])[0]  # expect: assignment, reportAssignmentType
 index.find(where="a")  # expect: arg-type, reportArgumentType
 
-# what is asked
+# asking
 hit = index.search("a", k=1)[0]
 print(hit.scoer)  # expect: attr-defined, reportAttributeAccessIssue
 print(index.recall("a")[0].scoer)  # expect: attr-defined, reportAttributeAccessIssue
@@ -55,7 +56,7 @@ index.imagine("a").nearest[0].scoer  # expect: attr-defined, reportAttributeAcce
 index.imagine(["a"]).point  # expect: attr-defined, reportAttributeAccessIssue
 index.expand([7])  # expect: list-item, reportArgumentType
 
-# what is learnt
+# learning
 report: FitReport = index.fit([["a", "b"]])
 report.loss  # expect: attr-defined, reportAttributeAccessIssue
 report.steps = 2  # expect: misc, reportAttributeAccessIssue
@@ -69,7 +70,7 @@ FitConfig(hidden="8")  # expect: arg-type, reportArgumentType
 index.prune(keep="all")  # expect: arg-type, reportArgumentType
 index.set_capacity("all")  # expect: arg-type, reportArgumentType
 
-# where it is kept
+# opening
 PredictiveAssociativeIndex.open(7)  # expect: arg-type, reportArgumentType
 PredictiveAssociativeIndex(dim="three")  # expect: arg-type, reportArgumentType
 PredictiveAssociativeIndex(dim=3, embedder="minilm")  # let through: embedder is Any
