@@ -27,8 +27,8 @@ from benchmarks import report
 from benchmarks.real.data import find, load_encoder
 from benchmarks.real.dialogue import read as read_dialogues
 from benchmarks.real.locomo import FILES
-from benchmarks.real.use import TASKS, Requests, Task, last, read
 from benchmarks.real.use_mixture import corpus_of, evidence_maker, history
+from benchmarks.real.use_tasks import TASKS, Requests, Task, last, read
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
 from pam_retriever.retrieval.mixture.holdout import (

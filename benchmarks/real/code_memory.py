@@ -32,8 +32,9 @@ import numpy as np
 from benchmarks import report
 from benchmarks.real.data import find
 from benchmarks.real.documents import cached_encoder
-from benchmarks.real.use import TASKS, Requests, Scores, Task, judge, read
+from benchmarks.real.use import judge
 from benchmarks.real.use_baselines import matrix, nearest, scaled
+from benchmarks.real.use_tasks import TASKS, Requests, Scores, Task, read
 from benchmarks.real.use_words import splitter
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.apps.code import CodeMemory, Repository, learn, learning

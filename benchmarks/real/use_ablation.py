@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.real.data import find, load_encoder
-from benchmarks.real.use import ELSE_LAST, LAST, TASKS, Task, judge, last, read, tuning
+from benchmarks.real.use import judge
 from benchmarks.real.use_mixture import corpus_of, evidence_maker, history, question_cues, shipped_or_without
+from benchmarks.real.use_tasks import ELSE_LAST, LAST, TASKS, Task, last, read, tuning
 from pam_retriever.retrieval.mixture import logit
 from pam_retriever.retrieval.mixture.fitting import sample
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS, ask_held_out

@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from benchmarks.real.use_tasks import Requests, Scores, Task
 from benchmarks.real.use_words import splitter
 from pam_retriever.retrieval.mixture.words import BM25, WordIndex
 
-if TYPE_CHECKING:
-    from benchmarks.real.use import Requests, Task
-
-Scores = npt.NDArray[np.float32]
 NEAREST = 30
 HALF_LIVES = (20, 200, 1000)
 RECENCY_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)

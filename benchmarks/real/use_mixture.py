@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from benchmarks.real.use_tasks import Requests, Scores, Task
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.retrieval.mixture.calibration import expected_calibration_error, log_loss
 from pam_retriever.retrieval.mixture.corpus import Corpus
@@ -20,10 +20,6 @@ from pam_retriever.retrieval.mixture.mixture import Evidence, Mixture, Priors, k
 from pam_retriever.retrieval.mixture.pools import Cues, Pools
 from pam_retriever.retrieval.mixture.requests import Uses
 
-if TYPE_CHECKING:
-    from benchmarks.real.use import Requests, Task
-
-Scores = npt.NDArray[np.float32]
 WITHOUT = Path(__file__).parents[1] / "priors" / "without.json"
 BATCH = 64
 JUDGED = 20  # hits of a question whose confidence is judged
