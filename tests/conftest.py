@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before anything imports transformers: no test asks the network
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # set before transformers is imported: no test uses the network
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch: the workers share the cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # set before torch is imported: the workers share the cores
 
 import hypothesis
 import numpy as np

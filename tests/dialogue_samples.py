@@ -56,7 +56,7 @@ def recall_at_10(found: dict[str, list[str]]) -> float:
 
 
 def core() -> PredictiveAssociativeIndex:
-    """The dialogue in the index itself, each session observed."""
+    """Returns an index with the dialogue, without an adapter; each session was observed."""
     said = turns()
     made = PredictiveAssociativeIndex(DIM)
     made.add([embed(turn.text) for turn in said], [t.id for t in said], [t.text for t in said])

@@ -49,12 +49,12 @@ class TableEmbedder(Embeddings):
 
 
 def near(angle: float) -> list[float]:
-    """Returns a vector at an angle to that of the query, which is at 0."""
+    """Returns a vector at this angle to the vector of the query."""
     return [float(np.cos(angle)), float(np.sin(angle)), *[0.0] * (DIM - 2)]
 
 
 def ladder(count: int = 300) -> PAMVectorStore:
-    """``count`` documents, "doc 0" closest to "query" and each next one farther; every hundredth is rare."""
+    """Returns a store: "doc 0" is closest to "query", each next document is farther; every hundredth is rare."""
     table = {f"doc {at}": near(0.005 * (at + 1)) for at in range(count)}
     store = PAMVectorStore(TableEmbedder({"query": near(0), **table}))
     metadatas = [{"at": at, "rare": at % 100 == 99} for at in range(count)]

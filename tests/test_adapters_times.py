@@ -50,6 +50,7 @@ async def test_documents_that_are_added_asynchronously_have_it_too():
 
 
 def test_a_key_of_ones_own_and_none():
+    """A store reads times from another key, from the first of several keys, or from none: ``time_key``."""
     store = PAMVectorStore(TableEmbedder(), time_key="seen")
     store.add_documents([*documents("seen"), Document("later", id="later", metadata={"date": "2023-07-08"})])
     assert ids(store.recall("topic", when="July 2023")) == ["2"]
@@ -66,6 +67,7 @@ def test_a_key_of_ones_own_and_none():
 
 
 def test_what_is_no_date_is_no_time():
+    """A metadata value that is not a date gives a document no time."""
     store = PAMVectorStore(TableEmbedder())
     values = [1_690_000_000, "last week", None, ["2023-07-03"], True, "2023-13-45"]
     store.add_documents([Document("a", id=str(n), metadata={"date": value}) for n, value in enumerate(values)])

@@ -167,7 +167,7 @@ def test_probabilities_of_allowed_memories_sum_to_one(planted):
 
 @pytest.mark.parametrize("seed", [68, 70, 90])  # an unbounded search overflowed on these seeds
 def test_weights_stay_finite_if_vectors_are_almost_equal(seed):
-    """A collapsed encoder returns almost equal vectors, which only weights of a million could separate."""
+    """Weights stay finite for the almost equal vectors of a collapsed encoder, which only huge weights separate."""
     random = np.random.default_rng(seed)
     apart = 10.0 ** -random.integers(1, 7)
     x = torch.from_numpy((1 + apart * random.standard_normal((20, 60, 3))).astype(np.float32))

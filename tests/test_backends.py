@@ -25,7 +25,7 @@ centres = random.standard_normal((60, WIDTH))
 
 
 def keys(count: int) -> np.ndarray:
-    """Clustered, as embeddings are."""
+    """Returns clustered vectors, as embeddings are."""
     around = centres[random.integers(0, len(centres), count)]
     return unit((around + 0.5 * random.standard_normal((count, WIDTH))).astype(np.float32))
 

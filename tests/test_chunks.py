@@ -40,6 +40,7 @@ def associations_are_f(index: PredictiveAssociativeIndex) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_switch_over_in_chunks(planted, tmp_path, at_once, backend, monkeypatch):
+    """After a fit that works in chunks every memory has its association vector, also when the index is opened again."""
     monkeypatch.setattr("pam_retriever.ann.factory.IVF_FROM", 100)
     path = tmp_path / "index"
     with PredictiveAssociativeIndex.open(path, DIM, backend) as index:

@@ -128,6 +128,7 @@ def test_codes_are_looked_up_by_row_and_by_id():
 
 
 def test_codes_begin_as_the_context_and_those_that_are_there_stay():
+    """A new code begins as the context of its memory; existing codes stay."""
     vectors = np.eye(6, dtype=np.float32)
     for book in (EmbeddingTable(np.zeros((9, 1_000), np.float32)), EmbeddingTable.on_disk(9, 1_000)):
         rows = np.arange(3, 9)

@@ -176,6 +176,7 @@ def test_an_index_that_was_not_kept_whole_is_built_again(tmp_path, monkeypatch, 
 
 
 def test_what_is_in_memory_is_what_the_code_takes():
+    """A compressed index takes as many bytes of memory as its code needs, plus a fixed overhead for each key."""
     random = np.random.default_rng(0)
     keys = unit(random.standard_normal((10_000, 64)).astype(np.float32))
     bytes_a_key = {}

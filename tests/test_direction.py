@@ -141,6 +141,7 @@ def test_after_and_before_are_distinguished(one_way, mode):
 
 @pytest.mark.parametrize("options", [{"mode": "hybrid"}, {"mode": "specific"}, {"channels": Channels(1, reverse=1)}])
 def test_by_channels_what_came_the_other_way_loses_its_association(one_way, options):
+    """With channels and a direction, memories of the other direction keep less than a fifth of their association."""
     for id in ("m012", "m055", "m187"):
         both = {hit.id: hit for hit in one_way.recall(id, k=199, **options)}
         for way, sign in (("after", 1), ("before", -1)):
@@ -192,6 +193,7 @@ def test_evidence_has_the_sign_of_the_direction(one_way, options):
 
 
 def test_faithful_means_what_came_that_way(one_way):
+    """With a direction, ``faithful`` allows only memories that were experienced in this direction."""
     assert ahead(one_way.recall("m015", faithful=True, direction="after"), "m015") == [1, 2]
 
 
@@ -214,6 +216,7 @@ def test_a_batch_answers_as_its_questions_do(one_way, planted, options):
 
 @pytest.mark.parametrize("mode", ["association", "hybrid", "specific"])
 def test_all_above_a_score_are_the_best_so_far(one_way, mode):
+    """With a direction, ``k=None`` and ``min_score`` return the same hits as a large ``k``, down to that score."""
     best = one_way.recall("m015", k=150, mode=mode, direction="after")
     every = one_way.recall("m015", k=None, mode=mode, direction="after", min_score=float(best.scores[30]))
     agree(every, best[: len(every)])

@@ -261,6 +261,7 @@ def test_a_connection_lost_in_a_transaction_leaves_nothing_and_is_tried_again(pl
 
 
 def test_a_read_that_is_lost_goes_on_unless_something_else_was_written(planted, monkeypatch):
+    """A read whose connection is lost is repeated, unless another process has written since: then it raises."""
     engine = fresh_postgres()
     index, other = new_index(planted, backend=engine), PredictiveAssociativeIndex(backend=engine)
     memories = index._store.database.memories

@@ -32,6 +32,7 @@ def test_each_hit_brings_up_its_recall_by_how_good_it_is(fitted, batch):
 
 
 def test_it_brings_up_what_another_retriever_cannot_see(fitted, planted):
+    """``expand`` returns associates of the hits, although they are not similar to the hits."""
     brought = fitted.expand({"m044": 0.9, "m123": 0.2}, k=4)
     assert set(brought) == planted.associates("m044")
     kept = fitted.expand({"m044": 0.9, "m123": 0.2}, k=4, where={"parity": "odd"}, cue_where={})

@@ -155,6 +155,7 @@ def test_a_source_is_switched_off_and_can_be_switched_on(address, dialogue):
 
 
 def test_a_stretch_of_time_limits_both_columns(address, dialogue):
+    """A period limits both columns of an answer: similar memories, and those that happened with the query."""
     times = fetch(address, "/api/times")["times"]
     assert sum(times["counts"]) == 72  # only the turns have a time
     assert (times["kind"], len(times["counts"])) == ("dates", 60)

@@ -179,6 +179,7 @@ def test_a_filter_and_k_follow_at_once(page, address, dialogue):
 
 
 def test_why_shows_where_both_met_or_that_they_never_did(page, address):
+    """ "Why" shows the session with the cue and the hit, or says that they were never experienced together."""
     show(page, address, "ask by id")
     met = page.locator(".hit[data-id='2026-03-05/1']").last
     met.get_by_role("button", name="Why").click()
@@ -323,7 +324,7 @@ def test_names_of_a_neighbourhood_can_be_read(browser, address, width):
             assert one[2] <= picture[2] + 1
             for other in names[:at]:
                 beside = one[2] <= other[0] + 1 or other[2] <= one[0] + 1
-                assert beside or one[3] <= other[1] + 4 or other[3] <= one[1] + 4, "names lie on each other"
+                assert beside or one[3] <= other[1] + 4 or other[3] <= one[1] + 4, "names overlap"
         node = page.locator("svg .node:has(text[visibility=hidden])").first
         if node.count():  # a node without a visible name shows it on focus or hover
             node.focus()

@@ -106,13 +106,14 @@ def test_what_is_everywhere_counts_least(scale):
 
 
 def test_weights_multiply_and_a_run_too_short_to_judge_is_left_alone():
+    """Salience, distance and familiarity are multiplied; in a stream that is too short, familiarity has no effect."""
     experience = experience_of([[0, 1, 2], [0, 3, 4]], salience=[1, 4, 0, 1, 1, 1])
     graph = associate(experience, 5, 2)
     weights = weigh(graph, experience, 2, "log").weights
     found = dict(zip(zip(graph.anchors().tolist(), graph.indices.tolist(), strict=True), weights, strict=True))
     counts = running_counts(experience, 5)
     unfamiliar = weights_of(graph, counts, 2, "log")
-    distance = np.abs(graph.anchors() - graph.indices)  # of the second trajectory the numbers are not the positions
+    distance = np.abs(graph.anchors() - graph.indices)  # in [0, 3, 4] the steps 3 and 4 are 1 and 2 after 0
     distance[distance > 2] -= 2
     np.testing.assert_allclose(weights, graph.salience / distance * np.maximum(unfamiliar, MET), rtol=1e-6)
     assert (found[0, 2], found[1, 2]) == (0, 0)

@@ -185,6 +185,7 @@ def test_a_reader_goes_over_to_what_replaced_the_index(tmp_path):
 
 
 def test_who_follows_holds_no_journal(tmp_path):
+    """A reader that follows does not keep the writer from emptying its journal at ``close``."""
     writer = filled(tmp_path / "i")
     with PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True, follow=True) as reader:
         answers(reader)

@@ -73,6 +73,7 @@ def answers(index: PredictiveAssociativeIndex, at: int) -> list:
 @settings(max_examples=3, deadline=None)
 @given(operations)
 def test_after_any_writes_it_answers_as_if_it_had_just_been_opened(done):
+    """After any writes an index with few memories answers like one that was just opened."""
     check(UNDER_FULL, done)
 
 
@@ -80,6 +81,7 @@ def test_after_any_writes_it_answers_as_if_it_had_just_been_opened(done):
 @settings(max_examples=10, deadline=None)
 @given(operations)
 def test_and_so_it_does_where_the_sources_propose_candidates(done):
+    """After any writes an index with many memories, where sources propose candidates, answers like a new one."""
     check(OVER_FULL, done)
 
 
@@ -95,6 +97,7 @@ def check(memories: int, done: list[tuple[str, int]]) -> None:
 
 
 def test_more_feedback_and_more_memories_are_taken_in_and_nothing_is_read_again(monkeypatch):
+    """New feedback and new memories are added to the evidence in memory, which is not read again."""
     made, read = [], []
     begin = FeedbackEvidence.__init__
 

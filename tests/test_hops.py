@@ -93,6 +93,7 @@ def test_a_narrow_beam_costs_so_many_look_ups_and_no_more(chain, monkeypatch):
 
 
 def test_a_batch_is_its_queries_and_fewer_hits_are_the_first_of_more(chain):
+    """A batch returns the hits of its queries one by one; a smaller ``k`` returns the first hits of a larger one."""
     many = chain.recall(["m010", "m020"], k=9, hops=3)
     one, other = chain.recall("m010", k=9, hops=3), chain.recall("m020", k=9, hops=3)
     for together, alone in zip(many, [one, other], strict=True):
@@ -146,6 +147,7 @@ def test_filters_thresholds_and_faithfulness_hold_at_every_hop(chain):
 
 
 def test_in_the_continuum_the_next_hop_begins_at_the_predicted_point(chain, planted):
+    """With ``snap=False`` the next hop begins at the predicted point, not at a memory."""
     channels = MODES["association"]
     one = chain.recall("m010", k=5, channels=channels)
     hits = chain.recall("m010", k=199, hops=2, snap=False, channels=channels)

@@ -259,6 +259,7 @@ def test_metadata_are_nested_so_deep_and_no_deeper():
 
 
 def test_a_filter_that_is_small_and_grows_is_refused():
+    """A filter that is small in memory, but has too many parts when it is read, is refused."""
     many: list = [{}] * 10_000
     for where in ({"$or": [{"$or": many}] * 10_000}, {"$and": [{"a": 1}] * 40_000}):
         with pytest.raises(InvalidInput, match="30,000"):

@@ -95,6 +95,8 @@ def test_a_cue_is_recognised_among_allowed_memories_only(shared):
 
 
 def test_cue_where_opens_the_recognition(shared):
+    """``cue_where`` decides which memories a query is recognised as; the hits still satisfy ``where``."""
+
     def cues(**options) -> set[str]:
         hits = shared.recall(NOTES, k=10, where=ANN, explain=True, **options)
         return {one.cue_id[:3] for answer in hits for hit in answer for one in hit.evidence or ()}

@@ -209,6 +209,8 @@ def test_custom_modules_are_needed_again(tmp_path):
 
 
 def test_references_are_kept_and_read_when_encoded(tmp_path):
+    """An index stores references to files, and reads the files each time it encodes them."""
+
     def load(names: list[str]) -> np.ndarray:
         return np.stack([np.load(tmp_path / name) for name in names])
 

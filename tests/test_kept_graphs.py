@@ -183,6 +183,7 @@ def flip(file) -> None:
 
 @pytest.mark.parametrize("harm", HARM)
 def test_what_is_no_graph_is_built_again(path, built, harm):
+    """If the files of a graph are damaged, the graph is built again and saved."""
     HARM[harm](path)
     built.clear()
     with PredictiveAssociativeIndex.open(path) as index:
@@ -195,6 +196,7 @@ def test_what_is_no_graph_is_built_again(path, built, harm):
 
 
 def test_a_file_that_promises_more_than_there_is_takes_no_memory(path, built):
+    """A file whose header states a huge array is refused before memory is allocated for it."""
     (file,) = path.glob("ann-*.whole.neighbours.npy")
     contents = file.read_bytes().replace(b"(", b"(9999999999", 1)
     file.write_bytes(contents)
@@ -234,6 +236,7 @@ def test_whatever_is_taken_can_be_searched():
 
 
 def test_a_graph_is_that_of_the_index(built):
+    """A graph that is put into another FAISS index can be read from it unchanged."""
     import faiss
 
     backend = FaissBackend(DIM, "hnsw")

@@ -1,4 +1,4 @@
-"""Arrows between folders: apps -> index -> retrieval, training -> model, experience, ann, store -> types."""
+"""Imports go only one way: apps -> index -> retrieval, training -> model, experience, ann, store -> types."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def lexicon_of(index):
 
 
 def written_out(texts: list[str], query: list[str], window: int) -> list[float]:
-    """BM25 over each text and half of its neighbours', term by term."""
+    """Returns BM25 scores, computed term by term; the words of neighbours count in part."""
     own = [Counter(text.replace(",", "").split()) for text in texts]
     df = {term: sum(term in counts for counts in own) for term in query}
     contexts, lengths = [], []
@@ -63,7 +63,7 @@ def test_scores_are_those_of_bm25_with_the_neighbours_words_in_part():
     rows = np.arange(1, 7)
     place, met, _ = index._store.links.around(rows, 2)
     terms = lexicon.terms("kettle boat harbour")
-    assert terms == ["boat", "harbour", "kettl"]  # stemmed
+    assert terms == ["boat", "harbour", "kettl"]  # the terms are stems
     scores = lexicon.score(terms, rows, place, met)
     assert scores == pytest.approx(written_out(WALK, ["kettle", "boat", "harbour"], 2), rel=1e-5)
 
@@ -129,6 +129,7 @@ def test_a_failed_call_leaves_the_words_as_they_were():
 
 
 def test_labels_are_the_strings_of_the_metadata_in_any_script():
+    """Strings in metadata, but not numbers, count as labels of a memory; accents do not matter."""
     index = PredictiveAssociativeIndex(dim=2)
     index.add(
         np.eye(2),
@@ -143,6 +144,7 @@ def test_labels_are_the_strings_of_the_metadata_in_any_script():
 
 
 def test_a_term_that_is_everywhere_is_not_read(monkeypatch):
+    """A term with too many occurrences is skipped, because it says little."""
     monkeypatch.setattr("pam_retriever.retrieval.lexical.MOST_OCCURRENCES", 2)
     lexicon = lexicon_of(new_index())
     assert lexicon.best(["harbour", "gull"], 10, None).tolist() == [5]
@@ -174,7 +176,7 @@ def test_the_tokenizer_keeps_nothing_of_the_query_before():
 
 
 def test_a_word_too_long_for_the_full_text_index_is_ignored():
-    """FTS5 cuts a word after 32,768 bytes, also within a character."""
+    """A word beyond 32,768 bytes is ignored, because FTS5 would cut it, even within a character."""
     long = "\u53bb\u5e74" * 20_000
     index = PredictiveAssociativeIndex(dim=2)
     index.add(np.eye(2), ["a", "b"], [f"{long} kettle", "boat"])

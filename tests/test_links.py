@@ -1,4 +1,4 @@
-"""Exact links, against a plain-Python model of the same trajectories."""
+"""Exact links equal those of a plain-Python model of the same trajectories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def append(links: CooccurrenceGraph, number: int, steps: list[int], **options) -
 
 
 def linked_to(model: list[list[int | None]], row: int, window: int) -> dict[int, float]:
-    """Returns the definition: the sum of 1 / distance over all meetings within the window."""
+    """Returns the links by their definition: the sum of 1 / distance over all pairs of steps within the window."""
     found: dict[int, float] = {}
     for steps in model:
         for at, here in enumerate(steps):
@@ -52,7 +52,8 @@ def check(links: CooccurrenceGraph, model: list[list[int | None]], window: int) 
 def test_links_follow_observed_replaced_and_deleted_steps(before, after, forgotten, window, late):
     links, model = flat(before), [list(steps) for steps in before]
     check(links, model, window)
-    tail, module.TAIL = module.TAIL, 4_096 if late else 0  # unsorted steps, and steps that are sorted in at once
+    # new steps stay in an unsorted tail, or are sorted in at once
+    tail, module.TAIL = module.TAIL, 4_096 if late else 0
     try:
         for number, steps in enumerate(after):
             replaced = number + 1 if number < len(before) and number % 2 else None

@@ -199,6 +199,7 @@ def test_a_node_that_moves_to_another_document_leaves_the_first():
 
 
 def test_a_circle_of_nodes_ends():
+    """A circle of previous and next nodes is cut, so that linking ends."""
     store = PAMVectorStore()
     store.add([node("a", "b", "b"), node("b", "a", "a"), node("c", "c", "c")])
     assert {pair[:2] for pair in meetings(store)} in ({("a", "b")}, {("b", "a")})
@@ -265,6 +266,7 @@ names = st.permutations("abcdefg")
 @given(order=names, cut=st.integers(1, 6), source=st.sampled_from(["d", None]), gone=st.sets(st.sampled_from("bdf")))
 @settings(max_examples=60, deadline=None)
 def test_in_whatever_order_nodes_come_and_come_back_they_stand_as_they_belong(order, cut, source, gone):
+    """The order of linked nodes does not depend on the order of additions, deletions and repeated additions."""
     store = PAMVectorStore()
     by_name = {each.node_id: each for each in chain("abcdefg", source)}
     store.add([by_name[name] for name in order[:cut]])

@@ -21,7 +21,7 @@ LATE, DOOR = "how late is it", "who is at the door"
 
 
 class Drawn(MockEmbedding):
-    """A vector for each text, drawn by its letters."""
+    """Returns a random vector for each text, with a seed from its letters."""
 
     def __init__(self):
         super().__init__(embed_dim=DIM)

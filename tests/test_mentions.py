@@ -230,6 +230,7 @@ def test_links_point_to_what_they_name(text: str, metadata: dict[str, object]) -
 
 
 def test_numbers_tell_links_and_phrases_apart() -> None:
+    """The number of a name shows whether it belongs to a link or to a phrase."""
     for key in ("", "a", "notes/b.md", "\ud800"):
         assert is_link(number_of(key)) and not is_phrase(number_of(key))
         assert is_phrase(phrase_number(key)) and not is_link(phrase_number(key))
@@ -273,6 +274,7 @@ def test_capitalised_runs() -> None:
 
 
 def test_both_ways_and_later() -> None:
+    """Two texts mention each other, whichever is added first; the mentions follow later changes."""
     world = World()
     world.add(("film", "Shirley Temple is in it.", {"title": "Kiss and Tell (1945 film)"}))
     world.add(("her", "An actress; see Kiss and Tell.", {"title": "Shirley Temple"}))

@@ -88,6 +88,7 @@ def test_a_chain_of_names() -> None:
 
 
 def test_who_names_it_and_who_shares_a_phrase() -> None:
+    """Recall finds memories that name a hit, and memories that share a phrase with it."""
     world = _world(*CHAIN)
     scores = dict(zip("abcd", LOOKS, strict=False))
     found = _ask(world, Question(world, None, scores), "b")
@@ -99,12 +100,14 @@ def test_who_names_it_and_who_shares_a_phrase() -> None:
 
 
 def test_memories_that_may_not_be_found_neither_come_nor_lead_on() -> None:
+    """A memory that a filter excludes is neither a hit nor a step to other memories."""
     world = _world(*CHAIN)
     question = Question(world, "Kiss and Tell", dict(zip("abcd", LOOKS, strict=False)), forbidden="b")
     assert {"b", "c"}.isdisjoint(_ask(world, question, "a"))
 
 
 def test_the_passage_of_a_title_that_fits_best_gets_most() -> None:
+    """If several memories have the name, the one that fits the question best gets the largest share of its weight."""
     world = _world(("a", "Kiss", "Shirley Temple."), ("b", "Shirley Temple", "x"), ("c", "Shirley Temple", "y"))
     found = _ask(world, Question(world, None, {"a": 0.5, "b": 0.3, "c": 0.1}), "a")
     assert found["c"]["names"] / found["b"]["names"] == pytest.approx(math.exp(-0.2 / TEMPERATURE), rel=1e-4)

@@ -109,6 +109,7 @@ def test_recency_is_as_in_plain_python():
 
 
 def test_steps_that_were_stored_last_count_once():
+    """Steps of the query that are also the last stored steps count once."""
     history = np.array([4, 0, 1, 2])
     steps = LastSteps(np.array([[2, 1, -1], [1, 2, -1]]), np.zeros((2, 3, 2), np.float32), np.array([2, 2]))
     once = Recency(history, steps).columns(Pools.full(2, 5))
@@ -121,6 +122,7 @@ def test_steps_that_were_stored_last_count_once():
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.sampled_from([1.0, 2.0, None]), min_size=1, max_size=25), min_size=1, max_size=4))
 def test_moments_are_as_in_plain_python(times):
+    """Steps with the same time are one moment, unless they are too many or the whole trajectory."""
     trajectory = np.repeat(np.arange(len(times)), [len(one) for one in times])
     begins, first = [], 0
     for one in times:
@@ -159,7 +161,7 @@ def test_a_deleted_step_stays_a_step_between():
     index.delete(["m2"])
     found = index.recall_next(["m1"], k=40, explain=True)
     assert found[0].id == "m4"
-    assert found[0].others == ()  # m3 was two steps after m1, so no trajectory is evidence
+    assert found[0].others == ()  # m3 is no other next step, because it did not follow m1 directly
 
 
 def test_what_was_experienced_is_the_same_after_a_restart(tmp_path):
@@ -231,6 +233,7 @@ def test_the_step_before_decides_where_the_last_one_does_not():
 
 
 def test_before_is_not_after():
+    """Next-step recall has a direction: 3 followed 7, so 7 recalls 3, but 3 hardly recalls 7."""
     index = filled()
     for n in range(5):
         index.observe(Trajectory(ids=names(7, 3), id=str(n)))
@@ -406,6 +409,7 @@ def stored(vectors: np.ndarray) -> ExactBackend:
 
 
 def test_an_answer_that_nothing_found_has_the_share_of_any_memory_by_content():
+    """A candidate that the look-up by content did not find gets about the exact share of such a memory."""
     vectors = np.random.default_rng(0).standard_normal((3_000, DIM)).astype(np.float32)
     vectors = unit(vectors)
     walk = np.arange(200)
@@ -429,6 +433,7 @@ def test_an_answer_that_nothing_found_has_the_share_of_any_memory_by_content():
 
 
 def test_a_look_up_that_finds_fewer_changes_nothing():
+    """A look-up may find fewer memories than requested: the empty places do not change the scores."""
     vectors = unit(np.random.default_rng(0).standard_normal((30, DIM)).astype(np.float32))
     walk = np.arange(20)
     evidence = NextEvidence(CooccurrenceGraph(walk, np.ones(20, int), walk), stored(vectors), few=np.arange(30))
@@ -457,6 +462,7 @@ def test_more_new_memories_are_not_likelier_together():
 
 
 def test_ten_questions_fit_the_parts():
+    """From ten questions a fit learns the few parts of the mixture, but leaves its many weights at the prior."""
     random = np.random.default_rng(0)
     walk = random.integers(0, 8, 30)
     graph = CooccurrenceGraph(walk, np.ones(30, int), np.arange(30))
@@ -487,6 +493,7 @@ def test_what_followed_comes_first_where_few_were_experienced(few):
 
 
 def test_the_prior_names_shares_that_are_there():
+    """The prior has the current features and shares; stored weights with other features are not used."""
     prior = NextMixture.prior()
     assert prior.weights.shape == (2, len(FEATURES))
     np.testing.assert_allclose(prior.parts.sum(axis=1), 1, atol=0.02)

@@ -74,6 +74,7 @@ def test_sources_of_use_are_log_odds_whose_softmax_is_the_score():
 
 
 def test_nothing_changes_without_nothing(fitted):
+    """An empty ``without`` changes nothing."""
     assert fitted.recall("m005", k=5, without=()) == fitted.recall("m005", k=5)
 
 

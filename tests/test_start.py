@@ -138,6 +138,7 @@ def test_the_forward_pass_is_that_of_the_network(config):
 
 
 def test_the_mean_of_all_predicts_itself():
+    """A constant input is whitened to 0, so the predictor returns it unchanged."""
     model = Predictor(PredictorConfig(3, hidden=8, whiten=True), torch.Generator())
     states = np.array([[1.0, 2.0, 3.0]] * 4, np.float32)
     model.fit_whitening(torch.tensor(states))

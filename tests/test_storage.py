@@ -223,6 +223,7 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
 
 
 def test_the_row_numbers_do_not_show_in_the_answers(planted):
+    """Answers do not depend on the numbers of rows: deleted and added again, memories give the same hits."""
     first, second = new_index(planted), new_index(planted)
     second.delete(planted.ids[:100])
     second.add(

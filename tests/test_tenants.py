@@ -391,6 +391,6 @@ def test_one_that_may_not_be_learnt_from_is_not(tmp_path):
             index.tenant("ben").fit(config=QUICK, progress=False)  # ``train=False`` was stored
         assert index.tenant("ben", train=True).fit(config=QUICK, progress=False).steps > 0
     with PredictiveAssociativeIndex.open(tmp_path / "index", read_only=True) as reader:
-        assert len(reader.tenant("ben", train=True)) == len(VECTORS)  # as it is
+        assert len(reader.tenant("ben", train=True)) == len(VECTORS)  # this is the stored setting
         with pytest.raises(ReadOnlyIndex):
             reader.tenant("ben", train=False)

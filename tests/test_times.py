@@ -1,4 +1,4 @@
-"""Times in texts, against two lists that were written before the code, and against hostile texts."""
+"""Times are found in texts as in two lists that were written before the code; hostile texts do no harm."""
 
 import builtins
 import json

@@ -120,7 +120,7 @@ def test_a_time_budget_ends_the_training_and_the_schedule(planted):
     assert report.losses[-1] < report.losses[0]
 
 
-# hypothesis times the garbage collector in a callback; CPython drops an interrupt that arrives there, and says so
+# Hypothesis times the garbage collector in a callback. CPython drops an interrupt that arrives there, and warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("durable", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_ctrl_c_leaves_the_index_as_it_was(planted, durable, tmp_path, request):

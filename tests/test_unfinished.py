@@ -115,6 +115,7 @@ def test_a_file_system_without_locks_is_an_error_that_says_so(tmp_path, monkeypa
 
 
 def test_what_only_has_such_a_name_stays(tmp_path):
+    """A folder that only has the name of an abandoned one, but other contents, is not removed."""
     PredictiveAssociativeIndex(dim=2).save(tmp_path / ".index-of_notes")
     (tmp_path / ".index-of_notes" / "writer.lock").touch()
     (tmp_path / ".index-12345678").mkdir()

@@ -80,6 +80,7 @@ def test_when_filters_association_and_its_hops(anywhere):
 
 
 def test_numbers_are_a_kind_of_their_own(anywhere):
+    """Timestamps may be plain numbers: then ``when`` is a pair of numbers, and words of time have no effect."""
     index = anywhere(dim=DIM)
     index.add(VECTORS, IDS, TEXTS, timestamps=list(range(N)))
     assert index.recall(when=(3, 6)).ids == ["m5", "m4", "m3"]
@@ -95,6 +96,7 @@ def test_numbers_are_a_kind_of_their_own(anywhere):
 
 
 def test_kinds_are_not_mixed(anywhere):
+    """An index has either dates or numbers as timestamps, and refuses the other kind."""
     index = world(anywhere)
     for given in ([5.0], [5]):
         with pytest.raises(InvalidInput, match="numbers, for an index whose timestamps are dates"):
@@ -228,6 +230,7 @@ def test_a_question_without_a_time_and_an_index_without_dates_are_as_ever():
 
 
 def test_the_bonus_is_that_of_the_scores_that_were_measured():
+    """A time in a question adds to each score the bonus that the measured formula gives."""
     timed, plain = world(), PredictiveAssociativeIndex(dim=DIM)
     plain.add(VECTORS, IDS, TEXTS)
     question = "what did we talk about in March 2023?"

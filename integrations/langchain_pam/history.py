@@ -96,7 +96,7 @@ class PAMHistoryRetriever(KnownFields, RunnableSerializable[History, list[Docume
             messages = input.to_messages() if isinstance(input, PromptValue) else convert_to_messages(input)
         except (ValueError, NotImplementedError, TypeError) as error:
             raise InvalidInput(
-                f"Got a history that is none: {error}", "a list of messages", "See LangChain."
+                f"The history cannot be read: {error}", "messages as in LangChain", "Convert them."
             ) from error
         return [one for one in messages if one.type in self.types and one.text.strip()][-LONGEST:]
 

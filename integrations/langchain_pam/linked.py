@@ -122,7 +122,9 @@ class LinkedIndex:
     def tenant(self, name: str) -> LinkedIndex:
         """Returns the ``LinkedIndex`` of one tenant: the same object as long as something refers to it."""
         if self._tenant is not None:
-            raise InvalidInput(f"A tenant was asked of the store of tenant {self._tenant!r}.", "that of all", "Ask it.")
+            raise InvalidInput(
+                f"The store of tenant {self._tenant!r} has no tenants.", "the whole store", "Call its tenant()."
+            )
         with self._whole.making:
             found = self._whole.tenants.get(check_tenant(name))
             if found is None:

@@ -80,7 +80,7 @@ class Embedding:
             raise InvalidInput(f"Got the unknown index settings {unknown}.", f"{sorted(known)}", "Remove them.")
         dims, fields, mode = config.get("dims"), config.get("fields"), config.get("mode")
         if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
-            raise InvalidInput(f"Got index['dims']={dims!r}.", "an int >= 1", "Say how long the vectors are.")
+            raise InvalidInput(f"Got index['dims']={dims!r}.", "an int >= 1", "Pass the length of the vectors.")
         if config.get("embed") is None:
             raise InvalidInput("Got index= without 'embed'.", "a function or LangChain Embeddings", "Pass 'embed'.")
         if mode not in (None, "similarity"):
@@ -206,7 +206,9 @@ def check_minutes(name: str, minutes: float) -> None:
     """
     number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
     if not number or not 0 <= minutes <= MOST_MINUTES:
-        raise InvalidInput(f"Got {name}={minutes!r}.", f"minutes from 0 to {MOST_MINUTES}, or None", "None keeps it.")
+        raise InvalidInput(
+            f"Got {name}={minutes!r}.", f"minutes from 0 to {MOST_MINUTES}, or None", "Leave it out for the default."
+        )
 
 
 def check_page(limit: int, offset: int) -> None:

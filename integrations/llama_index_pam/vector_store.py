@@ -110,7 +110,9 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
             InvalidInput: the name is invalid, or this is the store of a tenant.
         """
         if self._tenant is not None:
-            raise InvalidInput(f"A tenant was asked of the store of tenant {self._tenant!r}.", "that of all", "Ask it.")
+            raise InvalidInput(
+                f"The store of tenant {self._tenant!r} has no tenants.", "the whole store", "Call its tenant()."
+            )
         with self._whole.making:
             store = self._whole.tenants.get(check_tenant(name))
             if store is None:
@@ -149,7 +151,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
             InvalidInput: always.
         """
         raise InvalidInput(
-            "A PAMVectorStore was to be pickled.",
+            "A PAMVectorStore cannot be pickled.",
             "its folder, which several processes may read",
             "Use PAMVectorStore(path=..., read_only=True) there, or persist() and from_persist_path().",
         )
