@@ -220,6 +220,7 @@ def test_feedback_for_what_is_no_request_is_refused(index, query):
 
 
 def test_an_id_that_cannot_be_stored_is_not_there_and_cannot_be_asked_for(index):
+    """An invalid id is not in the index, and every call that takes an id refuses it."""
     for id in ("\ud800", "a\x00", "", 7):
         assert id not in index
         for call in (lambda id=id: index.get([id], missing_ok=True), lambda id=id: index.delete([id])):

@@ -261,6 +261,7 @@ def test_the_graph_network_is_the_mean_of_neighbours_worked_out_by_hand():
 
 
 def test_a_vector_without_edges_is_asked_as_it_is():
+    """A vector that is not a stored memory has the same scores as the stored memory with this vector."""
     experience, vectors = mirrored()
     baseline = Contrastive(BilinearForm, passes=2)
     baseline.fit(experience, vectors, 1)

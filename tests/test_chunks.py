@@ -148,6 +148,7 @@ def test_chunks_are_trained_on_a_sample_of_all_of_them(monkeypatch):
 
 
 def test_a_vector_that_is_missing_is_no_shorter_index(planted):
+    """If a stored vector is missing, opening fails; the index does not silently have one memory less."""
     index = PredictiveAssociativeIndex(DIM)
     index.add(planted.vectors, planted.ids)
     database = index._store.database.connection

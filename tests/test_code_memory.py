@@ -191,6 +191,7 @@ def test_a_history_that_was_rewritten_is_noticed(history):
 
 
 def test_another_branch_and_back(history):
+    """An update to another branch and back gives the same index as one update to the first branch."""
     history.commit("Begin", {"a.py": "a\n", "old.py": "o\n"})
     history.commit("Old work", {"old.py": "oo\n", "a.py": "aa\n"})
     history.commit("Drop", {"old.py": None}, branch="next", start="main")
@@ -204,6 +205,7 @@ def test_another_branch_and_back(history):
 
 
 def test_a_shallow_clone_does_not_learn_its_boundary(history, tmp_path):
+    """A shallow clone does not learn from its oldest commit, which seems to add all files."""
     for n in range(5):
         history.commit(f"Step {n}", {f"{n}.py": f"{n}\n", "all.py": f"{n}\n"})
     history.write()
@@ -259,6 +261,7 @@ def test_a_hostile_repository_runs_nothing(history, tmp_path):
 
 
 def test_the_environment_of_a_hook_does_not_lead_elsewhere(history, tmp_path, monkeypatch):
+    """GIT_DIR, which git sets for hooks, does not make an update read another repository."""
     other = History(tmp_path / "other")
     other.commit("Else", {"x.py": "x\n"})
     other.write()
@@ -337,6 +340,7 @@ def test_a_file_that_met_no_other_is_asked_by_the_words_of_its_path_too(history,
 
 
 def test_only_a_code_memory_is_asked_and_only_one_is_added_to():
+    """An ordinary index is not taken for a code memory, even if it has a memory with the id of the state."""
     index = fresh()
     index.add(ids=["a", STATE], texts=["a note", "no state"])
     assert state_of(index) is None

@@ -46,6 +46,7 @@ def test_every_pair_within_the_window_and_no_other(episodes, window):
 @settings(max_examples=40)
 @given(trajectories, st.sets(st.integers(0, MEMORIES - 1), min_size=1))
 def test_the_part_among_some_members_is_that_block_of_the_matrix(episodes, members):
+    """``within`` returns the block of the matrix of associations for some members."""
     found = associate(as_experience(episodes), MEMORIES, 3)
     dense = np.zeros((MEMORIES, MEMORIES), np.float32)
     dense[found.anchors(), found.indices] = found.weights

@@ -591,6 +591,7 @@ def test_readers_are_let_in_together_and_a_writer_alone():
 
 
 def test_a_memory_keeps_one_checksum_whoever_writes_it():
+    """A checksum depends only on the contents of a memory, and distinguishes their parts."""
     assert columns.checksum("a", None, "{}", b"\0\0\0\0") == columns.checksum("a", None, "{}", b"\0\0\0\0")
     parts = {columns.checksum(*p) for p in (("a", "b", "{}", b"1"), ("ab", "", "{}", b"1"), ("a", None, "b{}", b"1"))}
     assert len(parts) == 3

@@ -122,6 +122,7 @@ def test_a_wrong_offset_is_refused(index, call):
 
 @pytest.mark.parametrize("call", ["delete", "delete_trajectory"])
 def test_what_to_delete_is_said_in_one_way(index, call):
+    """A deletion needs either ids or a filter: neither or both is an error."""
     for options in ({}, {"ids": ["m000"], "where": {}}):
         with pytest.raises(InvalidInput, match="ids nor where"):
             getattr(index, call)(**options)

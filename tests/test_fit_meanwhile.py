@@ -45,6 +45,7 @@ def meanwhile(index: PredictiveAssociativeIndex) -> None:
     [(corpus, "Corpus"), (feedback_evidence, "evidence_of"), (fitting, "fit_mixture"), (fitting, "ask_held_out")],
 )
 def test_others_ask_and_write_at_any_step_of_it(tmp_path, monkeypatch, kind, module, name):
+    """While a fit pauses at any of its steps, other threads can query and write; its result stays the same."""
     alone = made(kind, tmp_path / "alone")
     expected = alone.fit(progress=False).validation
     weights = alone._store.database.settings.get("mixture")

@@ -110,6 +110,7 @@ def test_a_reader_answers_as_one_that_opens_now(tmp_path, seed):
 
 
 def test_refresh_takes_a_reader_to_now_and_no_further(tmp_path):
+    """``refresh`` shows a reader the current state; later writes need another ``refresh``."""
     writer = filled(tmp_path / "i")
     reader = PredictiveAssociativeIndex.open(tmp_path / "i", read_only=True)
     before = answers(reader)

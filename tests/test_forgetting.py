@@ -121,6 +121,7 @@ def test_prune_keeps_the_strongest(planted):
 
 
 def test_without_fading_what_came_often_stays(planted):
+    """Without a half-life, ``prune`` keeps the memories that were experienced most often."""
     index = new_index(planted)
     for number in range(3):
         index.observe(Trajectory(ids=planted.ids[10 * number : 10 * number + 10]))

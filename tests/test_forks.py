@@ -100,6 +100,8 @@ def test_a_forked_child_gets_index_forked_and_changes_nothing(tmp_path, kept):
 
 
 def test_a_child_that_leaves_the_with_closes_nothing(tmp_path):
+    """A forked child that leaves the ``with`` block of an index does not close the index of its parent."""
+
     def does() -> None:
         with index:
             pass

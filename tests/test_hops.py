@@ -60,6 +60,7 @@ def test_hops_reach_what_the_cue_never_met(chain):
 
 
 def test_with_a_wide_beam_it_is_every_path_there_is(planted):
+    """With a beam as wide as the index, recall over hops finds the best of all paths."""
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(planted.vectors[:30], planted.ids[:30])
     index.fit([planted.ids[:20], planted.ids[15:30]], window=1, config=TINY, progress=False)
@@ -116,6 +117,7 @@ def test_directly_experienced_hits_have_hop_one(planted):
 
 
 def test_no_path_comes_back(chain):
+    """A path never contains a memory twice."""
     for hit in chain.recall("m010", k=100, hops=4):
         assert len({"m010", *hit.path, hit.id}) == len(hit.path) + 2
         assert hit.hop == len(hit.path) + 1
@@ -229,5 +231,6 @@ def test_a_cue_that_may_be_two_bridges_from_both_and_one_that_is_none_from_its_a
 
 
 def test_what_was_met_directly_comes_before_what_is_as_sure_but_further(chain):
+    """At equal certainty, hits that were experienced with the query rank before hits two hops away."""
     for id in [f"m{n:03}" for n in range(5, 36)]:
         assert [hit.hop for hit in chain.recall(id, k=4, hops=2)] == [1, 1, 2, 2]

@@ -102,6 +102,7 @@ def test_a_database_that_this_library_never_wrote(folder, case):
 
 
 def test_rows_that_are_far_apart_take_no_memory(folder):
+    """Huge row numbers do not make the index allocate memory for the rows between them."""
     far = 2**61
     tamper(folder, f"UPDATE memories SET row = {far} WHERE row = 3", f"UPDATE vectors SET row = {far} WHERE row = 3")
     with PredictiveAssociativeIndex.load(folder) as index:

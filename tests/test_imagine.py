@@ -10,6 +10,7 @@ from pam_retriever import EmptyIndex, InvalidInput, NotFitted, PredictiveAssocia
 
 
 def test_the_point_is_the_prediction_and_the_nearest_are_the_nearest(fitted, planted):
+    """``imagine`` returns the prediction f, and the memories nearest to it by cosine."""
     f = fitted._store.predictor(planted.vectors[30:31])[0, :DIM]
     p = planted.vectors / np.linalg.norm(planted.vectors, axis=1, keepdims=True)
     found = fitted.imagine("m030", k=6)
@@ -93,6 +94,7 @@ def test_bad_queries_are_refused(fitted, index):
 
 
 def test_what_was_learnt_does_not_surprise_and_what_was_not_does(fitted, planted):
+    """Learnt trajectories have a low surprise, others a high one; two joined halves surprise at the joint."""
     known = fitted.surprise(planted.outings[3])
     strange = fitted.surprise([planted.ids[n] for n in range(0, 200, 20)])
     assert len(known) == 10

@@ -193,6 +193,8 @@ def test_saved_and_loaded_with_its_encoder(index, tmp_path):
 
 
 def test_custom_modules_are_needed_again(tmp_path):
+    """Modules of one's own are not saved: ``load`` needs an encoder with the same ones."""
+
     def encoder(features: int = 4) -> CompositeEncoder:
         return CompositeEncoder({"place": Modality.custom(nn.Linear(3, features), (3,), features)}, dim=8)
 
@@ -289,6 +291,7 @@ def test_a_move_with_another_predictor(index, tmp_path):
 
 
 def test_it_answers_observations_while_it_moves_elsewhere(index, tmp_path):
+    """A reader goes on with its encoder while a writer moves the index to another one."""
     index.save(tmp_path / "saved")
     with PredictiveAssociativeIndex.open(tmp_path / "saved", read_only=True) as reader:
         with pytest.raises(ReadOnlyIndex):

@@ -97,6 +97,7 @@ def test_packed_observations_come_back():
 
 
 def test_steps_ahead_stop_at_the_end_and_at_gaps():
+    """A step has no next steps beyond the end of its trajectory, nor beyond a gap."""
     experience = Experience(np.arange(7), np.array([0, 0, 0, 0, 1, 1, 1]), np.array([0, 1, 3, 4, 0, 1, 2]))
     kinds = {"x": Modality.vector(1)}
     read = read_observations({"x": np.ones((7, 1))}, kinds, "test")

@@ -76,6 +76,7 @@ def reading(monkeypatch) -> list:
 
 @pytest.mark.parametrize("how", ["close", "erase"])
 def test_keys_that_are_removed_while_they_are_verified_are_no_damage(path, patient, how):
+    """Keys may be removed while a verification still reads their file: it reports no damage."""
     index = PredictiveAssociativeIndex.open(path)
     if how == "erase":
         threading.Timer(0.3, patient.set).start()
@@ -179,6 +180,7 @@ def test_a_flipped_byte_is_reported_by_the_next_call_or_by_close(path, patient, 
 
 
 def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_finding(path, patient):
+    """Writes during a verification are stored, and do not change the file that it reads."""
     with PredictiveAssociativeIndex.open(path) as index:
         database = index._store.database.connection
         file = path / str(read_manifest(path)["database"])
@@ -199,6 +201,7 @@ def test_what_is_written_before_the_verification_ends_is_there_and_so_is_its_fin
 
 
 def test_damage_below_new_memories_stays_damage(path, patient):
+    """If a file is damaged, new memories do not give it a valid checksum."""
     (file,) = path.glob("memories-*.sqlite")
     contents = bytearray(file.read_bytes())
     with PredictiveAssociativeIndex.open(path) as index:
@@ -229,6 +232,7 @@ def test_closing_an_index_that_was_only_asked_leaves_it_as_it_was(path):
 
 
 def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, held):
+    """Two readers and a verification in one process do not release each other's locks on the file."""
     first = PredictiveAssociativeIndex.open(path, read_only=True)
     second = PredictiveAssociativeIndex.open(path, read_only=True)
     for index in first, second:  # a running verification has taken the waiting file
@@ -243,6 +247,7 @@ def test_two_readers_of_one_process_and_a_verification_keep_their_locks(path, he
 
 
 def test_a_reader_that_stays_does_not_cost_an_unchanged_index_its_checksum(path):
+    """If a writer changes nothing, the index keeps its checksum, even if a reader is still open."""
     before = read_manifest(path)
     with PredictiveAssociativeIndex.open(path, read_only=True) as reader:
         with PredictiveAssociativeIndex.open(path) as index:

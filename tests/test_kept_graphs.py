@@ -113,6 +113,7 @@ def test_after_a_kill_they_are_taken_with_what_was_committed(path, built):
 
 
 def test_those_of_another_fit_are_not_taken(path, built):
+    """Saved graphs of an earlier fit are not used: they are built again."""
     index = PredictiveAssociativeIndex.open(path)
     index.fit([IDS[:6]], config=FitConfig(hidden=8, passes=1), progress=False, from_scratch=True)
     expected = answers(index)
@@ -124,6 +125,7 @@ def test_those_of_another_fit_are_not_taken(path, built):
 
 
 def test_where_most_changed_they_are_built(path, built):
+    """If most memories have changed, the graphs are built again."""
     index = PredictiveAssociativeIndex.open(path)
     index.add(VECTORS[:400] + 1, IDS[:400])
     index._store._home.close()

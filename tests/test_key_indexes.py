@@ -39,6 +39,7 @@ def assert_answers(indexes: KeyIndexes, held: dict[int, np.ndarray], share: floa
 
 
 def test_a_flat_index_holds_every_number_once():
+    """A flat index stores keys only once, although it answers by the whole key and by p."""
     vectors, associations = some(300)
     indexes = over("faiss", np.arange(300), vectors, associations)
     assert indexes.own is None

@@ -135,6 +135,7 @@ def test_a_blank_question_has_no_words_and_is_answered():
 
 @pytest.mark.parametrize("method", ["similarity_search", "similarity_search_with_score", "recall"])
 def test_a_search_is_at_most_two_calls_above_the_index(method, monkeypatch):
+    """A search of the adapter calls the index almost directly: the call stack grows by two at most."""
     store, depths = fitted_sessions(), []
     plain = store.index.recall
 

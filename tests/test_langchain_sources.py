@@ -164,6 +164,7 @@ def _scores(scored):
     ],
 )
 def test_values_that_are_stored_as_strings_or_numbers_link_at_once(group, times):
+    """Documents are linked when they are added, even if JSON stores their group or order in another form."""
     store = PAMVectorStore(TableEmbedder(), group_by="session", order_by="time")
     metadatas = [{"session": group, "time": time} for time in times]
     store.add_texts(list("cba"), metadatas[::-1], ids=list("cba"))

@@ -103,6 +103,7 @@ def test_it_answers_as_the_store_in_sqlite_does():
 
 @pytest.mark.parametrize("given", [date(2024, 3, 1), datetime(2024, 3, 1, 12), UUID(int=5), np.int64(5)])
 def test_a_filter_takes_what_a_value_takes(given):
+    """A filter may contain any value that an item may contain, and compares it in its stored form."""
     with new() as store:
         store.put(("ann",), "with", {"text": "wet", "at": given, "deep": {"at": [given]}})
         store.put(("ann",), "without", {"text": "wet"})
@@ -204,6 +205,7 @@ def test_an_item_with_several_vectors_is_found_once_by_its_best():
 
 
 def test_items_without_a_vector_come_last_once_on_all_pages():
+    """Items without a vector come after all others, and each is on exactly one page."""
     store = new()
     for number in range(3):
         store.put(("ann",), f"bare {number}", {"text": "wet stairs", "n": number}, index=False)

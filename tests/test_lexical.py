@@ -170,6 +170,7 @@ def test_neighbours_are_those_of_a_loop():
 
 
 def test_the_tokenizer_keeps_nothing_of_the_query_before():
+    """A tokenizer returns only the terms of the present text, not those of the text before."""
     tokenize = words.Tokenizer()
     assert tokenize("boat harbour") == ["boat", "harbour"]
     assert tokenize('kettle\x00 "quoted" OR NEAR(') == ["kettl", "near", "quot"]

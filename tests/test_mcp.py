@@ -253,6 +253,7 @@ async def test_a_write_waits_for_the_lock_and_then_reports_the_owner(folder):
 
 
 async def test_a_clock_that_was_ahead_keeps_nobody_from_remembering(folder):
+    """If the last step has a time in the future, a new step gets the same time."""
     ahead = datetime.now(timezone.utc) + timedelta(days=2)
     with folder.writing() as index:
         index.append("s", text="from the future", timestamp=ahead)
@@ -444,6 +445,8 @@ async def test_lines_that_are_no_requests_do_not_end_the_server(tmp_path):
 
 
 def test_a_text_is_embedded_once_and_before_the_turn():
+    """A text that was embedded before a write is not embedded again during the write."""
+
     class Counting(WordModel):
         calls = 0
 

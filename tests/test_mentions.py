@@ -244,6 +244,7 @@ def test_patterns_that_cannot_run_in_linear_time_are_refused(pattern: str) -> No
 
 
 def test_a_pattern_that_backtracks_elsewhere_is_harmless() -> None:
+    """A pattern that takes exponential time in other engines is searched in linear time."""
     rules = LinkRules(patterns=("(a+)+b", "[A-Z]+-[0-9]+"))
     assert rules.links_of("a" * 2_000_000 + "A" * 2_000_000, {}) == []
 
@@ -321,6 +322,7 @@ def test_a_failed_change_leaves_no_mentions() -> None:
 
 
 def test_full_names_go_before_short_ones() -> None:
+    """A memory with the name as its full title goes before those that have it as a short name."""
     world = World()
     world.add(
         ("planet", None, {"title": "Mercury (planet)"}),

@@ -376,6 +376,7 @@ def test_expansion_knows_mentions_before_any_fit():
 
 
 def test_other_names_are_taken_over(tmp_path):
+    """An index that is opened with other ``names`` finds its names again by these keys, and stores them."""
     with PredictiveAssociativeIndex.open(tmp_path / "index", DIM, names=("headline",)) as index:
         _fill(index)
         _add(index, *FILMS)

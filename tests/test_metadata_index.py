@@ -183,6 +183,7 @@ def test_metadata_that_are_no_dict_are_damage():
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_scan_of_some_keys_finds_their_best(data):
+    """A scan of a part of the keys finds the best of this part."""
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
     count, width = data.draw(st.integers(1, 300)), data.draw(st.sampled_from([1, 3, 8]))
     keys = random.integers(-3, 4, (count, width)).astype(np.float32)

@@ -183,6 +183,7 @@ def test_what_was_experienced_is_the_same_after_a_restart(tmp_path):
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000))
 def test_parts_make_what_was_chosen_likelier_than_the_prior_and_any_one_share(seed):
+    """The fitted mixture predicts the choices as well as the true one, and better than any single share."""
     random = np.random.default_rng(seed)
     truth = random.dirichlet(np.ones(4))
     table = random.dirichlet(np.full(6, 0.3), 4)  # one row for each share: its probabilities of 6 memories
@@ -224,6 +225,7 @@ def test_what_followed_comes_first_and_at_once():
 
 
 def test_the_step_before_decides_where_the_last_one_does_not():
+    """If the same step had different successors, the step before it decides."""
     index = filled()
     for n in range(4):
         index.observe(Trajectory(ids=names(1, 5, 10), id=f"a{n}"))
@@ -308,6 +310,7 @@ def test_a_batch_answers_as_each_alone():
 
 
 def test_shares_add_up_and_rise_never():
+    """The scores of next steps sum to 1, and fall from hit to hit."""
     index = filled()
     for walk in rings(20):
         index.observe(walk)

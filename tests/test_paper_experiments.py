@@ -42,6 +42,7 @@ def setting(tmp_path) -> Setting:
 
 
 def test_parts_are_computed_once_and_again_on_demand(setting):
+    """Parts of an experiment are computed once, stored, and computed again only with ``again``."""
     parts = setting.parts("some")
     assert parts.get("a", lambda: {"value": np.float32(0.5)}) == {"value": 0.5}
     assert setting.parts("some").get("a", lambda: pytest.fail("computed twice")) == {"value": 0.5}
@@ -211,6 +212,7 @@ def test_without_decay_warmth_changes_nothing(setting, monkeypatch):
 
 
 def test_the_oracle_bridges_only_what_a_shared_state_connects(setting):
+    """Even the oracle reaches another trajectory only if both share a state."""
     world = setting.world
     ends = np.array([[5, 105], [7, 107], [10, 210]])
     apart = bridging.reach(setting.experience, world, ends)
@@ -224,6 +226,7 @@ def test_the_oracle_bridges_only_what_a_shared_state_connects(setting):
 
 
 def test_one_best_point_cannot_serve_opposite_associates_and_two_can():
+    """One point cannot be near to associates in opposite directions, but two points can."""
     random = np.random.default_rng(0)
     keys = random.standard_normal((400, 8)).astype(np.float32)
     keys[:3], keys[3:6] = keys[0] + 0.01 * keys[:3], -(keys[0] + 0.01 * keys[3:6])

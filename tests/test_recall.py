@@ -89,6 +89,7 @@ def test_hits_come_best_first_and_all_there_are_for_a_large_k(fitted):
 
 
 def test_the_epsilon_ball_holds_what_scores_enough_and_nothing_else(fitted):
+    """``min_score`` returns exactly the hits with at least this score."""
     everything = fitted.recall("m050", k=199)
     for threshold in (everything[3].score, everything[120].score, 2.0, -2.0):
         inside = [hit.id for hit in everything if hit.score >= threshold]
@@ -105,6 +106,7 @@ def test_filters_apply_before_the_top_k(fitted):
 
 
 def test_evidence_names_the_occasion_or_none(fitted, planted):
+    """Evidence names the trajectory and the positions of both memories; predicted hits have none."""
     for hit in fitted.recall("m044", k=30, explain=True):
         apart = int(hit.id[1:]) - 44
         if hit.id in planted.associates("m044"):

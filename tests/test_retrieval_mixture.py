@@ -268,6 +268,7 @@ def test_sources_propose_what_they_score_best():
 
 
 def test_hidden_memories_look_as_if_they_were_never_used():
+    """A hidden memory has the features of a memory that was never used; other memories are unchanged."""
     history = world()
     log = history.log()
     evidence = maker(history)(log)
@@ -283,6 +284,7 @@ def test_hidden_memories_look_as_if_they_were_never_used():
 
 
 def test_used_together_counts_the_company_of_the_cue():
+    """The source counts how often a memory was used in the same request as the query."""
     uses = Uses.of([[0, 1], [0, 1], [0, 2], [3]])
     log = RequestLog(unit(np.random.default_rng(0).normal(size=(4, 3))), [[]] * 4, uses, 5)
     source = UsedTogether(log, Array(unit(np.random.default_rng(1).normal(size=(5, 3)))))

@@ -27,6 +27,7 @@ def test_a_vector_whose_length_is_beyond_float32_is_refused(length):
 
 @pytest.mark.parametrize("length", [1e-17, 1.0, 1e17])
 def test_a_vector_within_it_equals_itself(length):
+    """A vector of any allowed length has a cosine of 1 to itself."""
     index = PredictiveAssociativeIndex(3)
     vectors = np.array([[1.0, 2.0, 3.0], [-3.0, 1.0, 0.5]]) * length / 3
     index.add(vectors, ["a", "b"])

@@ -48,6 +48,7 @@ def test_recall_beside_bare_faiss(ran, monkeypatch):
 
 
 def test_a_checkout_beside_itself(ran):
+    """The benchmark that compares two checkouts runs, here with the same checkout twice."""
     here = str(report.RESULTS.parents[1])
     found = ran("benchmarks.performance.before", here, here, "--memories=300", "--dim=8", "--rounds=2", "--calls=2")
     measured = {case: said["ratio"] for case, said in found["performance/before"].items() if "recall" in case}

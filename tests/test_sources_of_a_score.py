@@ -97,5 +97,6 @@ def test_arguments_without_effect_are_refused(fitted, options, words):
 
 
 def test_time_alone_has_no_sources(fitted):
+    """``without`` needs a query: recall by ``when`` alone uses no sources."""
     with pytest.raises(InvalidInput, match="needs one"):
         fitted.recall(when=(0, 1), without=["experience"])

@@ -182,6 +182,7 @@ def test_the_command_line_names_the_refused_journal(folder, victim, command, cap
 
 
 def test_what_readers_leave_beside_a_closed_database_keeps_nobody_out(folder):
+    """Empty journal files that readers leave beside a closed database do not prevent opening it."""
     reader = PredictiveAssociativeIndex.open(folder, read_only=True)
     left = {path.name: path.read_bytes() for path in folder.iterdir() if path.name[-4:] in ("-wal", "-shm")}
     reader.close()
@@ -232,6 +233,7 @@ def test_a_link_among_the_files_is_not_followed(folder, victim, name):
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 def test_full_keys_that_became_a_link_are_not_written_to(tmp_path, victim):
+    """If the file of full keys was replaced by a link, the target of the link is not written."""
     path = tmp_path / "index"
     vectors = np.random.default_rng(5).standard_normal((2_000, 8))
     with PredictiveAssociativeIndex.open(path, 8, "faiss:ivf,sq8") as index:

@@ -179,6 +179,7 @@ def test_what_came_before_a_bad_trajectory_of_a_stream_stays_stored(planted):
 
 @pytest.mark.slow
 def test_new_experience_is_learnt_with_as_much_of_the_old(planted):
+    """A fit of new experience takes fewer steps than the first, and recall of the old experience does not get worse."""
     index, settings = new_index(planted), {"window": WINDOW, "config": LONG, "buffer": 60, "progress": False}
     first = index.fit(planted.outings[:15], **settings)
     before = recalled(index, planted)

@@ -69,6 +69,7 @@ def test_a_filter_by_time(dated, test, ids):
 
 
 def test_it_stands_beside_others_and_below_them(dated):
+    """``$time`` can be combined with other conditions, and nested in them."""
     assert found(dated, {"$time": {"$gte": date(2023, 7, 2)}, "n": {"$lt": 3}}) == "bc"
     assert found(dated, {"$or": [{"n": 4}, {"$not": {"$time": {"$gte": date(2023, 7, 2)}}}]}) == "ae"
 

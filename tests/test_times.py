@@ -108,6 +108,7 @@ def test_times_in_a_text_are_relative_to_its_timestamp():
 
 
 def test_each_sentence_of_a_text_looks_ahead_for_itself():
+    """The tense of each sentence decides whether its month is in the past or in the future."""
     past, future = read_text("We met in June. We will meet in July.", FRIDAY)
     assert (past.start.year, future.start.year) == (2023, 2024)
 
@@ -167,6 +168,7 @@ def test_texts_without_a_time_give_none(text):
     "piece", ["2023-05-05 ", "last week ", "in ", "9", "-", "1:", "mid-", "三", "the 5th of ", "'s ", "March and "]
 )
 def test_ten_megabytes_are_read_in_part(piece):
+    """Of a very long text only a limited number of times is read."""
     text = piece * (10_000_000 // len(piece))
     assert len(read_text(text, FRIDAY)) <= MAX_PERIODS
 

@@ -81,6 +81,7 @@ def test_the_report_describes_the_training(planted):
 
 @pytest.mark.slow
 def test_stopping_early_is_the_beginning_of_the_whole_schedule(planted):
+    """A training with ``stop_after`` makes the same first steps as the whole training."""
     runs = [
         new_index(planted).fit(planted.outings, config=FitConfig(hidden=32, passes=20, stop_after=stop), progress=False)
         for stop in (None, 7)
@@ -278,6 +279,7 @@ def test_the_fewer_steps_of_a_few_hundred_states_find_what_the_many_did():
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_equal_memories_have_a_prediction_with_a_direction(count, tmp_path):
+    """A fit works if all memories are equal: the prediction is not a zero vector."""
     index = PredictiveAssociativeIndex.open(tmp_path / "index", dim=4)
     ids = [f"m{number}" for number in range(count)]
     index.add(np.tile(np.random.default_rng(0).standard_normal(4).astype(np.float32), (count, 1)), ids)

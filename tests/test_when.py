@@ -257,6 +257,7 @@ def test_memories_of_the_period_enter_the_pool_however_far_they_are():
 
 
 def test_an_event_in_a_question_gives_the_time():
+    """An event of a memory ("before we moved") limits the time of a question like a date."""
     index = world()
     index.add(
         VECTORS[5:6],
@@ -340,6 +341,7 @@ def test_a_batch_is_as_one_by_one():
 
 
 def test_later_changes_count(anywhere):
+    """Memories that are replaced, added or deleted change the times that recall uses."""
     index = world(anywhere)
     ask = {"text": "what did we do in March 2023?", "k": N + 1, "now": NOW, "explain": True}
 
