@@ -62,11 +62,11 @@ class WholeIndex:
             self.index = self._open(self._path, read_only)
 
     def new(self, dim: int) -> PredictiveAssociativeIndex:
-        """Returns an index in memory, which is not used by the store yet."""
+        """Returns a new index in memory, which the store does not use yet."""
         return PredictiveAssociativeIndex(dim, embedder=self._embedding)
 
     def keep(self, index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
-        """Makes an index that of the store, in its folder if it has one."""
+        """Makes this index the index of the store; saves it first if the store has a folder."""
         if self._path is not None:
             index.save(self._path)
             index = self._open(self._path)

@@ -50,7 +50,7 @@ class Change:
         item: number of the item.
         time: of the change, in microseconds since 1970; it never falls.
         before: number of vectors of the item in the index.
-        most: the largest number that it may have had since then.
+        most: the largest number of vectors that the item may have had since then.
         texts: n texts.
         vectors: n vectors as float32, concatenated.
     """

@@ -45,7 +45,7 @@ class Texts:
     Attributes:
         puts: the last put of each item, in the order of the batch.
         values: JSON of their values, None for a deletion.
-        fields: the texts of each to embed.
+        fields: the texts to embed, for each put.
         stored: all these texts, without duplicates.
         asked: questions, without duplicates.
     """

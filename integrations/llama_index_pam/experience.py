@@ -50,12 +50,12 @@ class ExperienceOfNodes:
         Args:
             trajectories: lists of node ids, in the order in which they happened. None learns from metadata, or from the
                 stored links.
-            window: nodes at most so many positions apart are associates.
+            window: nodes at most this many positions apart are associates.
             config: "fast", "best", "paper" or a ``FitConfig``.
-            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one.
+            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are a trajectory.
                 ``order_by``: metadata key that orders a group; None is the order of adding, and for "ref_doc_id"
-                that of the chunks in their document. And device, seed,
-                time_budget, buffer, checkpoint, progress.
+                that of the chunks in their document. For the others (``device``, ``seed``, ``time_budget``, ``buffer``,
+                ``checkpoint``, ``progress``) see the index.
 
         Raises:
             NotFitted: nothing is stored yet.

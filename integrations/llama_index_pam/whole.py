@@ -34,11 +34,11 @@ class WholeIndex:
             self.index = PredictiveAssociativeIndex.open(path, read_only=read_only)
 
     def new(self, dim: int) -> PredictiveAssociativeIndex:
-        """Returns an index in memory, which is not used by the store yet."""
+        """Returns a new index in memory, which the store does not use yet."""
         return PredictiveAssociativeIndex(dim, self._backend)
 
     def keep(self, index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
-        """Makes an index that of the store, in its folder if it has one."""
+        """Makes this index the index of the store; saves it first if the store has a folder."""
         if self._path is not None:
             index.save(self._path)
             index = PredictiveAssociativeIndex.open(self._path)
