@@ -51,7 +51,7 @@ class HandedOn(TypedDict, total=False):
         decay: half-life of a score, in the unit of the timestamps.
         now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
         when: only documents of this time; see ``PredictiveAssociativeIndex.recall``.
-        cue_where: filter of the documents that the query may be, or be recognised as, instead of the filter; {} for all.
+        cue_where: filter of the documents that the query may be, or be recognised as, instead of ``where``; {} for all.
         feedback_where: metadata filter of the past questions to use; see ``feedback``.
         direction: "after" or "before": only documents after, or before, the query count as linked to it.
     """

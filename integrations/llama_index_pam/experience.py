@@ -52,10 +52,10 @@ class ExperienceOfNodes:
                 stored links.
             window: nodes at most this many positions apart are associates.
             config: "fast", "best", "paper" or a ``FitConfig``.
-            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are a trajectory.
-                ``order_by``: metadata key that orders a group; None is the order of adding, and for "ref_doc_id"
-                that of the chunks in their document. For the others (``device``, ``seed``, ``time_budget``, ``buffer``,
-                ``checkpoint``, ``progress``) see the index.
+            **options: ``group_by``: metadata key instead of ``trajectories``; nodes that share its value are one
+                trajectory. ``order_by``: metadata key that orders a group; None is the order of adding, and for
+                "ref_doc_id" that of the chunks in their document. For the others (``device``, ``seed``,
+                ``time_budget``, ``buffer``, ``checkpoint``, ``progress``) see the index.
 
         Raises:
             NotFitted: nothing is stored yet.
