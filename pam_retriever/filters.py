@@ -198,14 +198,16 @@ class _Reader:
             return Not(self.condition(value, depth + 1))
         if key.startswith("$") and key != TIME:
             _refuse_operator(key, (*COMBINERS, TIME))
+        if isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+            raise InvalidInput(  # "must", "AND" and others of other languages would be keys, and find nothing
+                f"Got a list of dicts for the filter key {key!r}.",
+                "$and, $or or $not to combine filters",
+                "Use {'$eq': [...]} to find a stored list of dicts.",
+            )
         if not isinstance(value, Mapping):
             value = {"$eq": value}
         if not value:
-            raise InvalidInput(
-                f"Got the filter {{{key!r}: {{}}}}, which has no operator.",
-                "an operator",
-                "For example {'$exists': True}.",
-            )
+            raise InvalidInput(f"Got {{{key!r}: {{}}}}, which has no operator.", "one", "Use {'$exists': True} or so.")
         if key == TIME:
             return self._time(value)
         return _together([self._test(_storable(key), op, operand) for op, operand in value.items()])
@@ -289,15 +291,12 @@ def _span(time: Any) -> tuple[float, float, Literal["dates", "numbers"]]:
 def _among(key: str, operands: list[Any]) -> Condition:
     """Parses equality with one of the operands, as one test per kind of value."""
     by_kind: dict[Kind, list[Value]] = {}
-    none = False
     for operand in operands:
-        if operand is None:
-            none = True
-        else:
+        if operand is not None:
             kind, value = _comparable(operand, equality=True)
             by_kind.setdefault(kind, []).append(value)
     tests: list[Condition] = [Among(key, kind, tuple(values)) for kind, values in by_kind.items()]
-    tests += [IsNone(key)] if none else []
+    tests += [IsNone(key)] if any(operand is None for operand in operands) else []
     return tests[0] if len(tests) == 1 else Some(tuple(tests))
 
 

@@ -167,6 +167,8 @@ def compare(index, stored, where):
         {"a\x00": 1},
         {"a": {"$contains": None}},
         {1: 2},
+        {"must": [{"key": "a", "match": {"value": 1}}]},
+        {"AND": [{"a": 1}, {"b": 2}]},
         "a = 1",
     ],
 )

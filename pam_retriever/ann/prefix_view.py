@@ -1,4 +1,4 @@
-"""Plain similarity asked of the index over whole keys, so that compressed vectors are stored once."""
+"""Plain similarity from the index over whole keys, so that compressed vectors are stored once."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ class Learning(FeedbackKeeping, NextSteps):
     def _check_trainable(self) -> None:
         if not self._trainable():
             raise InvalidInput(
-                "A fit was asked of a tenant with train=False.",
+                "Got fit() on a tenant with train=False.",
                 "a tenant that may be learnt from",
                 "Call index.tenant(name, train=True) first, or leave the fit out: recall needs none.",
             )

@@ -70,5 +70,5 @@ class Tenants(IndexBase):
     def _tenants_of_own(self) -> OpenTenants:
         self._lock.check_process()
         if self._tenants is None:
-            raise InvalidInput("A tenant was asked of a tenant.", "the index that it is in", "Ask that one.")
+            raise InvalidInput("Got tenant(...) on a tenant.", "the index that it is in", "Ask that one.")
         return self._tenants

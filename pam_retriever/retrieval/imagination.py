@@ -78,7 +78,7 @@ def check_imaginable(view: View) -> None:
         EmptyIndex: there are fewer than two memories.
     """
     if view.associative is None:
-        raise NotFitted("Imagination was asked of an index that was never fitted.", "a fitted one", "Call fit first.")
+        raise NotFitted("Got imagine() on an index that was never fitted.", "a fitted one", "Call fit first.")
     if len(view.similar) < 2:
         raise EmptyIndex(f"The index holds {len(view.similar)} memories.", "at least two", "Call add() first.")
 

@@ -194,7 +194,7 @@ class RecallSettings:
             weights = self.channels or MODES[self.mode or "hybrid"]
         if weights.association and not fitted:
             raise NotFitted(
-                "Association was asked of an index that was never fitted.",
+                f"Got mode={self.mode!r} and channels={self.channels!r} on an index that was never fitted.",
                 "a fitted index",
                 "Call fit(trajectories) first; search() works without.",
             )

@@ -17,7 +17,7 @@ SAMPLE = 1_000  # steps in the sample for the usual score of an experienced pair
 def surprise(view: View, episode: Episode) -> list[float]:
     """See ``PredictiveAssociativeIndex.surprise``. The ids of ``episode`` are stored."""
     if view.associative is None:
-        raise NotFitted("Surprise was asked of an index that was never fitted.", "a fitted one", "Call fit first.")
+        raise NotFitted("Got surprise() on an index that was never fitted.", "a fitted one", "Call fit first.")
     if episode.vectors is not None:
         keys = make_keys(episode.vectors, view.predict(episode.vectors))
     else:

@@ -248,7 +248,7 @@ def _refuse_link(path: Path) -> None:
 def no_tenants(backend: str) -> InvalidInput:
     """Returns the error for a call on tenants of a store that has none."""
     return InvalidInput(
-        f"A tenant was asked of an index in {backend!r}.",
+        f"Got tenant(...) on an index in {backend!r}.",
         "an index in a folder or in memory",
         "In an engine give each tenant an index of its own: another schema=... or prefix=... of the backend.",
     )

@@ -29,7 +29,7 @@ LARGE, FEWER = 20_000, 400  # memories, from which on the questions get fewer, d
 AT_ONCE = 20  # steps at most; where more have one time, it is the time of a stretch, and their order counts
 PARTS = 4  # of the held-out questions: each is judged by weights of those before it
 FEW = 5  # questions of a kind; with fewer the prior is used, and with fewer than 20 only its parts are fitted
-BATCH = 32  # questions at most, and at least four batches: each is asked of the experience before it, as in use
+BATCH = 32  # questions at most, and at least four batches: each uses the experience before it, as recall does
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def fit_next(
 
 @dataclass(frozen=True)
 class Held:
-    """Held-out questions, and copies of every second one, asked of an experience without a fifth of the memories.
+    """Held-out questions, and copies of every second one, over an experience without a fifth of the memories.
 
     Attributes:
         known: those whose newest step was experienced, in at most one entry.
