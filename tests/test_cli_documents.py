@@ -50,7 +50,9 @@ def test_a_folder_is_asked_and_follows_its_files(tmp_path, capsys):
     }
     assert orders(index) == {"notes/canteen.md": ["notes/canteen.md#canteen", "notes/canteen.md#hours"]}
     assert main(["recall", str(index), "Who runs the canteen, and where did that person train?", "-k", "2"]) == 0
-    assert "mara-holt" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "mara-holt" in said
+    assert 'names "Mara Holt"' in said  # the reason, as hit.mentions in Python
 
     assert main(["fit", str(notes), str(index)]) == 0
     assert "0 new, 0 changed, 5 as they were, 0 gone; 0 passages" in capsys.readouterr().out

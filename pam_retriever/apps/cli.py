@@ -350,6 +350,8 @@ def _print(hits: Sequence[Hit], as_json: bool) -> None:
             print(f"         experienced {evidence.offset:+d} steps from {of}")
         for time in hit.times or ():
             print(f"         {terminal.safe(str(time))}")
+        if hit.mentions:
+            print(f"         {terminal.safe(', '.join(map(str, hit.mentions)))}")
 
 
 def _inspect(parsed: argparse.Namespace) -> None:

@@ -66,5 +66,5 @@ def _why(hit: Hit) -> str:
         lines.append(safe(f"{first.offset:+d} steps in {first.trajectory}") + (f", {more} times more" if more else ""))
     elif hit.evidence is not None:
         lines.append("never experienced with it")
-    lines += [safe(str(time)) for time in hit.times or ()]
+    lines += [safe(str(reason)) for reason in (*(hit.times or ()), *(hit.mentions or ()))]
     return "\n".join(lines)

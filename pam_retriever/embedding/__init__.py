@@ -229,9 +229,9 @@ def _check(vectors: Any, count: int, name: str) -> npt.ArrayLike:
     array = np.asarray(vectors)
     if array.ndim != 2 or len(array) != count:
         raise InvalidInput(
-            f"The embedder {name!r} made an array of shape {array.shape} of {count} texts.",
+            f"The embedder {name!r} made an array of shape {array.shape} for {count} texts.",
             f"({count}, dimension)",
-            "It has to return one vector a text.",
+            "It gets a list of texts, and has to return one vector for each; it cannot be async.",
         )
     return array
 

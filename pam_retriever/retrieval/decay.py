@@ -76,8 +76,9 @@ def read_now(database: Database, now: Time | None) -> float:
     newest = database.trajectories.newest_time()
     if newest is None:
         raise InvalidInput(
-            "Got decay for an index without timestamps.",
+            "Got decay for an index whose trajectories have no timestamps.",
             "trajectories with timestamps",
-            "Pass Trajectory(timestamps=...), or fit(group_by=, order_by=) with a number to order by.",
+            "Those of add() do not count: pass append(timestamp=...), Trajectory(timestamps=...), "
+            "or fit(group_by=, order_by=) with a number to order by.",
         )
     return newest if now is None else read_timestamp(now)

@@ -260,9 +260,9 @@ class Store(ABC):
             unknown = [id for id in named if id not in rows]
             if unknown:
                 raise UnknownId(
-                    f"The feedback names {len(unknown)} unknown ids, the first of them {unknown[:5]}.",
+                    f"The feedback names ids that are not in the index ({len(unknown)}): {unknown[:5]}.",
                     "ids of memories in the index",
-                    "Add them first.",
+                    "Take them from the hits of recall, or add these memories first.",
                 )
             self.database.feedback.put(new, vectors, rows)
         self.apply_after_commit(NO_ROWS, lambda: None)

@@ -65,7 +65,11 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     if not path.is_file():  # a pipe or a device could be read for ever
-        raise IndexFormatError(f"{folder} holds no {MANIFEST}.", "the folder of an index", "Check the path.")
+        raise IndexFormatError(
+            f"{folder} holds no {MANIFEST}." if folder.exists() else f"{folder} does not exist.",
+            "the folder of an index",
+            "Check the path. open(), save() and pam-retriever fit make such a folder.",
+        )
     with explained(path), path.open("rb") as file:
         contents = file.read(MAX_MANIFEST_BYTES + 1)
     return parse_manifest(contents, path)

@@ -93,7 +93,9 @@ def open_store(
         _check_dim(folder, dim)
     else:
         if dim is None and embedder is None and made is None:
-            raise InvalidInput(f"There is no index at {folder}.", "dim for a new one", "Pass dim=...")
+            raise InvalidInput(
+                f"There is no index at {folder}.", "dim or embedder for a new one", "Pass one, or check the path."
+            )
         _create(folder, _new_manifest(_read_dim(dim, made, embedder), backend))
     if mode != "write":
         return snapshot.view(folder, lambda database, manifest: _read(folder, database, manifest, made), mode)
@@ -135,7 +137,7 @@ def _read_dim(dim: int | None, space: Space | None, embedder: Embedder | None) -
     if dim is not None:
         return dim
     if embedder is None:
-        raise InvalidInput("There is neither dim nor embedder.", "one of them", "Pass dim=...")
+        raise InvalidInput("There is neither dim nor embedder.", "one of them", 'Pass dim=... or embedder="default".')
     return embedder.dim()
 
 

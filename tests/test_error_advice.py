@@ -1,0 +1,43 @@
+"""An error names the remedy that its reader needs, not only what was wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pam_retriever import PAMError, PredictiveAssociativeIndex
+from pam_retriever.apps.cli import main
+
+
+def dated() -> PredictiveAssociativeIndex:
+    index = PredictiveAssociativeIndex(dim=2)
+    index.add(np.eye(2), ["a", "b"], timestamps=[1, 2])
+    return index
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda folder: dated().add(["a text"]), "texts=["),
+        (lambda folder: dated().recall("a", decay=1.0), "append(timestamp="),  # add() has timestamps, too
+        (lambda folder: dated().feedback([1, 0], ["c"]), "hits of recall"),
+        (lambda folder: PredictiveAssociativeIndex(), 'embedder="default"'),
+        (lambda folder: PredictiveAssociativeIndex.open(folder / "new"), "embedder"),
+        (lambda folder: PredictiveAssociativeIndex.load(folder / "new"), "open(), save()"),
+        (
+            lambda folder: PredictiveAssociativeIndex(embedder=lambda text: [1.0, 2.0]).add(texts=["a"]),
+            "a list of texts",
+        ),
+    ],
+)
+def test_the_remedy_is_named(call, remedy, tmp_path):
+    with pytest.raises(PAMError) as raised:
+        call(tmp_path)
+    assert remedy in str(raised.value)
+
+
+def test_a_folder_that_does_not_exist_and_one_that_is_no_index_differ(tmp_path, capsys):
+    (tmp_path / "notes").mkdir()
+    for name, problem in {"none": "does not exist", "notes": "holds no manifest.json"}.items():
+        assert main(["inspect", str(tmp_path / name)]) == 2
+        assert problem in capsys.readouterr().err
