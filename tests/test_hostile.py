@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import safetensors.numpy
 
 from pam_retriever import FitConfig, IndexFormatError, InvalidInput, PAMError, PredictiveAssociativeIndex, limits
 from pam_retriever.apps.cli import main
-from pam_retriever.experience.json_lines import Fields, read_events
+from pam_retriever.experience.json_lines import EventLog, Fields
 from pam_retriever.filters import read_filter
 from pam_retriever.store import words
 from pam_retriever.store.files import checksum_of
@@ -297,7 +298,8 @@ def test_events_are_held_up_to_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("pam_retriever.experience.json_lines.MAX_BATCH", 1000)
     path = tmp_path / "events.jsonl"
     path.write_text((json.dumps({"vector": [1], "session": 1, "text": "x" * 300}) + "\n") * 20)
-    sizes = [len(batch) for batch in read_events(path, Fields())]
+    with EventLog(path, Fields()) as log:
+        sizes = [len(batch) for batch in log.batches()]
     assert sum(sizes) == 20
     assert max(sizes) <= 3
 
@@ -310,8 +312,7 @@ def test_any_sequence_of_bytes_as_events_is_refused_or_read(tmp_path):
         for at in random.integers(len(contents), size=4):
             contents[at] = random.integers(256)
         path.write_bytes(contents)
-        try:
-            for batch in read_events(path, Fields()):
+        with EventLog(path, Fields()) as log, suppress(PAMError):
+            log.check()
+            for batch in log.batches():
                 batch.checked_vectors()
-        except PAMError:
-            pass

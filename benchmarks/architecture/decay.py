@@ -14,13 +14,12 @@ import numpy as np
 import torch
 
 from benchmarks.worlds.routines import DIM, LENGTH, WINDOW, build
-from pam_retriever import FitConfig, PredictiveAssociativeIndex
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.model.keys import MODES, query_vectors, unit
 from pam_retriever.types import Float32, Int64
 
 SIZES, CUES, K = (50_000, 100_000, 200_000, 500_000, 1_000_000), 100, 10
 LEARNT = 1_000  # episodes
-CONFIG = FitConfig(hidden=256, passes=20)
 RECENT, HALF_LIFE = 200, 100.0  # episodes
 
 
@@ -28,7 +27,7 @@ def run(seed: int) -> dict[str, Any]:
     world = build(seed)
     states, _ = world.episodes(SIZES[-1] // LENGTH, seed)
     index = PredictiveAssociativeIndex(dim=DIM)
-    index.fit(list(states[:LEARNT]), window=WINDOW, config=CONFIG, progress=False)
+    index.fit(list(states[:LEARNT]), window=WINDOW, progress=False)
     flat = states.reshape(-1, DIM)
     p, f = unit(flat), index._store.view().predict(flat)
     random = np.random.default_rng(seed)

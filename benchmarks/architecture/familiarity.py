@@ -14,8 +14,7 @@ import numpy as np
 
 from benchmarks.worlds.cluttered import DIM, WINDOW, World, build
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
-from pam_retriever.experience import graph as links
-from pam_retriever.experience import weighting as salience
+from pam_retriever.experience import weighting
 from pam_retriever.experience.cooccurrence import Experience, associate
 from pam_retriever.experience.weighting import running_counts, unfamiliarity
 from pam_retriever.types import Float32, Int64
@@ -69,7 +68,7 @@ def exact(world: World, cues: Int64, scale: Literal["none", "log"], seed: int) -
 def recalled(world: World, cues: Int64, familiarity: Literal["none", "log", "difference"]) -> list[Int64]:
     index = PredictiveAssociativeIndex(dim=DIM)
     index.add(world.states, [str(row) for row in range(len(world.states))])
-    config = FitConfig(hidden=256, passes=60, familiarity=familiarity)
+    config = FitConfig(familiarity=familiarity)
     index.fit([[str(row) for row in e] for e in world.episodes], window=WINDOW, config=config, progress=False)
     hits = index.recall([str(cue) for cue in cues], k=20)
     return [np.array([int(hit.id) for hit in one], np.int64) for one in hits]
@@ -82,7 +81,7 @@ def with_shuffled_weights(world: World, cues: Int64, seed: int) -> list[Int64]:
     def shuffled(*arguments: Any) -> Float32:
         return random.permutation(unfamiliarity(*arguments))
 
-    with mock.patch.object(salience, "unfamiliarity", shuffled), mock.patch.object(links, "unfamiliarity", shuffled):
+    with mock.patch.object(weighting, "unfamiliarity", shuffled):
         return recalled(world, cues, "log")
 
 

@@ -26,12 +26,8 @@ def run(seed: int) -> dict[str, Any]:
     meant = world.meant()
     cues = random.permutation(len(world.states))[:CUES]
     names = [str(cue) for cue in cues]
-    plain = learn(world, world.episodes, FitConfig(hidden=256, passes=120))
-    shuffled = learn(
-        world,
-        random.permutation(world.episodes.ravel()).reshape(world.episodes.shape),
-        FitConfig(hidden=256, passes=120),
-    )
+    plain = learn(world, world.episodes, FitConfig())
+    shuffled = learn(world, random.permutation(world.episodes.ravel()).reshape(world.episodes.shape), FitConfig())
     paper = learn(world, world.episodes, PAPERS_LOSS)
     found: dict[str, dict[str, float]] = {
         "the cue's own vector": judge(unit(world.states[cues])[:, None], views, cues, meant)
@@ -50,8 +46,8 @@ def run(seed: int) -> dict[str, Any]:
 
 
 PAPERS_LOSS = FitConfig(
-    objective="info_nce", hidden=256, passes=40, batch_size=512, learning_rate=3e-3, temperature=0.15,
-    final_temperature=0.05,
+    objective="info_nce", hidden=256, residual_layers=2, passes=40, batch_size=512, learning_rate=3e-3,
+    temperature=0.15, final_temperature=0.05,
 )  # fmt: skip
 
 

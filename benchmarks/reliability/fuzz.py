@@ -34,6 +34,20 @@ SEEDS = {
 WORDS = ['"', "{", "}", "[", "]", ":", ",", "null", "true", "1e999", "-0", "\\u0000", "\\ud800", "..", "/", *EVENT]
 
 
+def run(target: str, seconds: int, seed: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Fuzzes a target in a process of its own, from valid inputs; failures are in ``folder`` as ``found-*``."""
+    corpus = folder / f"corpus-{target}"
+    corpus.mkdir()
+    for at, valid in enumerate(SEEDS[target]):
+        (corpus / f"seed{at}").write_text(valid)
+    words = [*WORDS, *OPERATORS, *COMBINERS, *new_manifest(1, "faiss")]
+    (folder / "words").write_text("".join(f'"{_escaped(word)}"\n' for word in words))
+    command = [sys.executable, "-m", "benchmarks.reliability.fuzz_targets", target, str(corpus)]
+    command += [f"-max_total_time={seconds}", f"-timeout={TIMEOUT}", f"-rss_limit_mb={MEMORY}", f"-seed={seed}"]
+    command += [f"-dict={folder / 'words'}", f"-artifact_prefix={folder}/found-", "-print_final_stats=1"]
+    return subprocess.run([*command, "-max_len=4096"], capture_output=True, text=True, errors="replace")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", choices=list(SEEDS))
@@ -42,18 +56,8 @@ def main() -> None:
     parsed = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        corpus = folder / "corpus"
-        corpus.mkdir()
-        for at, seed in enumerate(SEEDS[parsed.target]):
-            (corpus / f"seed{at}").write_text(seed)
-        words = [*WORDS, *OPERATORS, *COMBINERS, *new_manifest(1, "faiss")]
-        (folder / "words").write_text("".join(f'"{_escaped(word)}"\n' for word in words))
-        command = [sys.executable, "-m", "benchmarks.reliability.fuzz_targets", parsed.target, str(corpus)]
-        command += [f"-max_total_time={parsed.seconds}", f"-timeout={TIMEOUT}", f"-rss_limit_mb={MEMORY}"]
-        command += [f"-seed={parsed.seed}", f"-dict={folder / 'words'}", f"-artifact_prefix={folder}/found-"]
-        command += ["-print_final_stats=1", "-max_len=4096"]
         started = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        done = run(parsed.target, parsed.seconds, parsed.seed, folder)
         found = [path.name for path in folder.glob("found-*")]
         log = done.stdout + done.stderr
         covered = re.findall(r"cov: (\d+)", log)

@@ -28,6 +28,7 @@ with atheris.instrument_imports(include=["pam_retriever.store.manifest", "json.d
     from pam_retriever.store import manifest as manifests
 
 from pam_retriever import InvalidInput, PAMError, PredictiveAssociativeIndex
+from pam_retriever.apps.events import Storing
 from pam_retriever.errors import IndexFormatError
 from pam_retriever.limits import MAX_DIM
 
@@ -97,27 +98,25 @@ def manifest_target(data: bytes) -> None:
     database = folder / found["database"]
     assert database.parent == folder and ".." not in found["database"], found
     assert {"backend", "database_sha256"} <= set(found), found
-    assert 1 <= found["dim"] <= MAX_DIM and found["format_version"] == 1, found
+    assert 1 <= found["dim"] <= MAX_DIM and 1 <= found["format_version"] <= manifests.FORMAT_VERSION, found
 
 
 def make_jsonl_target() -> Any:
-    """Tests that a file of events is rejected, or can be stored and found."""
+    """Tests that the command line rejects a file of events, or stores every one of them."""
     path = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)) / "events.jsonl"
 
     def target(data: bytes) -> None:
         path.write_bytes(data)
-        index = None
         try:
-            for batch in events.read_events(path, events.Fields()):
-                vectors = batch.checked_vectors()
-                if vectors is None:
+            with events.EventLog(path, events.Fields()) as log:
+                contents = log.check()
+                if contents.dim is None:
                     return  # only texts: there is no embedder here
-                index = index or PredictiveAssociativeIndex(dim=vectors.shape[1], backend="exact")
-                index.add(vectors, batch.ids, batch.texts, batch.metadatas)
-            if index is not None:
-                assert {record.id for record in index.find({"session": {"$exists": True}})} >= set(batch.ids)
+                index = PredictiveAssociativeIndex(dim=contents.dim, backend="exact")
+                Storing(index, log, contents, events.Fields().time).run()
         except PAMError:
             return
+        assert len(index) == contents.events == sum(1 for _ in index.find({"session": {"$exists": True}}))
 
     return target
 

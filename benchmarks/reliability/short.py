@@ -5,7 +5,6 @@ python -m benchmarks.reliability.short
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 
 from benchmarks.reliability import faults, flips, kills, operations
+from benchmarks.reliability import fuzz as fuzzing
 from benchmarks.reliability.threads import Soak
 from benchmarks.report import no_arguments
 
@@ -54,13 +54,10 @@ def soak(folder: Path) -> list[str]:
 
 
 def fuzz(folder: Path) -> list[str]:
-    """Runs three seconds of each target, if atheris is installed."""
+    """Runs three seconds of each target, from valid inputs, if atheris is installed."""
     failures = []
-    for target in ("filter", "manifest", "jsonl") if find_spec("atheris") else ():
-        command = [sys.executable, "-m", "benchmarks.reliability.fuzz_targets", target, "-max_total_time=3"]
-        done = subprocess.run(
-            [*command, "-seed=7", f"-artifact_prefix={folder}/"], capture_output=True, text=True, errors="replace"
-        )
+    for target in fuzzing.SEEDS if find_spec("atheris") else ():
+        done = fuzzing.run(target, 3, 7, folder)
         if done.returncode:
             failures.append(f"{target}: {done.stderr[-2000:]}")
     return failures

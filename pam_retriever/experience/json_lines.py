@@ -226,16 +226,6 @@ class EventLog:
         return others
 
 
-def read_events(path: Path, fields: Fields) -> Iterator[Events]:
-    """Yields the events of a file in batches, in one pass.
-
-    Raises:
-        InvalidInput: a line is no event. The message names the line.
-    """
-    with EventLog(path, fields) as log:
-        yield from log.batches()
-
-
 def _kept(stream: IO[bytes]) -> IO[bytes]:
     """Copies a stream to a temporary file that can be read again."""
     file = TemporaryFile()  # noqa: SIM115 - whoever asks closes it
