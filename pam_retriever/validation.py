@@ -143,7 +143,7 @@ def check_vectors(vectors: npt.ArrayLike, dim: int, where: str) -> Float32:
         vectors,
         f"The vectors of {where} are not an array of numbers",
         f"an array of shape (n, {dim})",
-        "Check that all rows have the same length. Texts are passed as texts=[...].",
+        "Check that all rows have the same length. Ids and texts go by name: ids=[...], texts=[...].",
     )
     if array.ndim != 2 or array.shape[1] != dim:
         raise InvalidInput(

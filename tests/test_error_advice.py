@@ -18,7 +18,7 @@ def dated() -> PredictiveAssociativeIndex:
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
-        (lambda folder: dated().add(["a text"]), "texts=["),
+        (lambda folder: dated().add(["a", "b"], texts=["c", "d"]), "ids=["),
         (lambda folder: dated().recall("a", decay=1.0), "append(timestamp="),  # add() has timestamps, too
         (lambda folder: dated().feedback([1, 0], ["c"]), "hits of recall"),
         (lambda folder: PredictiveAssociativeIndex(), 'embedder="default"'),
