@@ -9,12 +9,14 @@ import importlib
 import sys
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from benchmarks import report
+from benchmarks.architecture import familiarity
 from benchmarks.performance import core
 from benchmarks.performance.peer_data import KINDS
-from benchmarks.worlds import paper
+from benchmarks.worlds import cluttered, paper
 
 pytestmark = pytest.mark.slow
 
@@ -77,3 +79,11 @@ def test_random_operations_on_every_engine(ran):
     with pytest.raises(SystemExit) as ended:
         ran("benchmarks.scaling.operations", "--operations=60")
     assert ended.value.code == 0  # every engine agrees with the model
+
+
+def test_the_control_of_familiarity_changes_the_answers():
+    world = cluttered.build(0, episodes=40, background=5)
+    cues = np.arange(5, 25)
+    weighted = familiarity.recalled(world, cues, "log")
+    shuffled = familiarity.with_shuffled_weights(world, cues, 0)
+    assert any(not np.array_equal(one, other) for one, other in zip(weighted, shuffled, strict=True))

@@ -42,6 +42,7 @@ def measure(folder: Path, how: str) -> dict[str, Any]:
     else:
         index = PredictiveAssociativeIndex.open(folder, read_only=how == "read_only")
     index.recall("id0", k=10)
+    index.recall(np.ones(index.dim), k=10)  # reads every key
     found = {"bytes": _resident() - before, "seconds": round(time.perf_counter() - started, 2), "backend": repr(index)}
     index.close()
     return found
