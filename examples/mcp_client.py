@@ -39,8 +39,8 @@ async def main() -> None:
             "I slipped and bruised my elbow.",
             "The chemist sold me an ointment.",
         ):
-            told = await ask(first, "remember", text=text, session="monday", metadata={"place": "home"})
-        print("stored:", told)
+            stored = await ask(first, "remember", text=text, session="monday", metadata={"place": "home"})
+        print("stored:", stored)
 
         async with Client(stdio_client(server)) as second:  # another agent, with a server process of its own
             found = await ask(second, "recall", question="What was wrong with the steps?", k=1)
@@ -48,7 +48,7 @@ async def main() -> None:
             print("recalled:", best["text"], best["why"])
             happened = await ask(second, "what_happened_with", id=best["id"])
             print("then:", [one["text"] for one in happened["after"]])
-            await ask(second, "feedback", question="What helps against a bruise?", used=[told["id"]])
+            await ask(second, "feedback", question="What helps against a bruise?", used=[stored["id"]])
 
         found = await ask(first, "recall", question="What helps against bruises?", k=1)
         print("learnt:", found["memories"][0]["text"], found["memories"][0]["why"])
