@@ -41,3 +41,10 @@ def test_a_folder_that_does_not_exist_and_one_that_is_no_index_differ(tmp_path, 
     for name, problem in {"none": "does not exist", "notes": "holds no manifest.json"}.items():
         assert main(["inspect", str(tmp_path / name)]) == 2
         assert problem in capsys.readouterr().err
+
+
+def test_a_folder_of_another_store_is_refused_with_a_way_out(tmp_path):
+    (tmp_path / "chroma.sqlite3").write_bytes(b"of another store")
+    with pytest.raises(PAMError, match="new or empty"):
+        PredictiveAssociativeIndex.open(tmp_path, dim=2)
+    assert [file.name for file in tmp_path.iterdir()] == ["chroma.sqlite3"]

@@ -68,7 +68,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise IndexFormatError(
             f"{folder} holds no {MANIFEST}." if folder.exists() else f"{folder} does not exist.",
             "the folder of an index",
-            "Check the path. open(), save() and pam-retriever fit make such a folder.",
+            "Check the path. open(), save() and pam-retriever fit make such a folder, if it is new or empty.",
         )
     with explained(path), path.open("rb") as file:
         contents = file.read(MAX_MANIFEST_BYTES + 1)
