@@ -1,8 +1,8 @@
-"""Concatenated ranges without a loop, and arrays that grow."""
+"""Concatenated ranges without a loop, arrays that grow, and numbers of Python or NumPy."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -42,3 +42,8 @@ class GrowingArray:
             self._held = held
         self._held[self._length : length] = more
         self._length = length
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number, of Python or NumPy. True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -278,6 +278,8 @@ def _span(time: Any) -> tuple[float, float, Literal["dates", "numbers"]]:
     if isinstance(time, date):
         at = datetime(time.year, time.month, time.day, tzinfo=timezone.utc).timestamp()
         return at, at + DAY, "dates"
+    if isinstance(time, np.generic):
+        time = plain_value(time)
     number = as_number(time) if isinstance(time, int | float) and not isinstance(time, bool) else math.nan
     if not math.isfinite(number):
         raise InvalidInput(

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.arrays import is_number
 from pam_retriever.errors import InvalidInput
 from pam_retriever.filters import ENCODER, to_json
 from pam_retriever.limits import (
@@ -80,7 +81,8 @@ def read_list(name: str, values: Any) -> list[Any]:
     """
     if isinstance(values, str | bytes):
         raise InvalidInput(f"Got {name}={values!r}.", "a list", "Wrap it in [ ].")
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+    scalar = isinstance(values, np.ndarray) and values.ndim == 0  # it has the method of an iterable, which raises
+    if isinstance(values, Mapping) or scalar or not isinstance(values, Iterable):
         fix = "Pass a filter as where=..." if name == "ids" else "Wrap it in [ ]."
         raise InvalidInput(f"Got {name}={values!r} ({type(values).__name__}).", "a list", fix)
     return list(values)
@@ -369,7 +371,7 @@ def check_positive(name: str, value: Any) -> float:
     Raises:
         InvalidInput: the value is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if not is_number(value) or not 0 < value < math.inf:
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number above 0", "Leave it out for the default.")
     return float(value)
 
@@ -380,7 +382,7 @@ def check_finite(name: str, value: Any) -> float:
     Raises:
         InvalidInput: the value is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not math.isfinite(value):
+    if not is_number(value) or not math.isfinite(value):
         raise InvalidInput(f"Got {name}={value!r}.", "a finite number", "Leave it out if in doubt.")
     return float(value)
 

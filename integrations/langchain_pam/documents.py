@@ -22,11 +22,13 @@ from pam_retriever import (
     PredictiveAssociativeIndex,
     Record,
 )
+from pam_retriever.errors import shortened
 from pam_retriever.filters import key_path, to_json
 from pam_retriever.model.keys import Mode
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.store.metadata_columns import at_path
 from pam_retriever.types import Direction, Metadata, Time
+from pam_retriever.validation import check_text, read_list, read_numbers
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
 Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values of the ``order_by`` keys
@@ -123,7 +125,7 @@ def to_scored(hits: Iterable[Hit]) -> list[tuple[Document, float]]:
 
 
 def from_texts(
-    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
+    texts: Iterable[str], metadatas: Iterable[dict[str, Any] | None] | None, ids: Iterable[str | None] | None
 ) -> list[Document]:
     """Returns one document per text. Without ``ids``, or with None in it, a document has no id yet.
 
@@ -132,7 +134,9 @@ def from_texts(
     """
     if isinstance(texts, str):
         raise InvalidInput("Got one string as texts.", "a list of strings", "Wrap it in [ ].")
-    contents = list(texts)  # it may be a generator
+    contents = read_list("texts", texts)  # each of the three may be a generator
+    metadatas = None if metadatas is None else read_list("metadatas", metadatas)
+    ids = None if ids is None else read_list("ids", ids)
     _check_length("metadatas", metadatas, len(contents))
     _check_length("ids", ids, len(contents))
     return [
@@ -143,16 +147,23 @@ def from_texts(
     ]
 
 
-def name_documents(documents: Sequence[Document], ids: Sequence[str | None] | None) -> list[str]:
-    """Returns the id of each document: the given one, else its own, else a new uuid4.
+def name_documents(documents: Iterable[Document], ids: Iterable[str | None] | None) -> list[tuple[str, Document]]:
+    """Returns each document after its id: the given one, else its own, else a new uuid4.
 
     Raises:
-        InvalidInput: there are not as many ids as documents.
+        InvalidInput: a document is something else, or there are not as many ids as documents.
     """
-    _check_length("ids", ids, len(documents))
-    given = ids or [None] * len(documents)
-    names = (document.id if id is None else id for document, id in zip(documents, given, strict=True))
-    return [str(uuid.uuid4()) if name is None else name for name in names]
+    contents = read_list("documents", documents)
+    if not all(isinstance(one, Document) for one in contents):  # a single document is iterable, too: its fields
+        raise InvalidInput(
+            f"Got {shortened(str(documents))} ({type(documents).__name__}) as documents.",
+            "a list of documents",
+            "Pass texts to add_texts(), and a single document as [document].",
+        )
+    given = None if ids is None else read_list("ids", ids)
+    _check_length("ids", given, len(contents))
+    names = (one.id if id is None else id for one, id in zip(contents, given or [None] * len(contents), strict=True))
+    return [(str(uuid.uuid4()) if name is None else name, one) for name, one in zip(names, contents, strict=True)]
 
 
 def _check_length(name: str, given: Sequence[object] | None, expected: int) -> None:
@@ -161,6 +172,29 @@ def _check_length(name: str, given: Sequence[object] | None, expected: int) -> N
 
 
 # ---- options
+
+
+def read_question(query: Any) -> str:
+    """Returns the text of a question, for the embedder. What is no string is refused, whatever the embedder does.
+
+    Raises:
+        InvalidInput: the query is something else.
+    """
+    return check_text(query, "the query")
+
+
+def read_vector(embedding: Any) -> list[float]:
+    """Returns the vector of a query. The index also takes ids and batches as a query; a search by vector does not.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    got = f"The vector of a query is a {type(embedding).__name__}"
+    expected, fix = "one vector, a list of numbers", "Pass embedding.embed_query(text)."
+    vector = read_numbers(embedding, got, expected, fix)
+    if vector.ndim != 1:
+        raise InvalidInput(f"{got} of shape {vector.shape}.", expected, fix)
+    return cast("list[float]", vector)  # an array serves as well
 
 
 def refuse(options: Iterable[str], allowed: str) -> None:

@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
 
+from langchain_pam.documents import read_question
 from langchain_pam.linked import LinkedIndex
 from pam_retriever import Feedback, Hit, InvalidInput
 from pam_retriever.types import Metadata, Time
@@ -61,7 +62,8 @@ class FeedbackOfDocuments:
         Raises:
             InvalidInput, UnknownId: an argument is invalid. Nothing was stored.
         """
-        return self._keep(query, self.embedding.embed_query(query), used, unused, metadata, timestamp, id)
+        vector = self.embedding.embed_query(read_question(query))
+        return self._keep(query, vector, used, unused, metadata, timestamp, id)
 
     async def afeedback(
         self,
@@ -74,7 +76,7 @@ class FeedbackOfDocuments:
         id: str | None = None,
     ) -> str:
         """``feedback``, asynchronously."""
-        vector = await self.embedding.aembed_query(query)
+        vector = await self.embedding.aembed_query(read_question(query))
         return await run_in_executor(None, self._keep, query, vector, used, unused, metadata, timestamp, id)
 
     def feedbacks(

@@ -20,6 +20,7 @@ from langchain_pam.documents import (
     check_order,
     from_texts,
     name_documents,
+    read_question,
     read_recall,
     refuse,
     to_document,
@@ -140,23 +141,23 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
             InvalidInput: a document is invalid; for example, JSON cannot hold its metadata. Nothing was stored.
         """
         refuse(kwargs.keys() - {"batch_size"}, "ids")
-        names = name_documents(documents, ids)
-        stored = dict(zip(names, documents, strict=True))
+        named = name_documents(documents, ids)
+        stored = dict(named)
         if stored:
             self._linked.add(stored, self.embedding.embed_documents([one.page_content for one in stored.values()]))
-        return names
+        return [id for id, _ in named]
 
     async def aadd_documents(
         self, documents: list[Document], ids: Sequence[str | None] | None = None, **kwargs: Any
     ) -> list[str]:
         """``add_documents``, asynchronously."""
         refuse(kwargs.keys() - {"batch_size"}, "ids")
-        names = name_documents(documents, ids)
-        stored = dict(zip(names, documents, strict=True))
+        named = name_documents(documents, ids)
+        stored = dict(named)
         if stored:
             vectors = await self.embedding.aembed_documents([one.page_content for one in stored.values()])
             await run_in_executor(None, self._linked.add, stored, vectors)
-        return names
+        return [id for id, _ in named]
 
     def add_texts(
         self,
@@ -278,6 +279,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
             InvalidInput, UnknownId: an argument is invalid.
             NotFitted: the mode needs association, before ``fit``.
         """
+        query = query if query is None else read_question(query)
         id, where, asked = read_recall(None if query and query.strip() else self.index, query, options)
         cue = self.embedding.embed_query(str(query)) if id is None else id
         return to_scored(self._linked.ask(cue, k, where, **asked))
@@ -286,6 +288,7 @@ class PAMVectorStore(FeedbackOfDocuments, SimilarityOfDocuments, VectorStore):
         self, query: str | None = None, k: int = 4, **options: Unpack[RecallOptions]
     ) -> list[tuple[Document, float]]:
         """``recall_with_score``, asynchronously."""
+        query = query if query is None else read_question(query)
         id, where, asked = read_recall(None if query and query.strip() else self.index, query, options)
         cue = await self.embedding.aembed_query(str(query)) if id is None else id
         return to_scored(await run_in_executor(None, partial(self._linked.ask, cue, k, where, **asked)))

@@ -15,8 +15,9 @@ from typing import Any
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from llama_index_pam.nodes import DOCUMENT_KEY
-from pam_retriever.errors import InvalidInput
+from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.types import Metadata
+from pam_retriever.validation import read_list
 
 Where = dict[str, Any]
 
@@ -86,9 +87,10 @@ def select(
     Raises:
         InvalidInput: an operand of a filter does not fit its operator.
     """
-    groups = [filters] if filters is not None and filters.filters else []
+    own = read_filters(filters)
+    groups = [own] if own.filters else []
     if doc_ids is not None:
-        groups.append(of_documents(doc_ids))
+        groups.append(of_documents(read_list("doc_ids", doc_ids)))
     together = MetadataFilters(filters=list(groups))
     check_filters(together)
     condition, exact = to_where(together)
@@ -96,7 +98,7 @@ def select(
     return Selection(
         where=None if not conditions else conditions[0] if len(conditions) == 1 else {"$and": conditions},
         filters=None if exact else together,
-        ids=None if node_ids is None else frozenset(node_ids),
+        ids=None if node_ids is None else frozenset(read_list("node_ids", node_ids)),
     )
 
 
@@ -106,9 +108,24 @@ def of_documents(doc_ids: Sequence[str]) -> MetadataFilters:
     return MetadataFilters(filters=[among])
 
 
+def read_filters(filters: Any) -> MetadataFilters:
+    """Returns filters; empty ones for None.
+
+    Raises:
+        InvalidInput: these are no filters of LlamaIndex.
+    """
+    if not isinstance(filters, MetadataFilters | None):
+        raise InvalidInput(
+            f"Got filters={shortened(str(filters))} ({type(filters).__name__}).",
+            "MetadataFilters",
+            "Pass a dict as where=..., which recall and PAMRetriever take.",
+        )
+    return MetadataFilters(filters=[]) if filters is None else filters
+
+
 def asks_for_anything(filters: MetadataFilters | None) -> bool:
     """Returns whether there is any condition in filters, which may be nested."""
-    groups = [] if filters is None else filters.filters
+    groups = read_filters(filters).filters
     return any(asks_for_anything(one) if isinstance(one, MetadataFilters) else True for one in groups)
 
 

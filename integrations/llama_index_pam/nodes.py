@@ -11,11 +11,29 @@ from llama_index.core.schema import BaseNode, Node, NodeRelationship, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex, Trajectory
+from pam_retriever.errors import shortened
 from pam_retriever.experience.trajectories import name_of_group
 from pam_retriever.types import Metadata
+from pam_retriever.validation import read_list
 
 DOCUMENT_KEY = "ref_doc_id"
 DOCUMENT_KEYS = ("document_id", "doc_id", DOCUMENT_KEY)  # keys that LlamaIndex adds to the metadata
+
+
+def read_nodes(nodes: Any) -> list[BaseNode]:
+    """Returns nodes as a list.
+
+    Raises:
+        InvalidInput: they are something else.
+    """
+    given = read_list("nodes", nodes)
+    if not all(isinstance(one, BaseNode) for one in given):  # a single node is iterable, too: its fields
+        raise InvalidInput(
+            f"Got {shortened(str(nodes))} ({type(nodes).__name__}) as nodes.",
+            "a list of nodes",
+            "Pass a single node as [node]; a VectorStoreIndex makes nodes of documents.",
+        )
+    return given
 
 
 def embedding_of(node: BaseNode) -> list[float]:

@@ -10,13 +10,13 @@ from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddi
 from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, VectorStoreQueryResult
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
-from llama_index_pam.filters import Selection, check_filters, matches, select, to_where
+from llama_index_pam.filters import Selection, check_filters, matches, read_filters, select, to_where
 from llama_index_pam.nodes import hit_to_node
 from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
 from pam_retriever.model.keys import Mode
 from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.types import Direction, Time
-from pam_retriever.validation import check_count
+from pam_retriever.validation import check_count, check_finite, check_text, read_numbers
 
 Cue = str | npt.NDArray[Any] | Sequence[float]  # the id of a node, or a vector
 
@@ -127,6 +127,11 @@ def _check(query: VectorStoreQuery, settings: dict[str, Any]) -> list[float]:
         raise InvalidInput(
             f"Got {unread} for a query in mode {query.mode.name}.", f"only {[*read, *known]} in it", "Leave them out."
         )
+    check_text("" if query.query_str is None else query.query_str, "query_str")
+    fix = "Pass the text's vector; store.recall takes ids."
+    vector = read_numbers(query.query_embedding, "Got a query_embedding that is no vector", "a list of numbers", fix)
+    if vector.ndim != 1:
+        raise InvalidInput(f"Got a query_embedding of shape {vector.shape}.", "one vector, a list of numbers", fix)
     return query.query_embedding
 
 
@@ -146,9 +151,10 @@ def _mmr(
 ) -> list[Hit]:
     """Computes LlamaIndex's maximal marginal relevance among the nearest nodes."""
     k = check_count("similarity_top_k", query.similarity_top_k)
-    pool = settings.get("mmr_prefetch_k") or max(MMR_FACTOR * k, MMR_POOL)
+    pool = settings.get("mmr_prefetch_k")
+    pool = max(MMR_FACTOR * k, MMR_POOL) if pool is None else check_count("mmr_prefetch_k", pool)
     threshold = settings.get("mmr_threshold", query.mmr_threshold)
-    threshold = MMR_THRESHOLD if threshold is None else threshold
+    threshold = MMR_THRESHOLD if threshold is None else check_finite("mmr_threshold", threshold)
     if not 0 <= threshold <= 1:
         raise InvalidInput(f"Got mmr_threshold={threshold!r}.", "a number from 0 to 1", "1 ignores variety.")
     hits = {hit.id: hit for hit in recall(index, embedding, max(pool, k), selection, {"mode": "similarity"})}
@@ -191,7 +197,7 @@ def find(
     Raises:
         InvalidInput: an operand of a filter does not fit its operator.
     """
-    filters = filters or MetadataFilters(filters=[])
+    filters = read_filters(filters)
     check_filters(filters)
     if node_ids is None:
         records = index.find(to_where(filters)[0])

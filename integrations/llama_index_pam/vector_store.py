@@ -22,6 +22,7 @@ from llama_index_pam.nodes import (
     embedding_of,
     link,
     read_around,
+    read_nodes,
     read_place,
     to_metadata,
     to_node,
@@ -32,6 +33,7 @@ from llama_index_pam.whole import WholeIndex
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.store.tenants import check_tenant
+from pam_retriever.validation import check_id
 
 
 class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore):
@@ -178,7 +180,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
             InvalidInput: a node has no embedding or another dimension, or there is a keyword. Nothing was stored.
         """
         refuse(kwargs, "nodes")
-        nodes = list(nodes)  # it may be a generator
+        nodes = read_nodes(nodes)  # it may be a generator
         latest = {node.node_id: node for node in nodes}
         if latest:
             vectors = [embedding_of(node) for node in latest.values()]
@@ -193,7 +195,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
         """Deletes the nodes of a document; ignores an unknown one. Takes no keywords."""
         refuse(kwargs, "ref_doc_id")
-        self._delete(None, of_documents([ref_doc_id]))
+        self._delete(None, of_documents([check_id(ref_doc_id, "ref_doc_id")]))
 
     async def adelete(self, ref_doc_id: str, **kwargs: Any) -> None:
         """``delete`` in a thread."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.arrays import is_number
 from pam_retriever.errors import InvalidInput
 from pam_retriever.experience.dates import read_timestamp
 from pam_retriever.types import Float32, Int64, Metadata, Times
@@ -137,7 +138,7 @@ def _weights(used: Used, unused: Sequence[str], at: int) -> dict[str, float]:
     given = used.items() if isinstance(used, Mapping) else [(id, 1.0) for id in read_list(where, used)]
     weights: dict[str, float] = {}
     for id, weight in given:
-        if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 < weight < math.inf:
+        if not is_number(weight) or not 0 < weight < math.inf:
             raise InvalidInput(
                 f"Got the weight {weight!r} of {id!r} in {where}.",
                 "a finite number above 0",

@@ -129,7 +129,8 @@ def _read(given: TrajectoryLike, name: str, dim: int) -> Episode:
         vectors = check_vectors(trajectory.vectors, dim, name)
         ids = tuple(f"{id}/{position}" for position in range(len(vectors)))
     else:
-        ids = tuple(check_id(state, name) for state in trajectory.ids or ())
+        given = () if trajectory.ids is None else read_list(f"ids of {name}", trajectory.ids)
+        ids = tuple(check_id(state, name) for state in given)
     if len(ids) < 2:
         raise InvalidInput(
             f"{name.capitalize()} has {len(ids)} state{'s' * (len(ids) != 1)}.",

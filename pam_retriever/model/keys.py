@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 
+from pam_retriever.arrays import is_number
 from pam_retriever.errors import InvalidInput
 from pam_retriever.types import Float32
 
@@ -43,7 +44,7 @@ class Channels:
 
     def __post_init__(self) -> None:
         weights = (self.similarity, self.forward, self.reverse, self.mutual, self.episode)
-        numbers = all(isinstance(w, int | float) and math.isfinite(w) and w >= 0 for w in weights)
+        numbers = all(is_number(w) and math.isfinite(w) and w >= 0 for w in weights)
         if not numbers or not any(weights):
             raise InvalidInput(
                 f"Got {self!r}.",

@@ -1,0 +1,54 @@
+"""NumPy's numbers and arrays are taken wherever Python's numbers and lists are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pam_retriever import Channels, InvalidInput, PredictiveAssociativeIndex, Trajectory
+
+
+@pytest.fixture
+def index():
+    index = PredictiveAssociativeIndex(dim=4)
+    index.add(np.eye(4), list("abcd"), timestamps=np.arange(4))
+    index.observe(Trajectory(ids=["a", "b", "c"], timestamps=[1, 2, 3]))
+    return index
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.int8])
+def test_numbers_of_numpy_are_numbers(index, kind):
+    def answer(**options):
+        return [(hit.id, hit.score) for hit in index.recall("a", **options)]
+
+    assert answer(decay=kind(2), now=kind(3)) == answer(decay=2, now=3)
+    assert answer(min_score=kind(1)) == answer(min_score=1)
+    assert Channels(similarity=kind(1), mutual=kind(2)) == Channels(similarity=1, mutual=2)
+    later = index.find({"$time": {"$gt": kind(1)}})
+    assert [record.id for record in later] == [record.id for record in index.find({"$time": {"$gt": 1}})]
+    assert index.prune(4, half_life=kind(2)) == 0
+
+
+@pytest.mark.parametrize("wrong", [np.float32("nan"), np.float32("inf"), np.complex64(1), np.bool_(True)])
+def test_what_is_no_finite_number_is_refused(index, wrong):
+    for options in ({"decay": wrong}, {"min_score": wrong}, {"decay": 1, "now": wrong}):
+        with pytest.raises(InvalidInput):
+            index.recall("a", **options)
+    with pytest.raises(InvalidInput):
+        index.feedback(np.ones(4), used={"a": wrong})
+    with pytest.raises(InvalidInput):
+        Channels(similarity=wrong)
+
+
+def test_the_ids_of_a_trajectory_may_be_an_array(index):
+    stored = index.observe(Trajectory(ids=np.array(["a", "b"]), salience=np.ones(2), timestamps=np.arange(2), id="s"))
+    assert stored == ["a", "b"]
+    assert index.trajectories(ids=["s"])[0].ids == ("a", "b")
+
+
+@pytest.mark.parametrize("wrong", ["abc", {"a": 1, "b": 2}, 5, np.array("a")])
+def test_the_ids_of_a_trajectory_are_a_list(index, wrong):
+    """A string was read as its characters, and a dict as its keys."""
+    for call in (index.observe, index.surprise, lambda one: index.fit([one], progress=False)):
+        with pytest.raises(InvalidInput, match="list"):
+            call(Trajectory(ids=wrong))
