@@ -18,6 +18,7 @@ DRAWS = 2000
 DRAWN_AT_ONCE = 20_000  # questions, of several draws
 SHARE = 0.95
 T = TypeVar("T")
+Answers = TypeVar("Answers", bound=Collection[Hashable])
 
 
 class Found(Protocol):
@@ -178,7 +179,7 @@ def evaluate(
         raise InvalidInput(
             f"Got index={index!r} and recall={recall!r}.", "an index, or a function", "Pass recall=lambda query, k: ..."
         )
-    questions = _checked(questions, relevant, ks, seed)
+    questions, relevant, ks = _checked(questions, relevant, ks, seed)
     deepest = max(ks)
     ask = (lambda query, k: index.recall(query, k=k)) if recall is None else recall
     ranked = [[hit.id for hit in ask(query, deepest)] for query in questions]
@@ -203,7 +204,7 @@ def evaluate_rankings(
     Raises:
         InvalidInput: the lengths differ, a question has no relevant id, an id is ranked twice, or a depth is below 1.
     """
-    ranked = _checked(ranked, relevant, ks, seed)
+    ranked, relevant, ks = _checked(ranked, relevant, ks, seed)
     for at, row in enumerate(ranked):
         if len(set(row)) < len(row):
             raise InvalidInput(f"Ranking {at} has an id twice.", "distinct ids", "Keep the first of each.")
@@ -235,25 +236,28 @@ def interval(values: Float64, seed: int = 0, draws: int = DRAWS) -> Interval:
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def _checked(asked: Sequence[T], relevant: Sequence[Collection[Hashable]], ks: Sequence[int], seed: int) -> list[T]:
-    """Returns what was asked, or found, as a list, after a check of all arguments."""
+def _checked(
+    asked: Sequence[T], relevant: Sequence[Answers], ks: Sequence[int], seed: int
+) -> tuple[list[T], list[Answers], list[int]]:
+    """Returns what was asked, or found, the relevant ids and the depths as lists, after a check of all arguments."""
     from pam_retriever.validation import check_count, check_seed, read_list  # which needs the types, which need this
 
-    questions = read_list("questions", asked)
+    questions, answers = read_list("questions", asked), read_list("relevant", relevant)  # each may be a generator
     check_seed(seed)
-    if not questions or len(questions) != len(read_list("relevant", relevant)):
+    if not questions or len(questions) != len(answers):
         raise InvalidInput(
-            f"Got {len(questions)} questions and {len(relevant)} sets of relevant ids.",
+            f"Got {len(questions)} questions and {len(answers)} sets of relevant ids.",
             "as many of both, at least one",
             "Give the relevant ids of each question.",
         )
-    for at, right in enumerate(relevant):
+    for at, right in enumerate(answers):
         if isinstance(right, str) or not isinstance(right, Collection):
             raise InvalidInput(f"Question {at} has {right!r} as relevant ids.", "a set of ids", "Put it in a list.")
         if not len(right):
             raise InvalidInput(f"Question {at} has no relevant ids.", "at least one id for each", "Leave it out.")
         if not all(isinstance(id, Hashable) for id in right):
             raise InvalidInput(f"Question {at} has {right!r} as relevant ids.", "ids", "Use the strings of the index.")
-    if not [check_count("ks", k) for k in read_list("ks", ks)]:
+    depths = [check_count("ks", k) for k in read_list("ks", ks)]
+    if not depths:
         raise InvalidInput("Got no ks.", "depths of at least 1", "Use, for example, ks=(5, 10).")
-    return questions
+    return questions, answers, depths

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import InvalidInput
 from pam_retriever.evaluation import evaluate, evaluate_rankings, interval
 
@@ -96,3 +97,14 @@ def test_bad_input_is_refused(ranked, relevant, ks, says):
 def test_an_unknown_metric_names_those_that_there_are():
     with pytest.raises(InvalidInput, match="recall@5"):
         evaluate_rankings([["a"]], [{"a"}])["recall@7"]
+
+
+def test_questions_answers_and_depths_may_come_from_generators():
+    index = PredictiveAssociativeIndex(dim=4)
+    index.add(np.eye(4), ids=list("abcd"))
+    index.observe(["a", "b", "c"])
+    lists = evaluate(index, ["a", "b"], [["b"], ["c"]], ks=[1, 2])
+    lazy = evaluate(index, (id for id in "ab"), ([id] for id in "bc"), ks=(k for k in (1, 2)))
+    assert lazy.metrics == lists.metrics
+    rankings = evaluate_rankings((row for row in ["ba", "cb"]), ([id] for id in "bc"), ks=(k for k in (1, 2)))
+    assert rankings.metrics["recall@1"].mean == 1
