@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -262,3 +263,15 @@ def test_queries_do_not_lock_the_folder_and_inspect_names_it(tmp_path, capsys):
     out = capsys.readouterr().out
     assert f"read-only, at '{folder}'" in out
     assert "other" in out
+
+
+@pytest.mark.parametrize(("chosen", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_of_torch_do_not_spin_beside_other_programs(chosen, used, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "restored after the test")
+    if chosen is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    else:
+        monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert os.environ["OMP_WAIT_POLICY"] == used

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -37,6 +38,8 @@ SHOWN = 20  # number of tenant names that ``inspect`` lists
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status: 2 for a user error, 1 for a damaged index."""
+    # torch's threads would spin while another program uses their core: a fit beside one took ten times as long
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is loaded
     terminal.prepare()
     parsed = _parser().parse_args(arguments)
     try:
