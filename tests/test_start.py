@@ -18,7 +18,10 @@ from pam_retriever.model.forward import PredictorConfig, gelu
 from pam_retriever.model.prediction import predict
 from pam_retriever.model.predictor import Predictor
 
-HEAVY = ("torch", "faiss", "tqdm", "safetensors.torch", "sentence_transformers", "hypothesis", "urllib.request")
+HEAVY = (
+    *("torch", "faiss", "tqdm", "safetensors.torch", "sentence_transformers", "hypothesis", "urllib.request"),
+    *("http.server", "pam_retriever.explore.serving", "pam_retriever.retrieval.sequences.fitting"),
+)
 LOADED = f"\nimport json, sys\nprint(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
 SHAPES = [
     PredictorConfig(12, hidden=32, residual_layers=2, whiten=True, code=6),

@@ -14,7 +14,6 @@ from pam_retriever.apps import terminal
 from pam_retriever.apps.tenant import add_tenant, within
 from pam_retriever.embedding.text_models import DEFAULT, DEFAULT_MODEL, TextModel, is_local
 from pam_retriever.errors import IndexLocked, InvalidInput
-from pam_retriever.explore import Source, explore, report
 from pam_retriever.index import PredictiveAssociativeIndex
 from pam_retriever.store import repair
 
@@ -45,6 +44,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(parsed: argparse.Namespace) -> None:
     """Serves the page until Ctrl-C, or writes the file of --export."""
+    from pam_retriever.explore import Source, explore  # other commands start without a server
+
     if parsed.query is not None and parsed.id is not None:
         raise InvalidInput("Got a question and --id.", "one of them", "Leave one out.")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the explorer opens no connection to other machines
@@ -109,6 +110,8 @@ def _model(parsed: argparse.Namespace, used: str | None) -> TextModel | None:
 
 
 def _export(index: PredictiveAssociativeIndex, parsed: argparse.Namespace) -> None:
+    from pam_retriever.explore import report
+
     question = {"text": parsed.query} if parsed.query else {"id": parsed.id or _first(index)}
     parsed.export.write_text(report.write(index, question), "utf-8")
     print(f"Wrote {parsed.export}")

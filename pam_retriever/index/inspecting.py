@@ -6,15 +6,17 @@ import sys
 from bisect import bisect_right
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from pam_retriever.display import ShownIndex
-from pam_retriever.explore import Explorable, Explorer, Source, explore
 from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.projection import Method, Projection, project
 from pam_retriever.store import last_fit, repair
 from pam_retriever.types import FitReport
 from pam_retriever.validation import check_count, check_flag
+
+if TYPE_CHECKING:  # the server is loaded by ``explore`` alone
+    from pam_retriever.explore import Explorable, Explorer
 
 MOST_BINS = 10_000
 
@@ -156,6 +158,8 @@ class Inspecting(ShownIndex, IndexBase):
             InvalidInput: the port is taken.
             MissingExtra: the extra ``explore`` is not installed.
         """
+        from pam_retriever.explore import Source, explore
+
         check_flag("browser", browser)
         check_flag("write", write)
         folder = self._store.folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,12 @@ from pam_retriever.embedding import embed_questions
 from pam_retriever.errors import InvalidInput, shortened
 from pam_retriever.evaluation import Validation
 from pam_retriever.index.base import IndexBase, Where
-from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next
-from pam_retriever.retrieval.sequences.mixture import NextMixture
-from pam_retriever.retrieval.sequences.scorer import NextSettings, next_hits
 from pam_retriever.store import last_fit
 from pam_retriever.types import Float32, Hits
 from pam_retriever.validation import check_count, check_finite, check_flag, check_id, check_vectors, read_list
+
+if TYPE_CHECKING:  # ``retrieval.sequences`` is loaded by the calls that need it, so that an index opens sooner
+    from pam_retriever.retrieval.sequences.mixture import NextMixture
 
 NEXT = "next"  # the setting with the weights of the evidence
 Step = str | npt.NDArray[np.floating] | Sequence[float] | Mapping[str, str]
@@ -83,6 +84,9 @@ class NextSteps(IndexBase):
                 f"Got trajectories={shortened(str(trajectories))}.", "a list of trajectories", "Wrap it in [[ ]]."
             )
         lowest = None if min_score is None else check_finite("min_score", min_score)
+        from pam_retriever.retrieval.sequences.mixture import NextMixture
+        from pam_retriever.retrieval.sequences.scorer import NextSettings, next_hits
+
         settings = NextSettings(check_count("k", k), where, cue_where, lowest, check_flag("explain", explain))
         trajectories = read_list("trajectories", trajectories)
         asked = [self._read_steps(trajectory, f"trajectory {at}") for at, trajectory in enumerate(trajectories)]
@@ -144,6 +148,8 @@ class NextSteps(IndexBase):
             seed: of the samples.
             nothing_new: whether all experience was fitted before; then the weights and their results stay.
         """
+        from pam_retriever.retrieval.sequences.fitting import Experienced, fit_next
+
         with self._lock.shared():
             view = self._store.view()
             before = last_fit.read(self._store) if nothing_new else None
@@ -162,4 +168,6 @@ class NextSteps(IndexBase):
 
 @lru_cache(maxsize=1)
 def _prior() -> NextMixture:
+    from pam_retriever.retrieval.sequences.mixture import NextMixture
+
     return NextMixture.prior()
