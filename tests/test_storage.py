@@ -109,7 +109,7 @@ def test_a_closed_index_raises_index_closed(tmp_path):
 
 
 def test_folders_that_are_no_index(tmp_path):
-    with pytest.raises(IndexFormatError, match=r"manifest\.json"):
+    with pytest.raises(IndexFormatError, match="nowhere does not exist"):
         PredictiveAssociativeIndex.load(tmp_path / "nowhere")
     with pytest.raises(InvalidInput, match="dim"):
         PredictiveAssociativeIndex.open(tmp_path / "nowhere")

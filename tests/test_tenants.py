@@ -103,7 +103,7 @@ def test_invalid_names_are_refused(index, name):
 def test_a_tenant_has_no_tenants(index):
     ann = index.tenant("ann")
     for call in (lambda: ann.tenant("x"), ann.tenants, lambda: ann.drop_tenant("x")):
-        with pytest.raises(InvalidInput, match="of a tenant"):
+        with pytest.raises(InvalidInput, match="on a tenant"):
             call()
 
 
