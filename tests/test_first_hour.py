@@ -363,3 +363,18 @@ def test_a_bar_is_shown_where_a_person_sees_it(monkeypatch, show, notebook, expe
     shell = SimpleNamespace(kernel=object()) if notebook else SimpleNamespace()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     assert hidden(show) is expected
+
+
+@pytest.mark.parametrize("mode", [None, "similarity", "association"])
+@pytest.mark.parametrize("fitted", [False, True])
+def test_a_stored_vector_is_as_faithful_as_its_id(mode, fitted):
+    vectors = np.random.default_rng(0).standard_normal((20, 8)).astype(np.float32)
+    index = PredictiveAssociativeIndex(dim=8)
+    index.add(vectors, [f"m{n}" for n in range(20)])
+    for start in range(0, 20, 5):
+        index.observe([f"m{n}" for n in range(start, start + 5)])
+    if fitted:
+        index.fit(config=QUICK, progress=False)
+    by_id, by_vector = (index.recall(cue, k=20, mode=mode, faithful=True) for cue in ("m1", 3 * vectors[1]))
+    assert set(by_vector.ids) == set(by_id.ids) == {"m0", "m2", "m3", "m4"}
+    assert index.recall(-vectors[1], k=20, mode=mode, faithful=True).ids == []

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.model.keys import MODES, Channels
 from pam_retriever.retrieval.association import AssociationScorer
 from pam_retriever.retrieval.candidates import Candidates, Scorer
 from pam_retriever.retrieval.channels import ChannelScorer, DirectedChannelScorer
-from pam_retriever.retrieval.cues import Cues, read_cues, read_filters
+from pam_retriever.retrieval.cues import SAME, Cues, read_cues, read_filters
 from pam_retriever.retrieval.decay import Decay, DecayScorer, read_now
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.query import Query, RecallSettings
@@ -98,7 +97,7 @@ class Retriever:
         if settings.decay is not None:
             decay = Decay(settings.decay, read_now(view.database, settings.now))
             scorer = DecayScorer(scorer, view.database, decay, settings.min_score)
-        return FaithfulScorer(scorer, view.links, view.window) if settings.faithful else scorer
+        return FaithfulScorer(scorer, view) if settings.faithful else scorer
 
     def _one_hop(self, lexicon: Lexicon, words: bool, calibrated: bool) -> Scorer:
         view, settings, without = self._view, self._settings, frozenset(self._settings.without)
@@ -180,23 +179,33 @@ def _asks_mentions(settings: RecallSettings, view: View) -> bool:
 
 
 class FaithfulScorer:
-    """Keeps only the hits that were experienced with the cue.
+    """Keeps only the hits that were experienced with the cue. A vector is the stored memory that equals it, if any.
 
     Args:
         scorer: of all memories.
-        links: which memories were experienced together.
-        window: tau.
+        view: with the links.
     """
 
-    def __init__(self, scorer: Scorer, links: CooccurrenceGraph, window: int) -> None:
-        self._scorer, self._links, self._window = scorer, links, window
+    def __init__(self, scorer: Scorer, view: View) -> None:
+        self._scorer, self._view = scorer, view
 
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``."""
+        view = self._view
         found: list[Candidates] = []
-        for at in range(len(cues)):
-            _, known, _ = self._links.of(cues.rows[at], self._window)
+        for at, rows in enumerate(self._known(cues)):
+            _, known, _ = view.links.of(rows, view.window)
             known = np.unique(known)
             own = known if allowed is None else known[holds(allowed, known)]
             found += self._scorer.score(cues.only(at), k, own)
         return found
+
+    def _known(self, cues: Cues) -> list[Int64]:
+        """Returns the memories that each cue was recognised as. Before ``fit`` vectors were not looked up yet."""
+        known = list(cues.rows)
+        asked = [at for at, rows in enumerate(known) if not len(rows)]
+        if asked:
+            cosine, near = self._view.similar.search(cues.looks[asked], 1, cues.among)
+            for at, equal, row in zip(asked, cosine >= SAME, near, strict=True):
+                known[at] = row[equal]
+        return known
