@@ -98,7 +98,6 @@ class RequestLog:
         self._weighed: tuple[int, Float32, Float32] | None = None
         self._asked: tuple[Cues, int, Float32, Float32] | None = None
         self.extend(vectors, words, uses, writers)
-        self._list_by_word()
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -146,7 +145,8 @@ class RequestLog:
         self._rows.extend(uses.rows)
         self._weights.extend(uses.weights)
         self._counted.extend(uses.weights if writers is None else self._capped(uses, writers))
-        if not first:
+        if not first:  # a log may begin empty, for a filter that no request satisfied yet
+            self._list_by_word()
             return
         for request, part in enumerate(numbered, start=first):
             for number in part.tolist():
