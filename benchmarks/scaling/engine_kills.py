@@ -73,6 +73,7 @@ class Writer(threading.Thread):
 def kill_and_restart(server: Any) -> float:
     """Kills the server and all its children; returns the time until it answers again."""
     master = psutil.Process(server.get_pid())
+    master.suspend()  # else it could fork a child after the list was made, and the new server would not start beside it
     family = [master, *master.children(recursive=True)]
     for process in family:
         os.kill(process.pid, signal.SIGKILL)
