@@ -132,18 +132,10 @@ def from_texts(
     Raises:
         InvalidInput: there are not as many metadatas or ids as texts.
     """
-    if isinstance(texts, str):
-        raise InvalidInput("Got one string as texts.", "a list of strings", "Wrap it in [ ].")
     contents = read_list("texts", texts)  # each of the three may be a generator
-    metadatas = None if metadatas is None else read_list("metadatas", metadatas)
-    ids = None if ids is None else read_list("ids", ids)
-    _check_length("metadatas", metadatas, len(contents))
-    _check_length("ids", ids, len(contents))
+    columns = contents, _one_each("metadatas", metadatas, len(contents)), _one_each("ids", ids, len(contents))
     return [
-        Document(id=id, page_content=text, metadata=metadata or {})
-        for text, metadata, id in zip(
-            contents, metadatas or [None] * len(contents), ids or [None] * len(contents), strict=True
-        )
+        Document(id=id, page_content=text, metadata=metadata or {}) for text, metadata, id in zip(*columns, strict=True)
     ]
 
 
@@ -160,15 +152,17 @@ def name_documents(documents: Iterable[Document], ids: Iterable[str | None] | No
             "a list of documents",
             "Pass texts to add_texts(), and a single document as [document].",
         )
-    given = None if ids is None else read_list("ids", ids)
-    _check_length("ids", given, len(contents))
-    names = (one.id if id is None else id for one, id in zip(contents, given or [None] * len(contents), strict=True))
+    given = _one_each("ids", ids, len(contents))
+    names = (one.id if id is None else id for one, id in zip(contents, given, strict=True))
     return [(str(uuid.uuid4()) if name is None else name, one) for name, one in zip(names, contents, strict=True)]
 
 
-def _check_length(name: str, given: Sequence[object] | None, expected: int) -> None:
-    if given and len(given) != expected:
-        raise InvalidInput(f"Got {len(given)} {name} for {expected} texts.", "as many", "Give one each.")
+def _one_each(name: str, values: Iterable[Any] | None, count: int) -> list[Any]:
+    """Returns one value for each of ``count`` texts; None for each if there are no values."""
+    given = [] if values is None else read_list(name, values)
+    if given and len(given) != count:
+        raise InvalidInput(f"Got {len(given)} {name} for {count} texts.", "as many", "Give one each.")
+    return given or [None] * count
 
 
 # ---- options
