@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +12,19 @@ from pam_retriever.engines.base import EngineDatabase, Generation
 from pam_retriever.engines.export import copy_of
 from pam_retriever.engines.state import State
 from pam_retriever.errors import Interrupted
-from pam_retriever.experience.feedback import NewFeedback
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import snapshot, weights
-from pam_retriever.store.appending import NewStep
 from pam_retriever.store.base import Store
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.growth import settle_growth
+from pam_retriever.store.kinds import repeated
 from pam_retriever.store.manifest import new_manifest
 from pam_retriever.store.model_metadata import read_learnt, read_model, write_model
 from pam_retriever.store.readwrite import FollowingLock
 from pam_retriever.store.rebuild import Learnt, Rebuild
-from pam_retriever.store.times import NewTimes
 from pam_retriever.store.view import FIRST_WINDOW, View
 from pam_retriever.store.write_trajectories import Written, link, write_trajectories
 from pam_retriever.types import Calibration, Float32, Int64
@@ -164,64 +162,23 @@ class EngineStore(Store):
             f"Other processes fit the index {self.location} again and again.", "one at a time", "Call again."
         )
 
-    # ---- changes: those of ``Store``, repeated after an interruption
+    # ---- changes
 
-    def add(
-        self,
-        ids: list[str],
-        texts: list[str | None],
-        metadatas: list[str],
-        vectors: Float32,
-        observed: list[bytes] | None = None,
-        times: NewTimes | None = None,
-    ) -> None:
-        """Stores checked memories and replaces those with the same id."""
-        self.again(lambda: super(EngineStore, self).add(ids, texts, metadatas, vectors, observed, times))
-        self._database.index_vectors()
-
-    def delete(self, ids: list[str]) -> int:
-        """Deletes memories; returns how many were stored."""
-        return self.again(lambda: super(EngineStore, self).delete(ids))
-
-    def observe(self, episodes: list[Episode]) -> None:
-        """Stores checked episodes and their new states."""
-        self.again(lambda: super(EngineStore, self).observe(episodes))
-        self._database.index_vectors()
-
-    def append(self, step: NewStep) -> int:
-        """Stores one more step of a trajectory, with its memory if it is new; returns the position of the step."""
-        at = self.again(lambda: super(EngineStore, self).append(step))
-        self._database.index_vectors()
-        return at
-
-    def delete_trajectories(self, numbers: list[int]) -> int:
-        """Deletes trajectories, but not their memories; returns how many were stored."""
-        return self.again(lambda: super(EngineStore, self).delete_trajectories(numbers))
-
-    def add_feedback(self, new: NewFeedback, vectors: Float32) -> None:
-        """Stores requests (n, dim), and the memories that they used."""
-        self.again(lambda: super(EngineStore, self).add_feedback(new, vectors))
-
-    def delete_feedback(self, ids: Sequence[str]) -> int:
-        """Deletes requests; returns how many were stored."""
-        return self.again(lambda: super(EngineStore, self).delete_feedback(ids))
-
-    def set_setting(self, key: str, value: object) -> None:
-        """Stores a JSON value under a name."""
-        self.again(lambda: super(EngineStore, self).set_setting(key, value))
-
-    def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
-        """Bounds the number of memories."""
-        self.again(lambda: super(EngineStore, self).set_capacity(memories, half_life))
+    def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:
+        """See ``Store``. The engine builds its index over p as soon as there are enough memories."""
+        change()
+        if len(changed):
+            self._database.index_vectors()
 
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
         """Deletes all but the ``keep`` strongest memories; returns how many. The engine frees the space itself."""
         del shrink
-        gone = self.again(lambda: self._forget(keep, half_life))
+        gone = self._forget(keep, half_life)
         if gone:  # short trajectories were removed, too
-            self.again(self._read_links)
+            self._read_links()
         return gone
 
+    @repeated
     def _forget(self, keep: int, half_life: float | Literal["auto"] | None) -> int:
         database = self._database
         with database.reading():
@@ -233,13 +190,15 @@ class EngineStore(Store):
             self._mark_forgotten(gone)
         return len(gone)
 
+    @repeated
     def _read_links(self) -> None:
         with self._database.reading():
             self._publish(links=CooccurrenceGraph(*self._database.trajectories.experienced()))
 
+    @repeated
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Asks the engine to overwrite or drop removed rows; returns the places, and where it guarantees nothing."""
-        return self.again(self._database.erase_removed)
+        return self._database.erase_removed()
 
     # ---- fit
 

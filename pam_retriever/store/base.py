@@ -22,7 +22,7 @@ from pam_retriever.store.capacity import Capacity
 from pam_retriever.store.database import Database, Step
 from pam_retriever.store.faults import after_commit
 from pam_retriever.store.growth import LearntTo, mark_grown, read_learnt_to
-from pam_retriever.store.kinds import ObservedStore
+from pam_retriever.store.kinds import ObservedStore, repeated
 from pam_retriever.store.model_metadata import read_model
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.store.rebuild import Rebuild
@@ -160,6 +160,7 @@ class Store(ABC):
 
     # ---- changes
 
+    @repeated
     def add(
         self,
         ids: list[str],
@@ -178,6 +179,7 @@ class Store(ABC):
             self.reserve_disk(len(rows))
         self.apply_after_commit(rows, lambda: self.index_added([(rows, vectors, predicted)]))
 
+    @repeated
     def delete(self, ids: list[str]) -> int:
         """Deletes memories; returns how many were stored."""
         self.follow_database()
@@ -197,6 +199,7 @@ class Store(ABC):
         self.apply_after_commit(rows, change)
         return len(rows)
 
+    @repeated
     def observe(self, episodes: list[Episode]) -> None:
         """Stores checked episodes and their new states."""
         self.follow_database()
@@ -210,6 +213,7 @@ class Store(ABC):
 
         self.apply_after_commit(rows, change)
 
+    @repeated
     def append(self, step: NewStep) -> int:
         """Stores one more step of a trajectory, with its memory if it is new; returns the position of the step.
 
@@ -238,6 +242,7 @@ class Store(ABC):
         self.apply_after_commit(rows, change)
         return at
 
+    @repeated
     def delete_trajectories(self, numbers: list[int]) -> int:
         """Deletes trajectories, but not their memories; returns how many were stored."""
         self.follow_database()
@@ -248,6 +253,7 @@ class Store(ABC):
         self.apply_after_commit(NO_ROWS, lambda: self.links.remove_trajectories(numbers))
         return len(numbers)
 
+    @repeated
     def add_feedback(self, new: NewFeedback, vectors: Float32) -> None:
         """Stores requests (n, dim), and the memories that served them.
 
@@ -267,6 +273,7 @@ class Store(ABC):
             self.database.feedback.put(new, vectors, rows)
         self.apply_after_commit(NO_ROWS, lambda: None)
 
+    @repeated
     def delete_feedback(self, ids: Sequence[str]) -> int:
         """Deletes requests; returns how many were stored."""
         with self.database.transaction():
@@ -274,6 +281,7 @@ class Store(ABC):
         self.apply_after_commit(NO_ROWS, lambda: None)
         return gone
 
+    @repeated
     def set_setting(self, key: str, value: object) -> None:
         """Stores a value that JSON can hold; see ``Database.settings``."""
         with self.database.transaction():
@@ -290,6 +298,7 @@ class Store(ABC):
         """Stores the name of the embedder."""
         self.set_setting(EMBEDDER, name)
 
+    @repeated
     def set_capacity(self, memories: int | None, half_life: float | Literal["auto"] | None) -> None:
         """Bounds the number of memories, for ``keep_within_capacity``; None removes the bound."""
         with self.database.transaction():

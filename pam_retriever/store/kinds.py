@@ -1,8 +1,10 @@
-"""Kinds of stores: one that holds observations, and one in an engine."""
+"""Kinds of stores: one that holds observations, and one in an engine, whose changes may be repeated."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store.space import Space
@@ -10,6 +12,10 @@ from pam_retriever.types import Float32, Int64
 
 if TYPE_CHECKING:
     from pam_retriever.store.base import Store
+
+P = ParamSpec("P")
+S = TypeVar("S", bound="Store")
+T = TypeVar("T")
 
 
 class ObservedStore(Protocol):
@@ -53,3 +59,13 @@ class Engine(Protocol):
         Raises:
             EngineUnavailable, InvalidInput, StorageError, IndexFormatError: as the message says.
         """
+
+
+def repeated(change: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Lets ``Store.again`` repeat this method of a store."""
+
+    @wraps(change)
+    def call(store: S, /, *args: P.args, **named: P.kwargs) -> T:
+        return store.again(partial(change, store, *args, **named))
+
+    return call
