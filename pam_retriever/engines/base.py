@@ -1,15 +1,12 @@
-"""The additional contract of a database in an engine; see ``store.database``."""
+"""The additional contracts of memories, trajectories and keys in an engine; see ``store.database``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Protocol
 
-from pam_retriever.ann import AnnIndex
 from pam_retriever.engines.kept import Kept
-from pam_retriever.engines.state import State
-from pam_retriever.store.database import Database, Memories, Steps, Trajectories
+from pam_retriever.store.database import Memories, Steps, Trajectories
 from pam_retriever.types import Float32, Int64
 
 Associate = Callable[[Int64, Float32], Float32]
@@ -65,58 +62,3 @@ class Generation(Protocol):
 
     def close(self) -> None:
         """Ends its creation: it is in use, or is dropped."""
-
-
-class EngineDatabase(Database, Protocol):
-    """The tables or collections of one index in an engine.
-
-    Attributes:
-        began: called at the start of a transaction, with its new state.
-        committed: called after the end of a transaction.
-    """
-
-    began: Callable[[State], None]
-    committed: Callable[[State], None]
-
-    @property
-    def kept(self) -> Kept:
-        """Feedback, times and mentions."""
-
-    @property
-    def memories(self) -> EngineMemories:
-        """The memories."""
-
-    @property
-    def trajectories(self) -> EngineTrajectories:
-        """The trajectories of the memories."""
-
-    @property
-    def place(self) -> str:
-        """A description of the location, without a password."""
-
-    @property
-    def dim(self) -> int:
-        """Length of the vectors."""
-
-    @property
-    def state(self) -> State:
-        """The state that every call reads first."""
-
-    @property
-    def similar(self) -> AnnIndex:
-        """The look-ups over p."""
-
-    def associative(self, generation: int, width: int) -> AnnIndex:
-        """Returns the look-ups over the keys (n, width) of a generation."""
-
-    def reading(self) -> AbstractContextManager[State]:
-        """Reads a consistent snapshot inside, as far as the engine supports it."""
-
-    def begin_generation(self, width: int) -> Generation:
-        """Creates a generation for keys of this width."""
-
-    def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Asks the engine to overwrite or drop removed rows; returns the places, and where it guarantees nothing."""
-
-    def index_vectors(self) -> None:
-        """Builds the engine's index over p, if there are enough memories. Others may read meanwhile."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -18,10 +18,11 @@ import numpy as np
 
 from pam_retriever.engines.mentions import EngineMentions, Readable
 from pam_retriever.filters import Condition, read_filter, to_json
+from pam_retriever.store.columns import from_json
 from pam_retriever.store.kept_mentions import KeptMentions
 from pam_retriever.store.metadata_index import with_times
 from pam_retriever.store.sqlite_database import SQLiteDatabase
-from pam_retriever.types import Int64
+from pam_retriever.types import Float32, Int64, Record
 
 Document = tuple[str, int, str | None]
 """Kind, key, and JSON; None for what is gone."""
@@ -118,6 +119,15 @@ class Kept:
             InvalidInput: of the filter.
         """
         return with_times(read_filter(where), self.times.rows_of)
+
+    def records(self, found: Iterable[tuple[int, str, Float32, str | None, str]]) -> list[Record]:
+        """Returns memories, given by row, id, vector, text and metadata as JSON, as records with their times."""
+        stored = list(found)
+        times = self.times.moments(np.array([row for row, *_ in stored], np.int64))
+        return [
+            Record(id, vector, text, from_json(metadata, f"The metadata of {id!r}"), times.get(row))
+            for row, id, vector, text, metadata in stored
+        ]
 
     @property
     def memories(self) -> Int64:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pam_retriever.engines.base import EngineDatabase, Generation
-from pam_retriever.engines.export import copy_of
+from pam_retriever.engines.base import Generation
 from pam_retriever.engines.state import State
+from pam_retriever.engines.tables import EngineDatabase
 from pam_retriever.errors import Interrupted
 from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
@@ -223,7 +223,7 @@ class EngineStore(Store):
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
         """Writes a copy of the whole index to a folder, for ``load`` or ``open``."""
-        copy = copy_of(self._database, self.associative)
+        copy = self._database.snapshot(self.associative)
         try:
             snapshot.write_snapshot(folder, new_manifest(self.dim, "faiss"), copy, self.predictor, overwrite, tenants)
         finally:

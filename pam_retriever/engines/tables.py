@@ -1,62 +1,91 @@
-"""The common part of the databases in PostgreSQL and Milvus."""
+"""A database in an engine: the common part of PostgreSQL and Milvus."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
 
-from pam_retriever.engines.base import EngineMemories, EngineTrajectories
-from pam_retriever.engines.export import copy_of
+from pam_retriever.ann import AnnIndex
+from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Generation
 from pam_retriever.engines.kept import Documents, Kept
 from pam_retriever.engines.state import State
+from pam_retriever.filters import to_json
+from pam_retriever.store.columns import checksum, to_blobs
 from pam_retriever.store.database import FeedbackTable, KeptMentions, Settings, ShardedDatabase, TimesTable
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Int64
 
 
-class EngineTables(ABC):
-    """See ``EngineDatabase``.
-
-    Args:
-        memories: of the same index.
-        documents: with feedback, times and mentions.
+class Calls(Protocol):
+    """The calls to one index in an engine.
 
     Attributes:
-        kept: feedback, times and mentions.
+        place: a description of the location, without a password.
+    """
+
+    place: str
+
+    @property
+    def state(self) -> State:
+        """The state that every call reads first."""
+
+    def reading(self) -> AbstractContextManager[State]:
+        """Reads a consistent snapshot inside, as far as the engine supports it."""
+
+    def close(self) -> None:
+        """Closes all connections."""
+
+
+class EngineDatabase(ABC):
+    """The tables or collections of one index in an engine; see ``store.database.Database``.
+
+    Args:
+        calls: to the engine.
         memories: the stored memories.
         trajectories: of the memories.
         settings: the other stored values.
+        documents: with feedback, times and mentions.
+        similar: the look-ups over p.
         dim: length of the vectors.
+
+    Attributes:
+        place: a description of the location, without a password.
+        kept: feedback, times and mentions.
         began: called at the start of a transaction, with its new state.
         committed: called after the end of a transaction.
     """
 
     sharded: ShardedDatabase | None = None
-    memories: EngineMemories
-    trajectories: EngineTrajectories
-    settings: Settings
-    dim: int
 
-    def __init__(self, memories: EngineMemories, documents: Documents) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        memories: EngineMemories,
+        trajectories: EngineTrajectories,
+        settings: Settings,
+        documents: Documents,
+        similar: AnnIndex,
+        dim: int,
+    ) -> None:
+        self._calls, self.place, self.dim, self.similar = calls, calls.place, dim, similar
+        self.memories, self.trajectories, self.settings = memories, trajectories, settings
         self.kept = memories.kept = Kept(documents, memories)
+        self.feedback: FeedbackTable = self.kept.feedback
+        self.times: TimesTable = self.kept.times
+        self.mentions: KeptMentions = self.kept.mentions
         self.began: Callable[[State], None] = lambda _: None
         self.committed: Callable[[State], None] = lambda _: None
 
     @property
-    def feedback(self) -> FeedbackTable:
-        """Requests, and the memories that they used."""
-        return self.kept.feedback
+    def state(self) -> State:
+        """The state that every call reads first."""
+        return self._calls.state
 
-    @property
-    def times(self) -> TimesTable:
-        """The times of memories."""
-        return self.kept.times
-
-    @property
-    def mentions(self) -> KeptMentions:
-        """The mentions of memories in texts."""
-        return self.kept.mentions
+    def reading(self) -> AbstractContextManager[State]:
+        """Reads a consistent snapshot inside, as far as the engine supports it."""
+        return self._calls.reading()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -75,15 +104,60 @@ class EngineTables(ABC):
     def _writing(self) -> AbstractContextManager[State]:
         """Runs a transaction of the engine; calls ``began`` first."""
 
+    @abstractmethod
+    def associative(self, generation: int, width: int) -> AnnIndex:
+        """Returns the look-ups over the keys (n, width) of a generation."""
+
+    @abstractmethod
+    def begin_generation(self, width: int) -> Generation:
+        """Creates a generation for keys of this width, which no call reads yet."""
+
+    @abstractmethod
+    def erase_removed(self) -> tuple[list[str], list[str]]:
+        """Asks the engine to overwrite or drop removed rows; returns the places, and where it guarantees nothing."""
+
+    def index_vectors(self) -> None:  # noqa: B027 - nothing, if the engine builds it itself
+        """Builds the engine's index over p, if there are enough memories. Others may read meanwhile."""
+
     def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories without any step left."""
         self.mentions.forget(rows)
         self.memories.remove(rows)
         self.trajectories.remove_empty()
 
-    def snapshot(self) -> SQLiteDatabase:
-        """Returns a copy of everything in memory."""
-        return copy_of(self, None)
+    def snapshot(self, associative: AnnIndex | None = None) -> SQLiteDatabase:
+        """Returns a copy of everything in memory; rows and numbers stay the same.
+
+        Args:
+            associative: over the keys [p ; f(p) ; e(p)]; without it, the copy has no association vectors.
+        """
+        copy = SQLiteDatabase()
+        with copy.closed_on_error(), copy.transaction():
+            run_many = copy.connection.run_many
+            rows, vectors = self.memories.all_vectors(self.dim)
+            blobs, listed, contents = to_blobs(vectors), rows.tolist(), self.memories.contents(rows)
+            run_many(
+                "INSERT INTO memories (row, id, text, metadata, checksum) VALUES (?, ?, ?, ?, ?)",
+                (
+                    (row, *contents[row], checksum(*contents[row], blob))
+                    for row, blob in zip(listed, blobs, strict=True)
+                ),
+            )
+            predicted = [None] * len(rows) if associative is None else to_blobs(associative.keys(rows)[:, self.dim :])
+            run_many("INSERT INTO vectors VALUES (?, ?, ?)", zip(listed, blobs, predicted, strict=True))
+            run_many("INSERT INTO trajectories (trajectory, id) VALUES (?, ?)", self.trajectories.named())
+            run_many(
+                "INSERT INTO steps (trajectory, position, row, timestamp, salience) VALUES (?, ?, ?, ?, ?)",
+                self.trajectories.steps(),
+            )
+            run_many(
+                "INSERT INTO settings VALUES (?, ?)",
+                ((key, to_json(value)) for key, value in self.settings.all().items()),
+            )
+            self.kept.copy_to(copy)
+        return copy
 
     def check_writable(self) -> None:  # noqa: B027
         """Does nothing: the server checks the permission at each write."""
+
+    def close(self) -> None:
+        self._calls.close()

@@ -1,10 +1,14 @@
-"""Stored trajectories as public records."""
+"""Rows of stored trajectories as records, evidence and arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from pam_retriever.types import TrajectoryRecord
+import numpy as np
+
+from pam_retriever.store.database import Steps
+from pam_retriever.types import Evidence, TrajectoryRecord
 
 Listed = tuple[int, int, str, float | None]
 """Trajectory, position, id of the memory and timestamp of a step."""
@@ -28,3 +32,22 @@ def to_records(numbers: Sequence[int], named: Mapping[int, str], steps: Iterable
             )
         )
     return records
+
+
+def to_meetings(found: Iterable[tuple[int, str, str, int, int]]) -> dict[int, list[Evidence]]:
+    """Returns hit row -> its evidence, from rows of hit row, trajectory, cue, and the positions of cue and hit."""
+    meetings: dict[int, list[Evidence]] = {}
+    for row, trajectory, cue, cue_at, hit_at in found:
+        meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
+    return meetings
+
+
+def to_steps(found: Sequence[Sequence[Any]]) -> Steps:
+    """Returns rows of memory, trajectory, position and salience as columns."""
+    rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
+    return (
+        np.array(rows, np.int64),
+        np.array(trajectories, np.int64),
+        np.array(positions, np.int64),
+        np.array(salience, np.float32),
+    )

@@ -11,7 +11,7 @@ import numpy as np
 from pam_retriever.filters import key_path, to_json
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import End, Grouped, Step, Steps
-from pam_retriever.store.listing import Listed, to_records
+from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 MAX_PATH = 30  # SQLite joins 64 tables
@@ -28,18 +28,21 @@ class SQLiteTrajectories:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def _fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        return self._connection.fetch(sql, parameters)
+
     def __len__(self) -> int:
-        count: int = self._connection.fetch("SELECT count(*) FROM trajectories")[0][0]
+        count: int = self._fetch("SELECT count(*) FROM trajectories")[0][0]
         return count
 
     def memories(self) -> int:
         """The number of memories that have a step."""
-        count: int = self._connection.fetch("SELECT count(DISTINCT row) FROM steps")[0][0]
+        count: int = self._fetch("SELECT count(DISTINCT row) FROM steps")[0][0]
         return count
 
     def last_number(self) -> int:
         """The highest number that any trajectory ever had; 0 before the first."""
-        found = self._connection.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
+        found = self._fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
         return int(found[0][0])
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
@@ -48,7 +51,7 @@ class SQLiteTrajectories:
         Returns:
             Its number, and the number of the replaced one.
         """
-        replaced = self._connection.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
+        replaced = self._fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         self._connection.fetch("DELETE FROM trajectories WHERE id = ?", [id])
         self._connection.changes.removed.update(number for (number,) in replaced)
         number = self._connection.insert("INSERT INTO trajectories (id) VALUES (?)", [id])
@@ -83,11 +86,11 @@ class SQLiteTrajectories:
 
     def end(self, id: str) -> End | None:
         """Returns the end of the trajectory with this id; None if there is none."""
-        found = self._connection.fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
+        found = self._fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         if not found:
             return None
         number = found[0][0]
-        times = self._connection.fetch(
+        times = self._fetch(
             "SELECT timestamp FROM steps WHERE trajectory = ? AND timestamp IS NOT NULL ORDER BY position DESC LIMIT 1",
             [number],
         )
@@ -95,12 +98,12 @@ class SQLiteTrajectories:
 
     def end_of(self, number: int) -> int:
         """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
-        last = self._connection.fetch("SELECT max(position) FROM steps WHERE trajectory = ?", [number])[0][0]
+        last = self._fetch("SELECT max(position) FROM steps WHERE trajectory = ?", [number])[0][0]
         return 0 if last is None else int(last) + 1
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
         """Returns the position and the step of each step of a trajectory, in order."""
-        found = self._connection.fetch(
+        found = self._fetch(
             "SELECT position, row, timestamp, salience FROM steps JOIN trajectories USING (trajectory) "
             "WHERE id = ? ORDER BY position",
             [id],
@@ -110,26 +113,26 @@ class SQLiteTrajectories:
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
         """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
         if rows is not None:
-            found = self._connection.fetch(
+            found = self._fetch(
                 "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?)) ORDER BY 1",
                 [json.dumps(rows.tolist())],
             )
         elif ids is not None:
-            found = self._connection.fetch(
+            found = self._fetch(
                 "SELECT trajectory FROM trajectories WHERE id IN (SELECT value FROM json_each(?)) ORDER BY 1",
                 [json.dumps([id for id in ids if "\x00" not in id])],
             )
         else:
-            found = self._connection.fetch("SELECT trajectory FROM trajectories ORDER BY trajectory")
+            found = self._fetch("SELECT trajectory FROM trajectories ORDER BY trajectory")
         return [number for (number,) in found]
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
         """Returns the trajectories with these numbers, in this order."""
         among = [json.dumps(list(numbers))]
-        named = self._connection.fetch(
+        named = self._fetch(
             "SELECT trajectory, id FROM trajectories WHERE trajectory IN (SELECT value FROM json_each(?))", among
         )
-        steps: list[Listed] = self._connection.fetch(
+        steps: list[Listed] = self._fetch(
             "SELECT s.trajectory, s.position, m.id, s.timestamp FROM steps AS s JOIN memories AS m USING (row) "
             "WHERE s.trajectory IN (SELECT value FROM json_each(?)) ORDER BY s.trajectory, s.position",
             among,
@@ -144,51 +147,51 @@ class SQLiteTrajectories:
         Returns:
             Rows, trajectories, positions and salience (1 where none was given), (S,) each.
         """
-        left_out, last, blocks = to_json(list(without)), (-1, -1), [_columns([])]
-        while found := self._connection.fetch(
+        left_out, last, blocks = to_json(list(without)), (-1, -1), [to_steps([])]
+        while found := self._fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
             "WHERE (trajectory, position) > (?, ?) AND trajectory NOT IN (SELECT trajectory FROM trajectories "
             "WHERE id IN (SELECT value FROM json_each(?))) ORDER BY trajectory, position LIMIT ?",
             [*last, left_out, STEPS_AT_ONCE],
         ):
-            blocks.append(_columns(found))
+            blocks.append(to_steps(found))
             last = found[-1][1:3]
         rows, trajectories, positions, salience = (np.concatenate(column) for column in zip(*blocks, strict=True))
         return rows, trajectories, positions, salience
 
     def lengths(self) -> tuple[Int64, Int64]:
         """Returns the numbers of all trajectories, rising, and the number of steps of each."""
-        found = self._connection.fetch("SELECT trajectory, count(*) FROM steps GROUP BY trajectory ORDER BY trajectory")
+        found = self._fetch("SELECT trajectory, count(*) FROM steps GROUP BY trajectory ORDER BY trajectory")
         numbers, lengths = zip(*found, strict=True) if found else ((), ())
         return np.array(numbers, np.int64), np.array(lengths, np.int64)
 
     def between(self, first: int, last: int) -> Steps:
         """Returns the steps of the trajectories numbered ``first`` to ``last``, in the form of ``experienced``."""
-        found = self._connection.fetch(
+        found = self._fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
             "WHERE trajectory BETWEEN ? AND ? ORDER BY trajectory, position",
             [first, last],
         )
-        return _columns(found)
+        return to_steps(found)
 
     def steps_from(self, number: int, first: int) -> Steps:
         """Returns the steps of one trajectory from position ``first`` on, in the form of ``experienced``."""
-        found = self._connection.fetch(
+        found = self._fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
             "WHERE trajectory = ? AND position >= ? ORDER BY position",
             [number, first],
         )
-        return _columns(found)
+        return to_steps(found)
 
     def experienced_when(self) -> Times:
         """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
-        found = self._connection.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position")
+        found = self._fetch("SELECT timestamp FROM steps ORDER BY trajectory, position")
         return np.array([time for (time,) in found], np.float64)  # None becomes NaN
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
         """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
-        total: int = self._connection.fetch("SELECT count(*) FROM steps")[0][0]
-        found = self._connection.fetch(
+        total: int = self._fetch("SELECT count(*) FROM steps")[0][0]
+        found = self._fetch(
             "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
             [json.dumps(rows.tolist())],
         )
@@ -196,12 +199,12 @@ class SQLiteTrajectories:
 
     def newest_time(self) -> float | None:
         """Returns the latest timestamp of any step, or None."""
-        newest: float | None = self._connection.fetch("SELECT max(timestamp) FROM steps")[0][0]
+        newest: float | None = self._fetch("SELECT max(timestamp) FROM steps")[0][0]
         return newest
 
     def last_times(self, rows: Int64) -> Times:
         """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
-        found = self._connection.fetch(
+        found = self._fetch(
             "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
             [json.dumps(rows.tolist())],
         )
@@ -209,11 +212,11 @@ class SQLiteTrajectories:
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
         """Returns (row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
-        return self._connection.fetch(*groups_query(group_by, order_by))
+        return self._fetch(*groups_query(group_by, order_by))
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
         """Returns hit row -> the meetings of the memory with one of ``cues`` in a trajectory, nearest first."""
-        found = self._connection.fetch(
+        found = self._fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "
             "AND b.position BETWEEN a.position - ? AND a.position + ? AND b.row != a.row "
@@ -222,10 +225,7 @@ class SQLiteTrajectories:
             "ORDER BY abs(b.position - a.position), t.trajectory, a.position",
             [window, window, json.dumps(cues.tolist())],
         )
-        meetings: dict[int, list[Evidence]] = {}
-        for row, trajectory, cue, cue_at, hit_at in found:
-            meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
-        return meetings
+        return to_meetings(found)
 
 
 def groups_query(group_by: str, order_by: str | None) -> tuple[str, list[str]]:
@@ -257,13 +257,3 @@ def _values(key: str) -> tuple[str, list[str]]:
         "AND NOT EXISTS (SELECT 1 FROM json_each(metadata) AS spelt WHERE spelt.key = ?)"
     )
     return f"{literal} UNION ALL {nested}", [key, *path, key]
-
-
-def _columns(found: list[Any]) -> Steps:
-    rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
-    return (
-        np.array(rows, np.int64),
-        np.array(trajectories, np.int64),
-        np.array(positions, np.int64),
-        np.array(salience, np.float32),
-    )

@@ -76,7 +76,7 @@ class MilvusBackend:
             database = MilvusDatabase(calls, dim)
             if calls.settings.read("$state") is None:
                 calls.make()
-                database.memories.make(0, None, FLAT)
+                database.stored.make(0, None, FLAT)
             if stored != f"{FORMAT} {dim}":
                 calls.settings.write("$index", f"{FORMAT} {dim}")  # written last: from here on the index exists
         except BaseException:

@@ -92,6 +92,9 @@ class Calls:
             self._local.state = None
             self._write(last)
 
+    def close(self) -> None:
+        self.connection.close()
+
     def make(self) -> None:
         """Writes the first state."""
         self._write(MilvusState(0, 0, 0, 0, 0, 0, 0, 0))

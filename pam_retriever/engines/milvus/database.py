@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, suppress
 import numpy as np
 
 from pam_retriever.engines.base import Associate
-from pam_retriever.engines.milvus.calls import Calls, MilvusState
+from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.documents import MilvusDocuments
 from pam_retriever.engines.milvus.keys import MilvusKeys
 from pam_retriever.engines.milvus.memories import MilvusMemories
 from pam_retriever.engines.milvus.trajectories import MilvusTrajectories
 from pam_retriever.engines.state import State
-from pam_retriever.engines.tables import EngineTables
+from pam_retriever.engines.tables import EngineDatabase
 from pam_retriever.errors import EngineUnavailable
 from pam_retriever.model.keys import make_keys
 from pam_retriever.types import Float32, Int64
@@ -35,7 +35,7 @@ class MilvusGeneration:
 
     def __init__(self, database: MilvusDatabase, number: int, width: int) -> None:
         self._database, self.number = database, number
-        self._memories = database.memories
+        self._memories = database.stored
         self._replaces = self._memories.collection(database.state.generation)
         self._collection = self._memories.collection(number)
         self._milvus = database.calls.connection
@@ -61,7 +61,7 @@ class MilvusGeneration:
 
     def switch(self) -> None:
         """Inside a transaction: after its end, calls read this generation."""
-        state = self._database.state
+        state = self._database.calls.state
         state.previous, state.generation, state.model = state.generation, self.number, state.version
 
     def _copy(self, expression: str, associate: Associate) -> None:
@@ -74,7 +74,7 @@ class MilvusGeneration:
     def close(self) -> None:
         """Ends its creation: it is in use, or is dropped. The previous one stays for calls that read it."""
         with suppress(EngineUnavailable):  # the next fit drops a collection that stays
-            state = self._database.state
+            state = self._database.calls.state
             for name in self._milvus.collections():
                 number = name.rpartition("_")[2]
                 if number.isdigit() and int(number) not in (state.generation, state.previous):
@@ -82,8 +82,8 @@ class MilvusGeneration:
                     self._database.settings.remove(f"$weights:predictor@{number}")
 
 
-class MilvusDatabase(EngineTables):
-    """See ``EngineDatabase``, and look-ups over what is stored.
+class MilvusDatabase(EngineDatabase):
+    """See ``EngineDatabase``.
 
     Args:
         calls: to Milvus.
@@ -91,48 +91,41 @@ class MilvusDatabase(EngineTables):
 
     Attributes:
         calls: to Milvus.
-        dim: length of the vectors.
-        settings: the other stored values.
-        similar: the look-ups over p.
+        stored: the memories.
     """
 
     def __init__(self, calls: Calls, dim: int) -> None:
-        self.memories: MilvusMemories = MilvusMemories(calls, dim)
-        super().__init__(self.memories, MilvusDocuments(calls))
-        self.trajectories = MilvusTrajectories(calls, self.memories)
-        self.calls, self.settings, self.dim = calls, calls.settings, dim
-        self.similar = MilvusKeys(calls, self.memories.collection, "vector", dim)
-
-    @property
-    def place(self) -> str:
-        """A description of the location."""
-        return self.calls.place
-
-    @property
-    def state(self) -> MilvusState:
-        """The state that every call reads first."""
-        return self.calls.state
-
-    def reading(self) -> AbstractContextManager[State]:
-        """Uses one state for all reads inside."""
-        return self.calls.reading()
+        self.calls, self.stored = calls, MilvusMemories(calls, dim)
+        super().__init__(
+            calls,
+            self.stored,
+            MilvusTrajectories(calls, self.stored),
+            calls.settings,
+            MilvusDocuments(calls),
+            MilvusKeys(calls, self.stored.collection, "vector", dim),
+            dim,
+        )
 
     def _writing(self) -> AbstractContextManager[State]:
-        return self.calls.transaction(self._begin, self.memories.count)
+        return self.calls.transaction(self._begin, self.stored.count)
 
     def _begin(self, state: State) -> None:
         self.began(state)
-        if self.state.since:  # a call failed: its writes are valid from now on
+        if self.calls.state.since:  # a call failed: its writes are valid from now on
             self.kept.follow(state.version - 1)
 
     def _mend(self) -> None:
-        if self.state.since:
+        if self.calls.state.since:
             self.kept.forget(np.setdiff1d(self.kept.memories, self.memories.rows()))
 
     def associative(self, generation: int, width: int) -> MilvusKeys:
-        """Returns the look-ups over the keys of a generation."""
-        name = self.memories.collection(generation)
+        name = self.stored.collection(generation)
         return MilvusKeys(self.calls, lambda: name, "key", width)
+
+    def begin_generation(self, width: int) -> MilvusGeneration:
+        numbers = [name.rpartition("_")[2] for name in self.calls.connection.collections()]
+        used = max((int(number) for number in numbers if number.isdigit()), default=0)
+        return MilvusGeneration(self, max(used, self.state.generation) + 1, width)
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
         """Removes names of trajectories without steps, and asks Milvus to rewrite its segments, in its own time."""
@@ -144,18 +137,3 @@ class MilvusDatabase(EngineTables):
         return [f"collection {name}" for name in names], [
             "segments of Milvus that wait for its compaction and garbage collection, its log, and its backups"
         ]
-
-    def index_vectors(self) -> None:
-        """Does nothing: the index of a collection is chosen when it is created."""
-
-    # ---- generations
-
-    def begin_generation(self, width: int) -> MilvusGeneration:
-        """Creates a collection for keys of this width, which no call reads yet."""
-        numbers = [name.rpartition("_")[2] for name in self.calls.connection.collections()]
-        used = max((int(number) for number in numbers if number.isdigit()), default=0)
-        return MilvusGeneration(self, max(used, self.state.generation) + 1, width)
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self.calls.connection.close()

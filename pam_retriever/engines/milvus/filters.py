@@ -2,7 +2,7 @@
 
 Milvus compares JSON differently from this library, and differently by version. So equality, ``$in``, ``$contains`` and
 ``$exists`` use an array of tags that are computed here. Ranges of numbers use the JSON. A negation is not translated.
-``matching.py`` checks the results again.
+``MilvusSelected`` checks the results again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class MilvusCompiler(Compiler):
         return f"row in {rows.tolist()}" if len(rows) <= MOST_LISTED else ""
 
     def has(self, path: Path) -> str:
-        return _any([_tag(path[0], "there")])  # tags are of top-level entries; ``matching`` checks the rest
+        return _any([_tag(path[0], "there")])  # tags are of top-level entries; ``MilvusSelected`` checks the rest
 
     def is_none(self, path: Path) -> str:
         return self._is(path, [_plain(None)])

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
-from pam_retriever.engines.matching import Matcher
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import Connection
 from pam_retriever.engines.milvus.filters import MilvusCompiler
 from pam_retriever.errors import Interrupted
 from pam_retriever.filters import Condition
 from pam_retriever.model.keys import unit
+from pam_retriever.store.metadata_index import Segment
 from pam_retriever.types import Bools, Float32, Int64
 
 MOST = 16_384  # hits per search: Milvus's own limit
@@ -34,13 +34,15 @@ class MilvusSelected:
     """
 
     def __init__(self, connection: Connection, collection: str, condition: Condition) -> None:
-        self._milvus, self._collection = connection, collection
-        self._matches = Matcher(condition)
+        self._milvus, self._collection, self._condition = connection, collection, condition
         self.expression, _ = MilvusCompiler().compile(condition)
 
     def matches(self, found: Sequence[Mapping[str, Any]]) -> Bools:
-        """Returns which of some memories, with row and metadata, match."""
-        return self._matches([one["row"] for one in found], [one["metadata"] for one in found])
+        """Returns which of some distinct memories, with row and metadata, match, as in a folder."""
+        rows: Int64 = np.array([one["row"] for one in found], np.int64)
+        order = np.argsort(rows)
+        segment = Segment.of(rows[order], [found[at]["metadata"] for at in order])
+        return np.isin(rows, segment.matching(self._condition))
 
     @cached_property
     def _rows(self) -> Int64:

@@ -17,7 +17,7 @@ from pam_retriever.engines.milvus.keys import MilvusSelected
 from pam_retriever.engines.postings import Postings
 from pam_retriever.errors import Interrupted, InvalidInput
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.columns import from_json, number_rows
+from pam_retriever.store.columns import number_rows
 from pam_retriever.types import Float32, Int64, Record
 
 FIELDS = {
@@ -95,6 +95,10 @@ class MilvusMemories:
         """Returns all rows, sorted."""
         return np.sort(np.array([found["row"] for found in self._all(["row"])], np.int64))
 
+    def ids(self) -> dict[int, str]:
+        """Returns row -> id of all memories."""
+        return {found["row"]: found["id"] for found in self._all(["row", "id"])}
+
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Returns the rows of those ids that are stored."""
         found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], ["row", "id"])
@@ -163,18 +167,9 @@ class MilvusMemories:
         return self._records(sorted(found, key=lambda one: int(one["row"])))
 
     def _records(self, found: list[dict[str, Any]]) -> list[Record]:
-        """Returns entities as records, with their times."""
-        times = self.kept.times.moments(np.array([one["row"] for one in found], np.int64))
-        return [
-            Record(
-                one["id"],
-                np.array(one["vector"], np.float32),
-                one["text"],
-                from_json(one["metadata"], f"The metadata of {one['id']!r}"),
-                times.get(one["row"]),
-            )
-            for one in found
-        ]
+        return self.kept.records(
+            (one["row"], one["id"], np.array(one["vector"], np.float32), one["text"], one["metadata"]) for one in found
+        )
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
         """Returns row -> (id, text, metadata as JSON).

@@ -1,10 +1,10 @@
-"""The trajectories in Milvus: steps as JSON, a few hundred per entity, all read into memory."""
+"""The trajectories in Milvus: steps as JSON, a few hundred per entity, and a copy of all of them in SQLite."""
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,33 +15,26 @@ from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import quoted, text
 from pam_retriever.engines.milvus.memories import MilvusMemories, check_contents
 from pam_retriever.engines.milvus.settings import POINT
+from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import End, Grouped, Step, Steps
-from pam_retriever.store.listing import to_records
-from pam_retriever.types import Bools, Evidence, Float32, Int64, Times, TrajectoryRecord
+from pam_retriever.store.listing import to_steps
+from pam_retriever.store.trajectories import SQLiteTrajectories
+from pam_retriever.types import Int64
 
 CHUNK, MOST_CHUNKS = 500, 1 << 13  # steps per entity, entities per trajectory
+COPY = (
+    "CREATE TABLE memories (row INTEGER PRIMARY KEY, id TEXT)",
+    "CREATE TABLE trajectories (trajectory INTEGER PRIMARY KEY, id TEXT)",
+    "CREATE TABLE steps (trajectory INTEGER, position INTEGER, row INTEGER, timestamp REAL, salience REAL, "
+    "PRIMARY KEY (trajectory, position)) WITHOUT ROWID",
+    "CREATE INDEX steps_of_memory ON steps (row)",
+)
+Stored = tuple[int, int, int, float | None, float | None]
+"""Trajectory, position, row, timestamp and salience of a step."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """Steps, ordered by trajectory and position, (S,) each; ``named`` has the trajectories by number."""
-
-    named: dict[int, str]
-    rows: Int64
-    trajectories: Int64
-    positions: Int64
-    times: Times
-    salience: Float32
-    weighed: Bools  # whether a salience was given
-
-    def at(self, places: Any) -> Table:
-        """Returns the steps at these positions."""
-        columns = (self.rows, self.trajectories, self.positions, self.times, self.salience, self.weighed)
-        return Table(self.named, *(column[places] for column in columns))
-
-
-class MilvusTrajectories:
-    """The trajectories of one index.
+class MilvusTrajectories(SQLiteTrajectories):
+    """The trajectories of one index. Questions about all of them are answered from a copy of the current version.
 
     Args:
         calls: to Milvus.
@@ -49,6 +42,7 @@ class MilvusTrajectories:
     """
 
     def __init__(self, calls: Calls, memories: MilvusMemories) -> None:
+        super().__init__(Connection(None, COPY))
         self._calls, self._milvus, self._memories = calls, calls.connection, memories
         self._name = f"{self._milvus.prefix}_trajectories"
         fields = {
@@ -58,10 +52,28 @@ class MilvusTrajectories:
             "steps": (DataType.JSON, {}),
         }
         self._milvus.create(self._name, "key", fields, {"point": POINT})
-        self._kept: tuple[int, Table] | None = None
+        self._mutex = threading.Lock()  # no thread reads the copy while another one replaces it
+        self._copied: int | None = None  # the version of the copy
 
-    def __len__(self) -> int:
-        return len(self._table().named)
+    def _fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Runs a query on a copy of the version of this call."""
+        version = self._calls.state.version
+        with self._mutex:
+            if self._copied != version:
+                self._copy()
+                self._copied = version
+            return super()._fetch(sql, parameters)
+
+    def _copy(self) -> None:
+        named, steps = self._read("key >= 0")
+        memories = self._memories.ids()
+        with self._connection.transaction():
+            for table in ("memories", "trajectories", "steps"):
+                self._connection.fetch(f"DELETE FROM {table}")
+            self._connection.run_many("INSERT INTO memories VALUES (?, ?)", memories.items())
+            self._connection.run_many("INSERT INTO trajectories VALUES (?, ?)", named.items())
+            stored = (step for step in steps if step[2] in memories)
+            self._connection.run_many("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", stored)
 
     def last_number(self) -> int:
         """The highest number that any trajectory ever had; 0 before the first."""
@@ -105,16 +117,16 @@ class MilvusTrajectories:
                 for at, chunk in enumerate(chunks, first)
             ],
         )
-        self._kept = None
+        self._copied = None
 
-    def extend(self, number: int, first: int, steps: Sequence[Step]) -> None:
+    def extend(self, number: int, first: int, steps: Sequence[Step | None]) -> None:
         """Stores more steps of a trajectory, from position ``first`` on; the cost does not grow with its length."""
         fields = ["key", "id", "steps"]
         newest = number * MOST_CHUNKS + self._chunks(number) - 1
         (chunk,) = self._milvus.get(self._name, [newest], fields)
         # a failed call may have left the same steps
         there = [one for one in chunk["steps"]["steps"] if one[0] < first]
-        there += [self._packed(at, step) for at, step in enumerate(steps, first)]
+        there += [self._packed(at, step) for at, step in enumerate(steps, first) if step]
         pieces = [there[at : at + CHUNK] for at in range(0, len(there), CHUNK)]
         self._put_chunks(chunk["id"], number, newest % MOST_CHUNKS, pieces)
         self._calls.state.logged_from = self._calls.state.version
@@ -132,14 +144,13 @@ class MilvusTrajectories:
 
     def _remove(self, numbers: list[int]) -> None:
         self._milvus.delete(self._name, f"number in {numbers}")
-        self._kept = None
+        self._copied = None
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
         """Removes trajectories without steps: of these numbers, or all of them."""
-        table = self._table(fresh=True)
-        held = set(np.unique(table.trajectories).tolist())
-        among = table.named if numbers is None else numbers
-        self.remove([number for number in among if number not in held])
+        self._copied = None  # memories may have been removed since
+        held = {number for (number,) in self._fetch("SELECT DISTINCT trajectory FROM steps")}
+        self.remove([number for number in (self.numbers() if numbers is None else numbers) if number not in held])
 
     # ---- reading, one by one
 
@@ -180,122 +191,47 @@ class MilvusTrajectories:
         }
         return max(whole), [(at, step) for at, step in steps if step.row in there]
 
-    def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
-        table = self._table()
-        if rows is not None:
-            return [int(number) for number in np.unique(table.trajectories[np.isin(table.rows, rows)])]
-        among = None if ids is None else set(ids)
-        return sorted(number for number, id in table.named.items() if among is None or id in among)
+    # ---- all of them
 
-    def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
-        """Returns the trajectories with these numbers, in this order."""
-        table = self._table()
-        own = table.at(np.isin(table.trajectories, list(numbers)))
-        ids = self._memories.contents(own.rows)
-        times = [None if np.isnan(time) else time for time in own.times.tolist()]
-        columns = own.trajectories.tolist(), own.positions.tolist(), [ids[row][0] for row in own.rows.tolist()], times
-        return to_records(numbers, table.named, zip(*columns, strict=True))
-
-    def _table(self, fresh: bool = False) -> Table:
-        """Returns all steps of memories that are still stored."""
-        version = self._calls.state.version
-        if self._kept is None or self._kept[0] != version or fresh:
-            self._kept = version, self._read("key >= 0")
-        return self._kept[1]
-
-    def _read(self, expression: str) -> Table:
+    def _read(self, expression: str) -> tuple[dict[int, str], list[Stored]]:
+        """Returns the id of each trajectory by number, and the steps, in order, also of removed memories."""
         chunks = _by_number(self._milvus.query(self._name, expression, ["key", "id", "number", "chunks", "steps"]))
         # a failed call may have left a part, or the trajectory that it was about to replace
         whole = {number: parts for number, parts in sorted(chunks.items()) if len(parts) >= parts[0]["chunks"]}
         newest = {parts[0]["id"]: number for number, parts in whole.items()}
         named = {number: parts[0]["id"] for number, parts in whole.items() if newest[parts[0]["id"]] == number}
         steps = [
-            (row, number, at, np.nan if time is None else time, 1 if weight is None else weight, weight is not None)
+            (number, at, row, time, weight)
             for number in named
-            for part in sorted(whole[number], key=lambda part: int(part["key"]))
+            for part in whole[number]
             for at, row, time, weight, *written in part["steps"]["steps"]
             if not written or written[0] <= self._calls.state.version
         ]
-        columns = zip(*steps, strict=True) if steps else [()] * 6
-        kinds = (np.int64, np.int64, np.int64, np.float64, np.float32, np.bool_)
-        table = Table(named, *(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
-        return table.at(np.isin(table.rows, self._memories.rows()))
+        return named, steps
 
     def named(self) -> list[tuple[int, str]]:
         """Returns the number and the id of each trajectory."""
-        return list(self._table().named.items())
+        return self._fetch("SELECT trajectory, id FROM trajectories ORDER BY trajectory")
 
-    def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
+    def steps(self) -> list[Stored]:
         """Returns trajectory, position, row, timestamp and salience of each step."""
-        table = self._table()
-        times = [None if np.isnan(time) else time for time in table.times.tolist()]
-        salience = [w if given else None for w, given in zip(table.salience.tolist(), table.weighed, strict=True)]
-        columns = table.trajectories.tolist(), table.positions.tolist(), table.rows.tolist(), times, salience
-        return list(zip(*columns, strict=True))
-
-    def experienced(self, without: Sequence[str] = ()) -> Steps:
-        """Returns all steps in order, without those of the named trajectories; see ``Trajectories.experienced``."""
-        table = self._table()
-        left_out = [number for number, id in table.named.items() if id in set(without)]
-        return _steps(table.at(~np.isin(table.trajectories, left_out)))
+        return self._fetch("SELECT * FROM steps ORDER BY trajectory, position")
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
         """Returns the steps of the trajectories numbered above ``number``; if one has grown, all steps."""
         del grown
-        return _steps(self._read(f"number > {number}"))
+        _, steps = self._read(f"number > {number}")
+        there = self._memories.ids()
+        kept = [(row, number, at, 1 if w is None else w) for number, at, row, _, w in steps if row in there]
+        return to_steps(kept)
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
         """Returns nothing: after a removal all steps are read again."""
         del version
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
-    def experienced_when(self) -> Times:
-        """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
-        return self._table().times
-
-    def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
-        stored = np.sort(self._table().rows)
-        often = np.searchsorted(stored, rows, side="right") - np.searchsorted(stored, rows, side="left")
-        return often, len(stored)
-
-    def newest_time(self) -> float | None:
-        """Returns the latest timestamp of any step, or None."""
-        times = self._table().times
-        known = times[~np.isnan(times)]
-        return float(known.max()) if len(known) else None
-
-    def last_times(self, rows: Int64) -> Times:
-        """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
-        table = self._table()
-        last = np.full(int(max(rows.max(initial=0), table.rows.max(initial=0))) + 1, np.nan)
-        known = ~np.isnan(table.times)
-        np.fmax.at(last, table.rows[known], table.times[known])
-        return last[rows]
-
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
-        """Returns (row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
-
-    def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """Returns hit row -> the meetings with one of ``cues``, nearest first."""
-        table = self._table()
-        ids = self._memories.contents(cues[np.isin(cues, table.rows)])
-        occasions = []
-        for at in np.flatnonzero(np.isin(table.rows, cues)).tolist():
-            row, number, position = (int(c[at]) for c in (table.rows, table.trajectories, table.positions))
-            first = np.searchsorted(table.trajectories, number)
-            last = np.searchsorted(table.trajectories, number, side="right")
-            for other in range(first, last):
-                offset = int(table.positions[other]) - position
-                if abs(offset) <= window and table.rows[other] != row:
-                    occasions.append((abs(offset), number, position, offset, int(table.rows[other]), ids[row][0]))
-        meetings: dict[int, list[Evidence]] = {}
-        for _, number, position, offset, hit, cue in sorted(occasions):
-            evidence = Evidence(table.named[number], cue, position, position + offset, offset)
-            meetings.setdefault(hit, []).append(evidence)
-        return meetings
 
 
 def _by_number(parts: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
@@ -304,7 +240,3 @@ def _by_number(parts: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
     for found in parts:
         chunks[found["number"]].append(found)
     return {number: sorted(of, key=lambda part: int(part["key"])) for number, of in chunks.items()}
-
-
-def _steps(table: Table) -> Steps:
-    return table.rows, table.trajectories, table.positions, table.salience

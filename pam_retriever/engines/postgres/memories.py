@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from pam_retriever.engines.kept import Kept
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.filters import PostgresCompiler
-from pam_retriever.engines.postgres.selected import Selected
+from pam_retriever.engines.postgres.keys import Selected
 from pam_retriever.engines.postgres.vectors import pack, unpack
 from pam_retriever.engines.words import WordCounter
 from pam_retriever.errors import InvalidInput
 from pam_retriever.filters import key_path
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.columns import from_json, number_rows
+from pam_retriever.store.columns import number_rows
 from pam_retriever.types import Float32, Int64, Record
 
 MAX_ID_BYTES = 2_600  # limit of a B-tree page
@@ -106,29 +105,17 @@ class PostgresMemories:
         )
 
     def remove(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories that have no step left."""
+        """Removes memories by row, and their steps."""
         state, listed = self._database.state, rows.tolist()
         state.texts = state.version
         self.kept.forget(rows)
         tables = ["words", *([f"keys_{state.generation}"] if state.generation else [])]
         for table in tables:
             self._database.fetch(f"DELETE FROM {table} WHERE row = ANY(%s::bigint[])", [listed])
-        experienced = self._database.fetch(
-            "SELECT DISTINCT trajectory FROM steps WHERE row = ANY(%s::bigint[])", [listed]
-        )
         gone = self._database.fetch("DELETE FROM memories WHERE row = ANY(%s::bigint[]) RETURNING row", [listed])
         state.memories -= len(gone)
         self._database.run_many(
             "INSERT INTO removals (version, memory) VALUES (%s, %s)", [(state.version, row) for (row,) in gone]
-        )
-        emptied = self._database.fetch(
-            "DELETE FROM trajectories WHERE trajectory = ANY(%s::bigint[]) "
-            "AND trajectory NOT IN (SELECT trajectory FROM steps) RETURNING trajectory",
-            [[number for (number,) in experienced]],
-        )
-        self._database.run_many(
-            "INSERT INTO removals (version, trajectory) VALUES (%s, %s)",
-            [(state.version, number) for (number,) in emptied],
         )
 
     # ---- reading
@@ -151,19 +138,10 @@ class PostgresMemories:
         )
         return self._records(found)
 
-    def _records(self, found: list[Any]) -> list[Record]:
-        """Returns columns as records, with their times."""
-        times = self.kept.times.moments(np.array([row for row, *_ in found], np.int64))
-        return [
-            Record(
-                id,
-                unpack([vector], self._dim)[0],
-                text,
-                from_json(metadata, f"The metadata of {id!r}"),
-                times.get(row),
-            )
-            for row, id, vector, text, metadata in found
-        ]
+    def _records(self, found: list[tuple[int, str, bytes, str | None, str]]) -> list[Record]:
+        return self.kept.records(
+            (row, id, unpack([vector], self._dim)[0], text, metadata) for row, id, vector, text, metadata in found
+        )
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
         """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""

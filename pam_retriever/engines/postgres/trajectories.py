@@ -11,7 +11,7 @@ from pam_retriever.engines.groups import grouped
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.memories import PostgresMemories, check_contents
 from pam_retriever.store.database import End, Grouped, Step, Steps
-from pam_retriever.store.listing import Listed, to_records
+from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
 
 STEPS = "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps"
@@ -155,7 +155,7 @@ class PostgresTrajectories:
             "ORDER BY trajectory, position",
             [list(without)],
         )
-        return _steps(found)
+        return to_steps(found)
 
     def named(self) -> list[tuple[int, str]]:
         """Returns the number and the id of each trajectory."""
@@ -173,7 +173,7 @@ class PostgresTrajectories:
             f"{STEPS} WHERE trajectory > %s OR trajectory = ANY(%s::bigint[]) ORDER BY trajectory, position",
             [number, list(grown)],
         )
-        return _steps(found)
+        return to_steps(found)
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
         """Returns rows of memories, and numbers of trajectories, that were removed after a version."""
@@ -221,20 +221,7 @@ class PostgresTrajectories:
             "WHERE a.row = ANY(%s::bigint[]) ORDER BY abs(b.position - a.position), t.trajectory, a.position",
             [window, window, cues.tolist()],
         )
-        meetings: dict[int, list[Evidence]] = {}
-        for row, trajectory, cue, cue_at, hit_at in found:
-            meetings.setdefault(row, []).append(Evidence(trajectory, cue, cue_at, hit_at, hit_at - cue_at))
-        return meetings
-
-
-def _steps(found: list[tuple[int, int, int, float]]) -> Steps:
-    rows, trajectories, positions, salience = zip(*found, strict=True) if found else ((), (), (), ())
-    return (
-        np.array(rows, np.int64),
-        np.array(trajectories, np.int64),
-        np.array(positions, np.int64),
-        np.array(salience, np.float32),
-    )
+        return to_meetings(found)
 
 
 def _times(found: list[tuple[float | None]]) -> Times:
