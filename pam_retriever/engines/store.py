@@ -38,7 +38,7 @@ class Stale(Exception):
 
 
 class EngineStore(Store):
-    """The memories of one index in an engine, and this process's copies.
+    """The memories of one index in an engine, and this process's copies; see ``Store``.
 
     Vectors, keys and records stay in the engine. The links and the predictor are copies in this process. Each call
     begins with the comparison of one number, and updates the copies if other processes wrote.
@@ -73,18 +73,15 @@ class EngineStore(Store):
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called."""
         return self._closed
 
     def close(self) -> None:
-        """Closes the connections. A second call does nothing."""
         if not self._closed:
             self._closed = True
             self._database.close()
 
     @property
     def location(self) -> str:
-        """A description of the location."""
         return f"in {self._database.place}"
 
     @property
@@ -94,7 +91,6 @@ class EngineStore(Store):
 
     @property
     def follows(self) -> bool:
-        """Whether this process sees what the first process of a distributed ``fit`` writes."""
         return True
 
     # ---- updates from the engine
@@ -149,7 +145,6 @@ class EngineStore(Store):
         self._use_model(predictor, calibration, window, state.generation)
 
     def again(self, call: Callable[[], T]) -> T:
-        """Returns the result of ``call``; repeats it if it was interrupted before anything was stored."""
         for attempt in range(ATTEMPTS):
             try:
                 return call()
@@ -203,7 +198,6 @@ class EngineStore(Store):
     # ---- fit
 
     def codes_of(self, rows: Int64) -> Float32:
-        """Returns the episode codes (n, code) of sorted, stored rows; zeros where there is none. Only after ``fit``."""
         assert self.associative is not None
         return self.associative.keys(rows)[:, 2 * self.dim :]
 
@@ -222,7 +216,6 @@ class EngineStore(Store):
         self._publish(predictor=predictor, calibration=calibration, window=window, associative=associative)
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
-        """Writes a copy of the whole index to a folder, for ``load`` or ``open``."""
         copy = self._database.snapshot(self.associative)
         try:
             snapshot.write_snapshot(folder, new_manifest(self.dim, "faiss"), copy, self.predictor, overwrite, tenants)

@@ -13,7 +13,7 @@ from pam_retriever.engines.kept import Documents, Kept
 from pam_retriever.engines.state import State
 from pam_retriever.filters import to_json
 from pam_retriever.store.columns import checksum, to_blobs
-from pam_retriever.store.database import FeedbackTable, KeptMentions, Settings, ShardedDatabase, TimesTable
+from pam_retriever.store.database import KeptMentions, Settings
 from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Int64
 
@@ -57,7 +57,7 @@ class EngineDatabase(ABC):
         committed: called after the end of a transaction.
     """
 
-    sharded: ShardedDatabase | None = None
+    sharded: SQLiteDatabase | None = None
 
     def __init__(
         self,
@@ -72,8 +72,7 @@ class EngineDatabase(ABC):
         self._calls, self.place, self.dim, self.similar = calls, calls.place, dim, similar
         self.memories, self.trajectories, self.settings = memories, trajectories, settings
         self.kept = memories.kept = Kept(documents, memories)
-        self.feedback: FeedbackTable = self.kept.feedback
-        self.times: TimesTable = self.kept.times
+        self.feedback, self.times = self.kept.feedback, self.kept.times
         self.mentions: KeptMentions = self.kept.mentions
         self.began: Callable[[State], None] = lambda _: None
         self.committed: Callable[[State], None] = lambda _: None

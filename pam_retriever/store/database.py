@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pam_retriever.ann.selection import Rows
-from pam_retriever.experience.feedback import Feedback, NewFeedback, PastRequests
 from pam_retriever.mentions.kept import KeptMentions as KeptMentions
-from pam_retriever.store.times import Kind, NewTimes, StoredTimes
+from pam_retriever.store.feedback import SQLiteFeedback
+from pam_retriever.store.times import SQLiteTimes
 from pam_retriever.types import Evidence, Float32, Int64, Record, Times, TrajectoryRecord
+
+if TYPE_CHECKING:
+    from pam_retriever.store.sqlite_database import SQLiteDatabase
 
 Steps = tuple[Int64, Int64, Int64, Float32]
 """Rows, trajectories, positions and salience (1 where none was given) of experienced steps, (S,) each."""
@@ -187,82 +190,6 @@ class Trajectories(Protocol):
         """Removes trajectories without steps: of these numbers, or all of them."""
 
 
-class FeedbackTable(Protocol):
-    """The feedback of one index: requests, and the memories that served them, in the order of arrival."""
-
-    def __len__(self) -> int:
-        """The number of requests."""
-
-    @property
-    def version(self) -> int:
-        """Changes with every write to the index. Reading it costs nothing."""
-
-    def state(self) -> tuple[int, int]:
-        """Changes when a request is stored or removed, but not when only its uses change."""
-
-    def arrived(self, after: int) -> int:
-        """Returns the number of requests that arrived after the request of that number."""
-
-    def requests(
-        self, dim: int, where: Mapping[str, object] | None = None, writer: str = "", after: int = 0
-    ) -> PastRequests:
-        """Returns requests ``after`` one that satisfy a filter, by time or by arrival. ``writer`` is a metadata key."""
-
-    def find(
-        self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
-    ) -> list[Feedback]:
-        """Returns requests that satisfy a filter, in the order of arrival; with ``row``, those it served."""
-
-    def ids_of(self, where: Mapping[str, object]) -> list[str]:
-        """Returns the ids of the requests whose metadata satisfy a filter."""
-
-    # ---- writing, inside a transaction
-
-    def put(self, new: NewFeedback, vectors: Float32, rows: Mapping[str, int]) -> None:
-        """Stores requests with vectors (n, dim) and replaces those with the same id; ``rows`` of all uses."""
-
-    def remove(self, ids: Sequence[str]) -> int:
-        """Removes requests; returns how many were stored."""
-
-
-class TimesTable(Protocol):
-    """The times of memories. A time given with a memory has precedence over the timestamps of its steps."""
-
-    @property
-    def version(self) -> int:
-        """Changes with every write that may change times, except removals of memories."""
-
-    def kind(self) -> Kind | None:
-        """The kind of the times; None without any."""
-
-    def check(self, new: Kind | None) -> None:
-        """Raises InvalidInput if the index has times of the other kind."""
-
-    def all(self) -> StoredTimes:
-        """Returns every memory that has a time."""
-
-    def of(self, rows: Int64) -> StoredTimes:
-        """Returns those of ``rows`` that have a time."""
-
-    def between(self, start: float, end: float) -> tuple[Int64, Times]:
-        """Returns the memories with ``start`` <= time < ``end``, the newest first, and their times."""
-
-    def counts(self, bins: int) -> tuple[float, float, list[int]] | None:
-        """Returns the first and the last time, and the counts of memories in equal intervals; None without times."""
-
-    # ---- writing, inside a transaction
-
-    def put(self, rows: Int64, new: NewTimes) -> None:
-        """Stores the times of n memories, after ``check``. A memory without one keeps the timestamps of its steps."""
-
-    def hand_down(self, rows: Int64, times: Sequence[float]) -> None:
-        """Stores the dates of T steps as times of their memories; a memory gets the earliest of its steps.
-
-        Raises:
-            InvalidInput: the index has times that are numbers.
-        """
-
-
 class Settings(Protocol):
     """Stored values besides memories and trajectories."""
 
@@ -297,12 +224,12 @@ class Database(Protocol):
         """The trajectories of the memories."""
 
     @property
-    def feedback(self) -> FeedbackTable:
-        """Requests, and the memories that they used."""
+    def feedback(self) -> SQLiteFeedback:
+        """Requests, and the memories that they used; of an engine, a copy."""
 
     @property
-    def times(self) -> TimesTable:
-        """The times of memories."""
+    def times(self) -> SQLiteTimes:
+        """The times of memories; of an engine, a copy."""
 
     @property
     def mentions(self) -> KeptMentions:
@@ -313,7 +240,7 @@ class Database(Protocol):
         """The other stored values."""
 
     @property
-    def sharded(self) -> ShardedDatabase | None:
+    def sharded(self) -> SQLiteDatabase | None:
         """The database itself if a training can read it shard by shard; else None."""
 
     def snapshot(self) -> Database:
@@ -330,35 +257,3 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Closes the database. A second call does nothing."""
-
-
-class ShardedMemories(Memories, Protocol):
-    """Memories that can be read in parts."""
-
-    def vectors_of(self, rows: Int64, dim: int) -> tuple[Int64, Float32]:
-        """Returns those of ``rows`` that are stored, sorted, and their vectors (n, dim), as they were added."""
-
-
-class ShardedTrajectories(Trajectories, Protocol):
-    """Trajectories that can be read in parts."""
-
-    def lengths(self) -> tuple[Int64, Int64]:
-        """Returns the numbers of all trajectories, rising, and the number of steps of each."""
-
-    def between(self, first: int, last: int) -> Steps:
-        """Returns the steps of the trajectories numbered ``first`` to ``last``."""
-
-    def memories(self) -> int:
-        """The number of memories that have a step."""
-
-
-class ShardedDatabase(Database, Protocol):
-    """A database that a training can read shard by shard."""
-
-    @property
-    def memories(self) -> ShardedMemories:
-        """The memories."""
-
-    @property
-    def trajectories(self) -> ShardedTrajectories:
-        """The trajectories of the memories."""

@@ -111,7 +111,7 @@ class SQLiteFeedback:
     def find(
         self, where: Mapping[str, object], limit: int | None, offset: int = 0, row: int | None = None
     ) -> list[Feedback]:
-        """Returns requests whose metadata satisfy a filter, in the order of arrival; only those that name a memory."""
+        """Returns requests that satisfy a filter, in the order of arrival; with ``row``, those it served."""
         condition, parameters = self._asked(where)
         if row is not None:
             condition += " AND number IN (SELECT feedback FROM uses WHERE row = ?)"

@@ -12,7 +12,7 @@ from pam_retriever.store.connection import Connection
 
 
 class SQLiteSettings:
-    """The settings and weights of one index.
+    """The settings and weights of one index; see ``store.database.Settings``.
 
     Args:
         connection: to the database.

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class SQLiteStore(FollowingStore):
-    """The memories of one index and its predictor, in SQLite.
+    """The memories of one index and its predictor, in SQLite; see ``Store``.
 
     Args:
         database: the database of the index.
@@ -180,24 +180,16 @@ class SQLiteStore(FollowingStore):
         self._publish(similar=indexes.similar, associative=indexes.associative, **changes)
 
     def index_added(self, added: list[Added]) -> None:
-        """Adds stored memories to the copies that readers search."""
         for rows, vectors, associations in added:
             self.indexes.add(rows, vectors, associations)
 
     def index_removed(self, rows: Int64) -> None:
-        """Removes deleted memories from the copies that readers search."""
         self.indexes.remove(rows)
 
     # ---- location
 
     @property
     def database(self) -> SQLiteDatabase:
-        """The database.
-
-        Raises:
-            IndexClosed: after ``close``.
-            IndexFormatError: the check in the background found damage.
-        """
         if self._database is None:
             raise closed_error()
         if self._verification is not None:
@@ -206,17 +198,14 @@ class SQLiteStore(FollowingStore):
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called."""
         return self._database is None
 
     @property
     def opened(self) -> Path | None:
-        """The folder that it has open, also for reading alone."""
         return self._source if self.database.read_only else self.folder
 
     @property
     def location(self) -> str:
-        """Where the index is, in words."""
         if self.folder is not None:
             return f"at {str(self.folder)!r}"
         return f"read-only, at {str(self._source)!r}" if self.database.read_only else "in memory"
@@ -228,7 +217,6 @@ class SQLiteStore(FollowingStore):
 
     @property
     def follows(self) -> bool:
-        """Whether this process sees what the first process of a distributed ``fit`` writes."""
         return self.database.read_only
 
     def close(self) -> None:
@@ -261,14 +249,12 @@ class SQLiteStore(FollowingStore):
                 database.close()
 
     def save(self, folder: Path, overwrite: bool, tenants: Callable[[Path], object] | None = None) -> None:
-        """Writes a copy of the whole index to another folder; ``tenants`` writes the tenants into it."""
         manifest = new_manifest(self.dim, self.backend)
         snapshot.write_snapshot(folder, manifest, self.database, self.predictor, overwrite, tenants)
 
     # ---- changes of many memories
 
     def forget(self, keep: int, half_life: float | Literal["auto"] | None, shrink: bool) -> int:
-        """Deletes all but the ``keep`` strongest memories; returns how many it deleted."""
         self.follow_database()
         database = self.database
         stored, gone = to_forget(database, keep, half_life, self.window)
@@ -292,7 +278,6 @@ class SQLiteStore(FollowingStore):
         return len(gone)
 
     def erase_removed(self) -> tuple[list[str], list[str]]:
-        """Overwrites removed data wherever they remain; returns the places, and where some may remain."""
         database, files = self.database, self.indexes.whole.files
         graph_cache.forget(database)  # saved graphs still hold removed memories
         self.apply_after_commit(NO_ROWS, _nothing)
@@ -324,18 +309,15 @@ class SQLiteStore(FollowingStore):
             self._database.noted = [one for one in self._database.noted if one is not rebuild.changed]
 
     def codes_of(self, rows: Int64) -> Float32:
-        """Returns the episode codes (n, code) of sorted, stored rows; zeros where there is none. Only after ``fit``."""
         assert self.predictor is not None
         _, associations = self.database.memories.stored(rows, self.dim, self.predictor.config.width)
         assert associations is not None
         return associations[:, self.dim :]
 
     def observations(self, rows: Int64) -> dict[int, bytes]:
-        """Returns row -> observation, for the rows that have one."""
         return self.database.memories.observations(rows)
 
     def unobserved(self) -> list[tuple[int, str]]:
-        """Returns (row, id) of the memories that were added as vectors."""
         return self.database.memories.rows_without_observations()
 
     def move(

@@ -25,7 +25,7 @@ from pam_retriever.types import Int64
 
 
 class SQLiteDatabase:
-    """The memories, trajectories and settings of one index.
+    """The memories, trajectories and settings of one index; see ``store.database.Database``.
 
     Args:
         path: the file, or None to keep them in memory.
@@ -111,7 +111,6 @@ class SQLiteDatabase:
         return database
 
     def snapshot(self) -> SQLiteDatabase:
-        """Returns a snapshot that no later write changes; the caller closes it. Nobody may write meanwhile."""
         path = self.connection.path
         if path is not None:
             return SQLiteDatabase(path, "read", checked=True)
@@ -122,7 +121,6 @@ class SQLiteDatabase:
 
     @property
     def sharded(self) -> SQLiteDatabase:
-        """The database itself: a training can read it shard by shard."""
         return self
 
     @property
@@ -131,7 +129,6 @@ class SQLiteDatabase:
         return self.connection.read_only
 
     def check_writable(self) -> None:
-        """Raises ReadOnlyIndex for a database that was opened to read."""
         self.connection.check_writable()
 
     @contextmanager
@@ -145,7 +142,6 @@ class SQLiteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commits all writes of the block together, or none; see ``Connection.transaction``."""
         with self.connection.transaction():
             self.settings.remove(self.DERIVED)  # a saved ANN index is stale after this change
             yield
@@ -153,7 +149,6 @@ class SQLiteDatabase:
                 rows.update(self.connection.changes.rows)
 
     def forget(self, rows: Int64) -> None:
-        """Removes memories by row, their steps, and trajectories that have no step left."""
         self.mentions.forget(rows)
         self.memories.remove(rows)
         self.trajectories.remove_empty()

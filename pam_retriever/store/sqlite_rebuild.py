@@ -100,5 +100,4 @@ class SQLiteRebuild:
             whole.add(rows, keys)
 
     def end(self) -> None:
-        """Stops the record of changes, with or without a commit. Nobody may write meanwhile."""
         self._store.end_rebuild(self)

@@ -8,7 +8,6 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex, Chunked
 from pam_retriever.model.keys import make_keys
-from pam_retriever.store.database import ShardedMemories
 from pam_retriever.store.memories import SQLiteMemories
 from pam_retriever.store.readwrite import ReadWriteLock
 from pam_retriever.types import Float32, Int64
@@ -44,7 +43,7 @@ class StoredVectors:
         dim: d.
     """
 
-    def __init__(self, memories: ShardedMemories, lock: ReadWriteLock, rows: Int64, dim: int) -> None:
+    def __init__(self, memories: SQLiteMemories, lock: ReadWriteLock, rows: Int64, dim: int) -> None:
         self._memories, self._lock, self._rows, self._dim = memories, lock, rows, dim
 
     def __getitem__(self, chunk: slice) -> Float32:

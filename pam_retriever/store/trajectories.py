@@ -19,7 +19,7 @@ STEPS_AT_ONCE = 1_000_000  # the limit for Python numbers in memory
 
 
 class SQLiteTrajectories:
-    """The trajectories of one index.
+    """The trajectories of one index; see ``store.database.Trajectories``.
 
     Args:
         connection: to the database.
@@ -41,16 +41,10 @@ class SQLiteTrajectories:
         return count
 
     def last_number(self) -> int:
-        """The highest number that any trajectory ever had; 0 before the first."""
         found = self._fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'trajectories'")
         return int(found[0][0])
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
-
-        Returns:
-            Its number, and the number of the replaced one.
-        """
         replaced = self._fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         self._connection.fetch("DELETE FROM trajectories WHERE id = ?", [id])
         self._connection.changes.removed.update(number for (number,) in replaced)
@@ -67,12 +61,10 @@ class SQLiteTrajectories:
         )
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Removes trajectories; their memories stay."""
         self._connection.changes.removed.update(numbers)
         self._connection.run_many("DELETE FROM trajectories WHERE trajectory = ?", ((one,) for one in numbers))
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes trajectories without steps: of these numbers, or all of them."""
         if numbers is None:
             self._connection.fetch("DELETE FROM trajectories WHERE trajectory NOT IN (SELECT trajectory FROM steps)")
             return
@@ -85,7 +77,6 @@ class SQLiteTrajectories:
     # ---- one by one
 
     def end(self, id: str) -> End | None:
-        """Returns the end of the trajectory with this id; None if there is none."""
         found = self._fetch("SELECT trajectory FROM trajectories WHERE id = ?", [id])
         if not found:
             return None
@@ -97,12 +88,10 @@ class SQLiteTrajectories:
         return End(number, self.end_of(number), times[0][0] if times else None)
 
     def end_of(self, number: int) -> int:
-        """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
         last = self._fetch("SELECT max(position) FROM steps WHERE trajectory = ?", [number])[0][0]
         return 0 if last is None else int(last) + 1
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
-        """Returns the position and the step of each step of a trajectory, in order."""
         found = self._fetch(
             "SELECT position, row, timestamp, salience FROM steps JOIN trajectories USING (trajectory) "
             "WHERE id = ? ORDER BY position",
@@ -111,7 +100,6 @@ class SQLiteTrajectories:
         return [(position, Step(*step)) for position, *step in found]
 
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
         if rows is not None:
             found = self._fetch(
                 "SELECT DISTINCT trajectory FROM steps WHERE row IN (SELECT value FROM json_each(?)) ORDER BY 1",
@@ -127,7 +115,6 @@ class SQLiteTrajectories:
         return [number for (number,) in found]
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
-        """Returns the trajectories with these numbers, in this order."""
         among = [json.dumps(list(numbers))]
         named = self._fetch(
             "SELECT trajectory, id FROM trajectories WHERE trajectory IN (SELECT value FROM json_each(?))", among
@@ -142,11 +129,6 @@ class SQLiteTrajectories:
     # ---- all of them
 
     def experienced(self, without: Sequence[str] = ()) -> Steps:
-        """Returns all steps in order, without those of the named trajectories.
-
-        Returns:
-            Rows, trajectories, positions and salience (1 where none was given), (S,) each.
-        """
         left_out, last, blocks = to_json(list(without)), (-1, -1), [to_steps([])]
         while found := self._fetch(
             "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps "
@@ -184,12 +166,10 @@ class SQLiteTrajectories:
         return to_steps(found)
 
     def experienced_when(self) -> Times:
-        """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
         found = self._fetch("SELECT timestamp FROM steps ORDER BY trajectory, position")
         return np.array([time for (time,) in found], np.float64)  # None becomes NaN
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
         total: int = self._fetch("SELECT count(*) FROM steps")[0][0]
         found = self._fetch(
             "SELECT value, (SELECT count(*) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
@@ -198,12 +178,10 @@ class SQLiteTrajectories:
         return np.array([count for _, count in found], np.int64), total
 
     def newest_time(self) -> float | None:
-        """Returns the latest timestamp of any step, or None."""
         newest: float | None = self._fetch("SELECT max(timestamp) FROM steps")[0][0]
         return newest
 
     def last_times(self, rows: Int64) -> Times:
-        """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
         found = self._fetch(
             "SELECT (SELECT max(timestamp) FROM steps WHERE row = value) FROM json_each(?) ORDER BY key",
             [json.dumps(rows.tolist())],
@@ -211,11 +189,9 @@ class SQLiteTrajectories:
         return np.array([time for (time,) in found], np.float64)
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
-        """Returns (row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return self._fetch(*groups_query(group_by, order_by))
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """Returns hit row -> the meetings of the memory with one of ``cues`` in a trajectory, nearest first."""
         found = self._fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "

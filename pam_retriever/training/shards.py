@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from pam_retriever.experience.cooccurrence import Experience
-from pam_retriever.store.database import ShardedDatabase
 from pam_retriever.store.growth import LearntTo
 from pam_retriever.store.readwrite import ReadWriteLock
+from pam_retriever.store.sqlite_database import SQLiteDatabase
 from pam_retriever.types import Bools, Float32, Int64
 
 BLOCKS = 16  # blocks of neighbouring trajectories per shard, which make it a sample of the index with few reads
@@ -129,7 +129,7 @@ class Stored:
 
     def __init__(
         self,
-        database: ShardedDatabase,
+        database: SQLiteDatabase,
         lock: ReadWriteLock,
         dim: int,
         size: int,

@@ -51,7 +51,6 @@ class MilvusGeneration:
         del vectors  # read again together with the records
 
     def catch_up(self, version: int, associate: Associate) -> None:
-        """Inside a transaction: updates keys that were computed at an earlier version."""
         self._copy(f"version > {version}", associate)
         now = {one["row"] for one in self._milvus.query(self._replaces, "row >= 0", ["row"])}
         copied = {one["row"] for one in self._milvus.query(self._collection, "row >= 0", ["row"])}
@@ -60,7 +59,6 @@ class MilvusGeneration:
             self._milvus.delete(self._collection, f"row in {gone[start : start + 1_000].tolist()}")
 
     def switch(self) -> None:
-        """Inside a transaction: after its end, calls read this generation."""
         state = self._database.calls.state
         state.previous, state.generation, state.model = state.generation, self.number, state.version
 

@@ -28,7 +28,6 @@ class MilvusDocuments:
         self._milvus.create(self._name, "key", fields, {"point": POINT})
 
     def since(self, version: int) -> list[Document]:
-        """Returns the documents written after a version; for a version below 0, all stored ones."""
         there = f"version > {version}" + (' and value != ""' if version < 0 else "")
         parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for one in self._milvus.query(self._name, there, ["name", "part", "parts", "value", "version"]):
@@ -36,7 +35,6 @@ class MilvusDocuments:
         return [document for name, found in parts.items() for document in _whole(name, found)]
 
     def put(self, documents: Sequence[Document]) -> None:
-        """Stores documents, and replaces those of the same kind and key."""
         version = self._calls.state.version
         names = [f"{kind}:{key}" for kind, key, _ in documents]
         self._milvus.upsert(

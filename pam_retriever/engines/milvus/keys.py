@@ -90,7 +90,6 @@ class MilvusKeys:
         return f"MilvusKeys({self._field}, {self._width} wide)"
 
     def keys(self, rows: Int64) -> Float32:
-        """Returns the keys (n, width) of ``rows``, all of which are stored."""
         distinct, place = np.unique(rows, return_inverse=True)
         found = self._milvus.get(self._collection(), distinct.tolist(), ["row", self._field])
         if len(found) < len(distinct):

@@ -32,7 +32,7 @@ CONTENTS = ["row", "id", "text", "metadata"]
 
 
 class MilvusMemories:
-    """The memories of one index.
+    """The memories of one index; see ``EngineMemories``.
 
     Args:
         calls: to Milvus.
@@ -65,7 +65,6 @@ class MilvusMemories:
 
     @property
     def words_version(self) -> int:
-        """Changes with every write or removal of a memory."""
         return self._calls.state.texts
 
     def written_since(self, version: int) -> Int64 | None:
@@ -79,7 +78,6 @@ class MilvusMemories:
 
     @property
     def last_row(self) -> int:
-        """The largest row that was ever stored."""
         return self._calls.state.last_row
 
     def count(self) -> int:
@@ -92,7 +90,6 @@ class MilvusMemories:
         return self._milvus.query(self.collection(), expression, fields)
 
     def rows(self) -> Int64:
-        """Returns all rows, sorted."""
         return np.sort(np.array([found["row"] for found in self._all(["row"])], np.int64))
 
     def ids(self) -> dict[int, str]:
@@ -100,7 +97,6 @@ class MilvusMemories:
         return {found["row"]: found["id"] for found in self._all(["row", "id"])}
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Returns the rows of those ids that are stored."""
         found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], ["row", "id"])
         return {one["id"]: one["row"] for one in found}
 
@@ -115,7 +111,6 @@ class MilvusMemories:
         associations: Float32 | None,
         observed: Sequence[bytes] | None = None,
     ) -> Int64:
-        """Stores memories and replaces those with the same id; returns their rows (n,)."""
         assert observed is None, "no encoder makes vectors in an engine"
         check_contents(ids, texts, metadatas)
         state, known = self._calls.state, self.rows_of(ids)
@@ -156,12 +151,10 @@ class MilvusMemories:
     # ---- reading
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        """Returns id -> memory, for the ids that are stored."""
         found = self._milvus.query_in(self.collection(), "id", [id for id in ids if id], [*CONTENTS, "vector"])
         return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        """Returns records whose metadata satisfy a filter, in the order of adding."""
         rows = np.asarray(self.rows_where(where))[offset:][:limit]
         found = self._milvus.get(self.collection(), rows.tolist(), [*CONTENTS, "vector"])
         return self._records(sorted(found, key=lambda one: int(one["row"])))
@@ -190,7 +183,6 @@ class MilvusMemories:
         return MilvusSelected(self._milvus, self.collection(), self.kept.condition(where))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Returns every row and its vector."""
         del dim
         found = sorted(self._all(["row", "vector"]), key=lambda one: int(one["row"]))
         return np.array([one["row"] for one in found], np.int64), _vectors(found, self._dim)
@@ -204,11 +196,9 @@ class MilvusMemories:
     # ---- words
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """Returns the sorted rows whose "text" or "labels" hold a term, and the counts, for at most ``most`` rows."""
         return self._postings.places(term, column, most)
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """Returns the rows that have a text, and its length in characters."""
         return self._postings.lengths()
 
     def texts_since(self, version: int) -> list[tuple[int, str | None, str]]:
@@ -217,7 +207,6 @@ class MilvusMemories:
         return [(one["row"], one["text"], one["metadata"]) for one in found]
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
-        """Returns (row, id, metadata) of each memory that has a key."""
         found = self._milvus.get(
             self.collection(), np.asarray(self.rows_where({key: {"$exists": True}})).tolist(), CONTENTS
         )

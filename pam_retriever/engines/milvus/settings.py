@@ -19,7 +19,7 @@ POINT = {"dim": 2, "metric": "IP", "index": "FLAT", "params": {}}  # every colle
 
 
 class MilvusSettings:
-    """Settings of the index, beside memories and trajectories.
+    """Settings of the index; see ``store.database.Settings``.
 
     Args:
         connection: to Milvus.
@@ -32,12 +32,10 @@ class MilvusSettings:
         connection.create(self._name, "key", PARTS, {"point": POINT})
 
     def get(self, key: str) -> object:
-        """Returns the value from ``set``, or None."""
         found = self.read(self._own(key))
         return None if found is None else from_json(found, f"The setting {key!r}")
 
     def set(self, key: str, value: object) -> None:
-        """Stores a value that JSON can hold."""
         self.write(self._own(key), to_json(value))
 
     def all(self) -> dict[str, object]:
@@ -48,7 +46,6 @@ class MilvusSettings:
         return {key: value for key, value in kept.items() if value is not None}
 
     def weights(self, name: str) -> bytes | None:
-        """Returns the weights from ``set_weights``, or None."""
         found = self.read(f"$weights:{name}@{self._generation()}")
         return None if found is None else base64.b64decode(found)
 

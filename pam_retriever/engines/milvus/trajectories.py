@@ -34,7 +34,9 @@ Stored = tuple[int, int, int, float | None, float | None]
 
 
 class MilvusTrajectories(SQLiteTrajectories):
-    """The trajectories of one index. Questions about all of them are answered from a copy of the current version.
+    """The trajectories of one index; see ``EngineTrajectories``.
+
+    Questions about all of them are answered from a copy of the current version.
 
     Args:
         calls: to Milvus.
@@ -76,15 +78,9 @@ class MilvusTrajectories(SQLiteTrajectories):
             self._connection.run_many("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", stored)
 
     def last_number(self) -> int:
-        """The highest number that any trajectory ever had; 0 before the first."""
         return self._calls.state.last_trajectory
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
-
-        Returns:
-            Its number, and the number of the replaced one.
-        """
         check_contents([id], [], [])
         state = self._calls.state
         found = self._milvus.query_few(self._name, f"id == {quoted(id)}", ["number"])
@@ -136,7 +132,6 @@ class MilvusTrajectories(SQLiteTrajectories):
         return len(found)
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Removes trajectories; their memories stay."""
         listed = list(numbers)
         for start in range(0, len(listed), 1_000):
             self._remove(listed[start : start + 1_000])
@@ -147,7 +142,6 @@ class MilvusTrajectories(SQLiteTrajectories):
         self._copied = None
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes trajectories without steps: of these numbers, or all of them."""
         self._copied = None  # memories may have been removed since
         held = {number for (number,) in self._fetch("SELECT DISTINCT trajectory FROM steps")}
         self.remove([number for number in (self.numbers() if numbers is None else numbers) if number not in held])
@@ -155,7 +149,6 @@ class MilvusTrajectories(SQLiteTrajectories):
     # ---- reading, one by one
 
     def end(self, id: str) -> End | None:
-        """Returns the end of the trajectory with this id; None if there is none."""
         found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
         if found is None:
             return None
@@ -164,12 +157,10 @@ class MilvusTrajectories(SQLiteTrajectories):
         return End(number, steps[-1][0] + 1 if steps else 0, max(times, default=None))
 
     def end_of(self, number: int) -> int:
-        """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
         found = self._steps_of(f"number == {number}", self._calls.state.version)
         return found[1][-1][0] + 1 if found and found[1] else 0
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
-        """Returns the position and the step of each step of a trajectory, in order."""
         found = self._steps_of(f"id == {quoted(id)}", self._calls.committed)
         return found[1] if found else []
 
@@ -210,11 +201,9 @@ class MilvusTrajectories(SQLiteTrajectories):
         return named, steps
 
     def named(self) -> list[tuple[int, str]]:
-        """Returns the number and the id of each trajectory."""
         return self._fetch("SELECT trajectory, id FROM trajectories ORDER BY trajectory")
 
     def steps(self) -> list[Stored]:
-        """Returns trajectory, position, row, timestamp and salience of each step."""
         return self._fetch("SELECT * FROM steps ORDER BY trajectory, position")
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:

@@ -51,7 +51,6 @@ class PostgresGeneration:
             self._run("ALTER TABLE {} ALTER COLUMN key SET STORAGE PLAIN", self.column.table)
 
     def fill(self, rows: Int64, vectors: Float32, associate: Associate) -> None:
-        """Adds the keys of memories."""
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(sql.Identifier(self.column.table))
         with self._explained(), self._own.cursor() as cursor:
             for start in range(0, len(rows), AT_ONCE):
@@ -66,14 +65,12 @@ class PostgresGeneration:
             self._run("ANALYZE {}", self.column.table)
 
     def catch_up(self, version: int, associate: Associate) -> None:
-        """Inside a transaction: updates keys that were computed at an earlier version."""
         rows, vectors = self._memories.vectors_since(version)
         if len(rows):
             self._memories.set_keys(self.number, rows, make_keys(vectors, associate(rows, vectors)))
         self._connections.fetch(f"DELETE FROM {self.column.table} WHERE row NOT IN (SELECT row FROM memories)")
 
     def switch(self) -> None:
-        """Inside a transaction: after its end, calls read this generation."""
         state = self._connections.state
         self._connections.fetch("UPDATE generations SET replaced = true WHERE number = %s", [state.generation])
         state.generation, state.model = self.number, state.version
@@ -83,7 +80,6 @@ class PostgresGeneration:
         state.logged_from = max(state.logged_from, state.version - KEPT_REMOVALS)
 
     def close(self) -> None:
-        """Ends its creation: it is in use, or is dropped."""
         with suppress(EngineUnavailable), self._explained():  # the next fit drops a table that stays
             self._drop_abandoned()
         self._own.close()

@@ -92,7 +92,6 @@ class PostgresKeys:
         return f"PostgresKeys({self._column.table}.{self._column.name}, {self._column.width} wide)"
 
     def keys(self, rows: Int64) -> Float32:
-        """Returns the keys (n, width) of ``rows``, all of which are stored."""
         column = self._column
         distinct, place = np.unique(rows, return_inverse=True)
         found = self._database.fetch(

@@ -22,7 +22,7 @@ MAX_ID_BYTES = 2_600  # limit of a B-tree page
 
 
 class PostgresMemories:
-    """The memories of one index.
+    """The memories of one index; see ``EngineMemories``.
 
     Args:
         database: with the memories.
@@ -42,7 +42,6 @@ class PostgresMemories:
 
     @property
     def words_version(self) -> int:
-        """Changes with every write or removal of a memory."""
         return self._database.state.texts
 
     def written_since(self, version: int) -> Int64 | None:
@@ -51,15 +50,12 @@ class PostgresMemories:
 
     @property
     def last_row(self) -> int:
-        """The largest row that was ever stored."""
         return self._database.state.last_row
 
     def rows(self) -> Int64:
-        """Returns all rows, sorted."""
         return _numbers(self._database.fetch("SELECT row FROM memories ORDER BY row"))
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Returns the rows of those ids that are stored."""
         # no stored id has a NUL, and PostgreSQL refuses it in any text
         asked = [id for id in ids if "\x00" not in id]
         return dict(self._database.fetch("SELECT id, row FROM memories WHERE id = ANY(%s::text[])", [asked]))
@@ -75,7 +71,6 @@ class PostgresMemories:
         associations: Float32 | None,
         observed: Sequence[bytes] | None = None,
     ) -> Int64:
-        """Stores memories and replaces those with the same id; returns their rows (n,)."""
         assert observed is None, "no encoder makes vectors in an engine"
         check_contents(ids, texts)
         state, known = self._database.state, self.rows_of(ids)
@@ -105,7 +100,6 @@ class PostgresMemories:
         )
 
     def remove(self, rows: Int64) -> None:
-        """Removes memories by row, and their steps."""
         state, listed = self._database.state, rows.tolist()
         state.texts = state.version
         self.kept.forget(rows)
@@ -121,7 +115,6 @@ class PostgresMemories:
     # ---- reading
 
     def records(self, ids: Sequence[str]) -> dict[str, Record]:
-        """Returns id -> memory, for the ids that are stored."""
         asked = [id for id in ids if "\x00" not in id]
         found = self._database.fetch(
             "SELECT row, id, vector, text, metadata FROM memories WHERE id = ANY(%s::text[])", [asked]
@@ -129,7 +122,6 @@ class PostgresMemories:
         return {record.id: record for record in self._records(found)}
 
     def find(self, where: Mapping[str, object], limit: int | None, offset: int = 0) -> list[Record]:
-        """Returns records whose metadata satisfy a filter, in the order of adding."""
         selected = self.rows_where(where)
         found = self._database.fetch(
             f"SELECT row, id, vector, text, metadata FROM memories WHERE {selected.condition} "
@@ -144,7 +136,6 @@ class PostgresMemories:
         )
 
     def contents(self, rows: Int64) -> dict[int, tuple[str, str | None, str]]:
-        """Returns row -> (id, text, metadata as JSON), for the rows that are stored."""
         found = self._database.fetch(
             "SELECT row, id, text, metadata FROM memories WHERE row = ANY(%s::bigint[])", [np.unique(rows).tolist()]
         )
@@ -155,7 +146,6 @@ class PostgresMemories:
         return Selected(self._database, *PostgresCompiler().compile(self.kept.condition(where)))
 
     def all_vectors(self, dim: int) -> tuple[Int64, Float32]:
-        """Returns every row and its vector."""
         found = self._database.fetch("SELECT row, vector FROM memories ORDER BY row")
         return _with_vectors(found, dim)
 
@@ -167,7 +157,6 @@ class PostgresMemories:
     # ---- words
 
     def places(self, term: str, column: str, most: int) -> tuple[Int64, Int64]:
-        """Returns the sorted rows whose "text" or "labels" hold a term, and the counts, for at most ``most`` rows."""
         found = self._database.fetch(
             "SELECT row, times FROM words WHERE term = %s AND label = %s ORDER BY row LIMIT %s",
             [term, column == "labels", most],
@@ -175,12 +164,10 @@ class PostgresMemories:
         return _numbers([(row,) for row, _ in found]), _numbers([(times,) for _, times in found])
 
     def lengths(self) -> tuple[Int64, Int64]:
-        """Returns the rows that have a text, and its length in characters."""
         found = self._database.fetch("SELECT row, char_length(text) FROM memories WHERE text IS NOT NULL")
         return _numbers([(row,) for row, _ in found]), _numbers([(length,) for _, length in found])
 
     def metadatas(self, key: str) -> list[tuple[int, str, str]]:
-        """Returns (row, id, metadata) of each memory that has a key, or the first part of its path."""
         keys = [key, key_path(key)[0]]
         return self._database.fetch("SELECT row, id, metadata FROM memories WHERE entries ?| %s", [keys])
 

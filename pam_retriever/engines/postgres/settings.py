@@ -11,7 +11,7 @@ from pam_retriever.store.columns import from_json
 
 
 class PostgresSettings:
-    """Settings of the index, beside memories and trajectories.
+    """Settings of the index; see ``store.database.Settings``.
 
     Args:
         database: with the index.
@@ -21,33 +21,27 @@ class PostgresSettings:
         self._database = database
 
     def get(self, key: str) -> object:
-        """Returns the value from ``set``, or None."""
         found = self._database.fetch("SELECT value FROM settings WHERE key = %s", [key])
         return from_json(found[0][0], f"The setting {key!r}") if found else None
 
     def all(self) -> dict[str, object]:
-        """Returns every setting."""
         found = self._database.fetch("SELECT key, value FROM settings ORDER BY key")
         return {key: from_json(value, f"The setting {key!r}") for key, value in found}
 
     def set(self, key: str, value: object) -> None:
-        """Stores a value that JSON can hold."""
         self._database.fetch(
             "INSERT INTO settings VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             [key, to_json(value)],
         )
 
     def remove(self, key: str) -> None:
-        """Removes a setting, if it is there."""
         self._database.fetch("DELETE FROM settings WHERE key = %s", [key])
 
     def weights(self, name: str) -> bytes | None:
-        """Returns the weights from ``set_weights``, or None."""
         found = self._database.fetch("SELECT safetensors FROM weights WHERE name = %s", [name])
         return bytes(found[0][0]) if found else None
 
     def set_weights(self, name: str, safetensors: bytes) -> None:
-        """Stores weights; replaces those of the same name."""
         self._database.fetch(
             "INSERT INTO weights VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET safetensors = excluded.safetensors",
             [name, safetensors],
@@ -55,7 +49,7 @@ class PostgresSettings:
 
 
 class PostgresDocuments:
-    """Documents in their own table.
+    """Documents in their own table; see ``engines.kept.Documents``.
 
     Args:
         database: with the table.
@@ -65,12 +59,10 @@ class PostgresDocuments:
         self._database = database
 
     def since(self, version: int) -> list[Document]:
-        """Returns the documents written after a version; for a version below 0, all stored ones."""
         there = "data IS NOT NULL" if version < 0 else "version > %s"
         return self._database.fetch(f"SELECT kind, key, data FROM kept WHERE {there}", [version] * (version >= 0))
 
     def put(self, documents: Sequence[Document]) -> None:
-        """Stores documents, and replaces those of the same kind and key."""
         version = self._database.state.version
         self._database.run_many(
             "INSERT INTO kept (kind, key, data, version) VALUES (%s, %s, %s, %s) "

@@ -18,7 +18,7 @@ STEPS = "SELECT row, trajectory, position, coalesce(salience, 1) FROM steps"
 
 
 class PostgresTrajectories:
-    """The trajectories of one index.
+    """The trajectories of one index; see ``EngineTrajectories``.
 
     Args:
         database: with the trajectories.
@@ -33,15 +33,9 @@ class PostgresTrajectories:
         return count
 
     def last_number(self) -> int:
-        """The highest number that any trajectory ever had; 0 before the first."""
         return self._database.state.last_trajectory
 
     def put(self, id: str, steps: Sequence[Step | None]) -> tuple[int, int | None]:
-        """Stores a trajectory and replaces the one with the same id; None leaves a position empty.
-
-        Returns:
-            Its number, and the number of the replaced one.
-        """
         check_contents([id], [])
         replaced = self._database.fetch("DELETE FROM trajectories WHERE id = %s RETURNING trajectory", [id])
         self._log_removed(replaced)
@@ -64,7 +58,6 @@ class PostgresTrajectories:
         self._log_removed([(number,)])
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Removes trajectories; their memories stay."""
         self._log_removed(
             self._database.fetch(
                 "DELETE FROM trajectories WHERE trajectory = ANY(%s::bigint[]) RETURNING trajectory", [list(numbers)]
@@ -72,7 +65,6 @@ class PostgresTrajectories:
         )
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
-        """Removes trajectories without steps: of these numbers, or all of them."""
         self._log_removed(
             self._database.fetch(
                 "DELETE FROM trajectories AS t WHERE (%s::bigint[] IS NULL OR trajectory = ANY(%s::bigint[])) "
@@ -90,7 +82,6 @@ class PostgresTrajectories:
     # ---- reading, one by one
 
     def end(self, id: str) -> End | None:
-        """Returns the end of the trajectory with this id; None if there is none."""
         found = self._database.fetch(
             "SELECT t.trajectory, coalesce(max(position), -1) + 1, max(timestamp) FROM trajectories AS t "
             "LEFT JOIN steps USING (trajectory) WHERE id = %s GROUP BY t.trajectory",
@@ -99,14 +90,12 @@ class PostgresTrajectories:
         return End(*found[0]) if found else None
 
     def end_of(self, number: int) -> int:
-        """Returns the position of the next step of the trajectory with this number; 0 if it has no step."""
         last: int = self._database.fetch(
             "SELECT coalesce(max(position), -1) + 1 FROM steps WHERE trajectory = %s", [number]
         )[0][0]
         return last
 
     def steps_of(self, id: str) -> list[tuple[int, Step]]:
-        """Returns the position and the step of each step of a trajectory, in order."""
         found = self._database.fetch(
             "SELECT position, row, timestamp, salience FROM steps JOIN trajectories USING (trajectory) "
             "WHERE id = %s ORDER BY position",
@@ -115,7 +104,6 @@ class PostgresTrajectories:
         return [(position, Step(*step)) for position, *step in found]
 
     def numbers(self, rows: Int64 | None = None, ids: Sequence[str] | None = None) -> list[int]:
-        """Returns the numbers of the trajectories, rising: all, those that hold one of ``rows``, or those named."""
         among: list[Any]
         if rows is not None:
             condition, among = (
@@ -130,7 +118,6 @@ class PostgresTrajectories:
         return [number for (number,) in found]
 
     def listed(self, numbers: Sequence[int]) -> list[TrajectoryRecord]:
-        """Returns the trajectories with these numbers, in this order."""
         among = [list(numbers)]
         named = self._database.fetch(
             "SELECT trajectory, id FROM trajectories WHERE trajectory = ANY(%s::bigint[])", among
@@ -145,11 +132,6 @@ class PostgresTrajectories:
     # ---- reading
 
     def experienced(self, without: Sequence[str] = ()) -> Steps:
-        """Returns all steps in order, without those of the named trajectories.
-
-        Returns:
-            Rows, trajectories, positions and salience (1 by default), (S,) each.
-        """
         found = self._database.fetch(
             f"{STEPS} WHERE trajectory NOT IN (SELECT trajectory FROM trajectories WHERE id = ANY(%s::text[])) "
             "ORDER BY trajectory, position",
@@ -158,17 +140,14 @@ class PostgresTrajectories:
         return to_steps(found)
 
     def named(self) -> list[tuple[int, str]]:
-        """Returns the number and the id of each trajectory."""
         return self._database.fetch("SELECT trajectory, id FROM trajectories ORDER BY trajectory")
 
     def steps(self) -> list[tuple[int, int, int, float | None, float | None]]:
-        """Returns trajectory, position, row, timestamp and salience of each step."""
         return self._database.fetch(
             "SELECT trajectory, position, row, timestamp, salience FROM steps ORDER BY trajectory, position"
         )
 
     def experienced_since(self, number: int, grown: Sequence[int] = ()) -> Steps:
-        """Returns the steps of trajectories numbered above ``number``, and of ``grown`` ones; see ``experienced``."""
         found = self._database.fetch(
             f"{STEPS} WHERE trajectory > %s OR trajectory = ANY(%s::bigint[]) ORDER BY trajectory, position",
             [number, list(grown)],
@@ -176,29 +155,24 @@ class PostgresTrajectories:
         return to_steps(found)
 
     def removed_since(self, version: int) -> tuple[Int64, Int64]:
-        """Returns rows of memories, and numbers of trajectories, that were removed after a version."""
         found = self._database.fetch("SELECT memory, trajectory FROM removals WHERE version > %s", [version])
         memories = [memory for memory, _ in found if memory is not None]
         trajectories = [trajectory for _, trajectory in found if trajectory is not None]
         return np.array(memories, np.int64), np.array(trajectories, np.int64)
 
     def experienced_when(self) -> Times:
-        """Returns the timestamp (S,) of every step, NaN for none, in the order of ``experienced``."""
         return _times(self._database.fetch("SELECT timestamp FROM steps ORDER BY trajectory, position"))
 
     def experienced_often(self, rows: Int64) -> tuple[Int64, int]:
-        """Returns the number of steps of each of ``rows`` (n,), and the number of all steps."""
         total: int = self._database.fetch("SELECT count(*) FROM steps")[0][0]
         found = self._of_each("SELECT count(*) FROM steps WHERE row = value", rows)
         return np.array([count for (count,) in found], np.int64), total
 
     def newest_time(self) -> float | None:
-        """Returns the latest timestamp of any step, or None."""
         newest: float | None = self._database.fetch("SELECT max(timestamp) FROM steps")[0][0]
         return newest
 
     def last_times(self, rows: Int64) -> Times:
-        """Returns the latest timestamp (n,) of each of ``rows``, NaN for none."""
         return _times(self._of_each("SELECT max(timestamp) FROM steps WHERE row = value", rows))
 
     def _of_each(self, query: str, rows: Int64) -> list[tuple[Any]]:
@@ -208,11 +182,9 @@ class PostgresTrajectories:
         )
 
     def groups(self, group_by: str, order_by: str | None) -> list[Grouped]:
-        """Returns (row, id, group, kind of order, order) of each memory that has ``group_by``, in order."""
         return grouped(self._memories.metadatas(group_by), group_by, order_by)
 
     def meetings(self, cues: Int64, window: int) -> dict[int, list[Evidence]]:
-        """Returns hit row -> the meetings with one of ``cues``, nearest first."""
         found = self._database.fetch(
             "SELECT b.row, t.id, m.id, a.position, b.position FROM steps AS a "
             "JOIN steps AS b ON b.trajectory = a.trajectory "

@@ -20,7 +20,8 @@ from pam_retriever.retrieval.mixture.requests import RequestLog, Uses
 from pam_retriever.retrieval.mixture.sources import Plain, Similarity, Words
 from pam_retriever.retrieval.mixture.use import ExpandedWords, PastUse, Profile, UsedTogether
 from pam_retriever.retrieval.timeline import Timeline, moment
-from pam_retriever.store.database import FeedbackTable, Settings
+from pam_retriever.store.database import Settings
+from pam_retriever.store.feedback import SQLiteFeedback
 from pam_retriever.store.view import View
 
 
@@ -130,7 +131,7 @@ class FeedbackEvidence:
             self._at = database.feedback.version
             return self._follow_requests(database.feedback, view.dim)
 
-    def _follow_requests(self, table: FeedbackTable, dim: int) -> bool:
+    def _follow_requests(self, table: SQLiteFeedback, dim: int) -> bool:
         count, last = table.state()
         if (count, last) == (self._count, self._last):
             return True
