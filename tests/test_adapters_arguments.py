@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 
 import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_samples import DIM, TableEmbedder, ids_of
+from llama_index_samples import make_node
 
 from langchain_pam import PAMVectorStore
+from llama_index_pam import PAMVectorStore as LlamaIndexStore
 from pam_retriever import InvalidInput
 
 
@@ -154,3 +158,25 @@ def test_filters_are_those_of_llama_index(nodes):
     with pytest.raises(InvalidInput, match="MetadataFilters"):
         nodes.query(asked([1.0, 0.0, 0.0], filters={"n": 1}))
     assert len(nodes.client) == 3
+
+
+@pytest.mark.parametrize("kind", ["langchain", "llama_index"])
+def test_two_tenants_that_begin_at_the_same_time_both_keep_their_first_memory(kind):
+    """The one that waits finds an index whose tenant alone has a memory: it must not take it for no index."""
+    if kind == "langchain":
+        store = PAMVectorStore(TableEmbedder())
+        whole, tenants = store._linked._whole, {name: store.tenant(name) for name in ("ann", "bob")}
+        add = lambda name: tenants[name].add_texts([name], ids=[name])  # noqa: E731
+        found = lambda name: [one.id for one in tenants[name].get_by_ids([name])]  # noqa: E731
+    else:
+        store = LlamaIndexStore()
+        whole, tenants = store._whole, {name: store.tenant(name) for name in ("ann", "bob")}
+        add = lambda name: tenants[name].add([make_node(name, [1.0, 0.0])])  # noqa: E731
+        found = lambda name: [one.node_id for one in tenants[name].get_nodes([name])]  # noqa: E731
+    with whole.making:
+        waits = threading.Thread(target=add, args=["bob"])
+        waits.start()
+        time.sleep(0.2)  # until it has seen that there is no index yet
+        add("ann")
+    waits.join()
+    assert (found("ann"), found("bob")) == (["ann"], ["bob"])

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "explore": set(),
     "index": {"ann", "experience", "model", "store", "training", "retrieval", "explore"},
     "plots": {"explore"},
+    "adapters": {"experience", "index", "model", "retrieval", "store", "training"},
     "apps": {"index", "experience", "explore", "mentions"},
 }
 SHARED = {

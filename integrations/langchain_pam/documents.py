@@ -9,25 +9,17 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from langchain_core.documents import Document
 
-from pam_retriever import (
-    Channels,
-    FitConfig,
-    Hit,
-    InvalidInput,
-    PredictiveAssociativeIndex,
-    Record,
-)
+from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeIndex, Record
+from pam_retriever.adapters import recalling
+from pam_retriever.adapters.recalling import HandedOn, refuse
 from pam_retriever.errors import shortened
 from pam_retriever.filters import key_path, to_json
-from pam_retriever.model.keys import Mode
-from pam_retriever.retrieval.timeline import Interval
 from pam_retriever.store.metadata_columns import at_path
-from pam_retriever.types import Direction, Metadata, Time
+from pam_retriever.types import Metadata
 from pam_retriever.validation import check_text, read_list, read_numbers
 
 Filter = Mapping[str, Any] | Callable[[Document], bool]
@@ -35,40 +27,6 @@ Place = tuple[str, tuple[tuple[int, float | str], ...]]  # group, and the values
 
 SPLITTERS_ORDER = ("page", "start_index")  # the keys that order the chunks of one source
 OTHER, NUMBER, STRING = range(3)  # kinds of values, in sort order
-FIRST_LOOK = 64  # a callable filter tests this many of the best hits first,
-FIRST_LOOK_A_HIT = 4  # or this many per requested hit, if that is more
-
-
-class HandedOn(TypedDict, total=False):
-    """Arguments that a store passes unchanged to ``PredictiveAssociativeIndex.recall``.
-
-    Attributes:
-        mode: None uses all evidence: similarity, words, neighbours, feedback, and, after a ``fit``, association.
-            "hybrid" is the same without feedback. Others are "association", "specific" (similarity and association must
-            both be high) and "similarity".
-        hops: number of steps of association to follow.
-        channels: weights of similarity and association, instead of those of ``mode``.
-        min_score: drop documents with a lower score.
-        faithful: only documents that were experienced with the query.
-        decay: half-life of a score, in the unit of the timestamps.
-        now: for ``decay``, the newest timestamp if None; a date is also the reference for words of time.
-        when: only documents of this time; see ``PredictiveAssociativeIndex.recall``.
-        cue_where: filter of the documents that the query may be, or be recognised as, instead of ``where``; {} for all.
-        feedback_where: metadata filter of the past questions to use; see ``feedback``.
-        direction: "after" or "before": only documents after, or before, the query count as linked to it.
-    """
-
-    mode: Mode | None
-    hops: int
-    channels: Channels | None
-    min_score: float | None
-    faithful: bool
-    decay: float | None
-    now: Time | None
-    when: Interval | None
-    cue_where: dict[str, Any] | None
-    feedback_where: dict[str, Any] | None
-    direction: Direction | None
 
 
 class RecallOptions(HandedOn, total=False):
@@ -85,19 +43,11 @@ class RecallOptions(HandedOn, total=False):
     where: Filter | None
 
 
-class FitOptions(TypedDict, total=False):
+class FitOptions(recalling.FitOptions, total=False):
     """Arguments that ``fit`` passes unchanged to ``PredictiveAssociativeIndex.fit``; see there."""
 
-    group_by: str | None
-    order_by: str | None
     window: int
     config: str | FitConfig
-    device: str
-    seed: int
-    time_budget: float | None
-    buffer: int | None
-    checkpoint: str | Path | None
-    progress: bool | None
 
 
 class AskOptions(HandedOn, total=False):
@@ -191,13 +141,6 @@ def read_vector(embedding: Any) -> list[float]:
     return cast("list[float]", vector)  # an array serves as well
 
 
-def refuse(options: Iterable[str], allowed: str) -> None:
-    """Raises InvalidInput if there are options left."""
-    left = sorted(options)
-    if left:
-        raise InvalidInput(f"Got the unknown options {left}.", allowed, "Remove them.")
-
-
 def one_filter(filter: Filter | None, where: Filter | None) -> Filter | None:
     """Returns the filter of a search: ``filter`` in LangChain, ``where`` in the core.
 
@@ -245,12 +188,6 @@ def read_recall(
 
 
 # ---- groups
-
-
-def check_order(group_by: str | None, order_by: str | Sequence[str] | None) -> None:
-    """Refuses an order that has no effect."""
-    if order_by is not None and group_by is None:
-        raise InvalidInput(f"Got order_by={order_by!r} without group_by.", "both", "Leave order_by out.")
 
 
 def read_places(memories: Iterable[tuple[str, Metadata]], group_by: str, order_by: Sequence[str]) -> dict[str, Place]:

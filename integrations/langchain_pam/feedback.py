@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
+from typing_extensions import Unpack
 
 from langchain_pam.documents import read_question
 from langchain_pam.linked import LinkedIndex
-from pam_retriever import Feedback, Hit, InvalidInput
+from pam_retriever import Hit, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.adapters.feedback import StoredFeedback
 from pam_retriever.types import Metadata, Time
 
 Found = str | Document | tuple[Document, float] | Hit
@@ -28,11 +30,15 @@ class FeedbackOptions(TypedDict, total=False):
     id: str | None
 
 
-class FeedbackOfDocuments:
+class FeedbackOfDocuments(StoredFeedback):
     """The part of a store that stores feedback."""
 
     embedding: Embeddings
     _linked: LinkedIndex
+
+    @property
+    def _index(self) -> PredictiveAssociativeIndex | None:
+        return self._linked.index
 
     def feedback(
         self,
@@ -66,60 +72,23 @@ class FeedbackOfDocuments:
         return self._keep(query, vector, used, unused, metadata, timestamp, id)
 
     async def afeedback(
-        self,
-        query: str,
-        used: Iterable[Found] | Mapping[str, float],
-        *,
-        unused: Iterable[Found] = (),
-        metadata: Metadata | None = None,
-        timestamp: Time | None = None,
-        id: str | None = None,
+        self, query: str, used: Iterable[Found] | Mapping[str, float], **options: Unpack[FeedbackOptions]
     ) -> str:
         """``feedback``, asynchronously."""
         vector = await self.embedding.aembed_query(read_question(query))
-        return await run_in_executor(None, self._keep, query, vector, used, unused, metadata, timestamp, id)
-
-    def feedbacks(
-        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
-    ) -> list[Feedback]:
-        """Returns the stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
-        index = self._linked.index
-        return [] if index is None else index.feedbacks(where, limit, offset)
-
-    async def afeedbacks(
-        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
-    ) -> list[Feedback]:
-        """``feedbacks``, asynchronously."""
-        return await run_in_executor(None, self.feedbacks, where, limit, offset)
-
-    def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
-        """Deletes feedback by id or by a filter on its metadata; returns how many.
-
-        Raises:
-            InvalidInput: neither ids nor a filter are given, or both.
-        """
-        index = self._linked.index
-        if index is None:
-            return 0
-        return index.delete_feedback(ids, where=where)
-
-    async def adelete_feedback(
-        self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None
-    ) -> int:
-        """``delete_feedback``, asynchronously."""
-        return await run_in_executor(None, partial(self.delete_feedback, ids, where=where))
+        return await run_in_executor(None, partial(self._keep, query, vector, used, **options))
 
     def _keep(
         self,
         query: str,
         vector: list[float],
         used: Iterable[Found] | Mapping[str, float],
-        unused: Iterable[Found],
-        metadata: Metadata | None,
-        timestamp: Time | None,
-        id: str | None,
+        unused: Iterable[Found] = (),
+        metadata: Metadata | None = None,
+        timestamp: Time | None = None,
+        id: str | None = None,
     ) -> str:
-        index = self._linked.index
+        index = self._index
         if index is None:
             raise InvalidInput("feedback was called on an empty store.", "documents in it", "Call add_documents().")
         weights = used if isinstance(used, Mapping) else read_ids(used, "used")

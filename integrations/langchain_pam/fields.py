@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from langchain_pam.documents import refuse
+from pam_retriever.adapters.recalling import refuse
 
 
 class KnownFields:

@@ -12,10 +12,11 @@ from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from langchain_core.runnables.config import run_in_executor
 from pydantic import ConfigDict, Field
 
-from langchain_pam.documents import refuse, to_document
+from langchain_pam.documents import to_document
 from langchain_pam.fields import KnownFields
 from langchain_pam.vectorstore import PAMVectorStore
 from pam_retriever import Hits, InvalidInput
+from pam_retriever.adapters.recalling import refuse
 
 LONGEST = 10  # steps that ``recall_next`` uses
 History: TypeAlias = Sequence[MessageLikeRepresentation] | PromptValue

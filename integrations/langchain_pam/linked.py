@@ -7,76 +7,28 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
-from weakref import WeakValueDictionary
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from typing_extensions import Unpack
 
 from langchain_pam.documents import (
-    FIRST_LOOK,
-    FIRST_LOOK_A_HIT,
     SPLITTERS_ORDER,
     AskOptions,
     Filter,
     Place,
-    check_order,
     in_order,
     read_places,
     to_document,
 )
 from pam_retriever import EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record, Trajectory
+from pam_retriever.adapters.recalling import check_order, recall_accepted
+from pam_retriever.adapters.whole import WholeIndex
 from pam_retriever.embedding import Embedder
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.experience.trajectories import name_of_group
 from pam_retriever.store.tenants import check_tenant
 from pam_retriever.types import Metadata
-from pam_retriever.validation import check_count
-
-
-class WholeIndex:
-    """The index of a store and of its tenants.
-
-    Args: those of ``PAMVectorStore``.
-
-    Attributes:
-        index: None before the first document.
-        making: a lock, held while the index is created.
-        tenants: the stores of tenants, by name.
-    """
-
-    def __init__(
-        self,
-        embedding: Embeddings,
-        index: PredictiveAssociativeIndex | None,
-        path: str | Path | None,
-        read_only: bool,
-        same_embedder: bool,
-    ) -> None:
-        self._embedding, self._same = embedding, same_embedder
-        self._path = None if path is None else Path(path)
-        self.making, self.index = threading.RLock(), index
-        self.tenants: WeakValueDictionary[str, LinkedIndex] = WeakValueDictionary()
-        if self._path is not None and (read_only or (self._path.is_dir() and any(self._path.iterdir()))):
-            self.index = self._open(self._path, read_only)
-
-    def new(self, dim: int) -> PredictiveAssociativeIndex:
-        """Returns a new index in memory, which the store does not use yet."""
-        return PredictiveAssociativeIndex(dim, embedder=self._embedding)
-
-    def keep(self, index: PredictiveAssociativeIndex) -> PredictiveAssociativeIndex:
-        """Makes this index the index of the store; saves it first if the store has a folder."""
-        if self._path is not None:
-            index.save(self._path)
-            index = self._open(self._path)
-        self.index = index
-        return index
-
-    def _open(self, path: Path, read_only: bool = False) -> PredictiveAssociativeIndex:
-        return PredictiveAssociativeIndex.open(
-            path, embedder=self._embedding, same_embedder=self._same, read_only=read_only
-        )
 
 
 class LinkedIndex:
@@ -97,47 +49,44 @@ class LinkedIndex:
         tenant: str | None = None,
         time_key: str | Sequence[str] | None = USUAL_KEYS,
     ) -> None:
-        if index is not None and path is not None:
-            raise InvalidInput("Got both index and path.", "one of them", "An index that was opened has its own path.")
-        if read_only and path is None:
-            raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
         check_order(group_by, order_by)
         if order_by is None:
             order_by = SPLITTERS_ORDER if group_by == "source" else ()
         self.group_by, self.order_by = group_by, (order_by,) if isinstance(order_by, str) else tuple(order_by)
         self._writing, self._time_keys = threading.Lock(), read_time_key(time_key)
         self._tenant = None if tenant is None else check_tenant(tenant)
-        self._whole, self._owned = WholeIndex(embedding, index, path, read_only, same_embedder), True
         self._embedder = Embedder(embedding, same_embedder)
+        self._whole: WholeIndex[LinkedIndex] = WholeIndex(
+            index,
+            path,
+            read_only,
+            lambda dim: PredictiveAssociativeIndex(dim, embedder=embedding),
+            lambda path, read_only: PredictiveAssociativeIndex.open(
+                path, embedder=embedding, same_embedder=same_embedder, read_only=read_only
+            ),
+        )
+        self._owned = tenant is None or index is None
         if index is not None:
-            self._owned = tenant is None
             self._embedder.check(index.embedder_name)
 
     @property
     def index(self) -> PredictiveAssociativeIndex | None:
         """The index; None before the first document, because only vectors determine the dimension."""
-        whole = self._whole.index
-        return whole if whole is None or self._tenant is None else whole.tenant(self._tenant)
+        return self._whole.of(self._tenant)
 
     def tenant(self, name: str) -> LinkedIndex:
         """Returns the ``LinkedIndex`` of one tenant: the same object as long as something refers to it."""
-        if self._tenant is not None:
-            raise InvalidInput(
-                f"The store of tenant {self._tenant!r} has no tenants.", "the whole store", "Call its tenant()."
-            )
-        with self._whole.making:
-            found = self._whole.tenants.get(check_tenant(name))
-            if found is None:
-                found = copy(self)
-                found._tenant, found._owned, found._writing = name, False, threading.Lock()
-                self._whole.tenants[name] = found
-        return found
+
+        def make() -> LinkedIndex:
+            made = copy(self)
+            made._tenant, made._owned, made._writing = name, False, threading.Lock()
+            return made
+
+        return self._whole.tenant(name, self._tenant, make)
 
     def close(self) -> None:
         """Closes the index; for a tenant of an index that the caller owns, only the tenant."""
-        index = self._whole.index if self._owned else self.index
-        if index is not None:
-            index.close()
+        self._whole.close(None if self._owned else self._tenant)
 
     def add(self, documents: Mapping[str, Document], vectors: Sequence[Sequence[float]]) -> None:
         """Stores documents by id with their vectors, and replaces those with the same id.
@@ -154,12 +103,12 @@ class LinkedIndex:
         contents = documents.values()
         texts, metadatas = [one.page_content for one in contents], [one.metadata for one in contents]
         with self._writing:  # if several threads add the first documents, only one of them creates the index
-            index, before = self.index, self._places_of(documents)
-            if index is None:
-                with self._whole.making:
-                    index = self._begin(len(vectors[0]), list(documents), vectors, texts, metadatas)
-            else:
-                index.add(vectors, list(documents), texts, metadatas, times_of(metadatas, self._time_keys))
+            before, times = self._places_of(documents), times_of(metadatas, self._time_keys)
+            index = self._whole.store(
+                self._tenant,
+                len(vectors[0]),
+                lambda index: index.add(vectors, list(documents), texts, metadatas, times),
+            )
             index._name_embedder(self._embedder.name)
             after = self._places(zip(documents, metadatas, strict=True))
             self._link(index, before, {id: after.get(id) for id in documents})
@@ -196,23 +145,6 @@ class LinkedIndex:
             return _ask_accepted(index, cue, k, where, options)
         except EmptyIndex:
             return []
-
-    def _begin(
-        self,
-        dim: int,
-        ids: list[str],
-        vectors: Sequence[Sequence[float]],
-        texts: list[str],
-        metadatas: list[dict[str, Any]],
-    ) -> PredictiveAssociativeIndex:
-        """Stores the first documents. If the index refuses them, the next documents may have another dimension."""
-        whole = self._whole.index or self._whole.new(dim)
-        index = whole if self._tenant is None else whole.tenant(self._tenant)
-        index.add(vectors, ids, texts, metadatas, times_of(metadatas, self._time_keys))
-        if self._whole.index is None:
-            whole = self._whole.keep(whole)
-            index = whole if self._tenant is None else whole.tenant(self._tenant)
-        return index
 
     def _places(self, memories: Iterable[tuple[str, Metadata]]) -> dict[str, Place]:
         return {} if self.group_by is None else read_places(memories, self.group_by, self.order_by)
@@ -259,10 +191,6 @@ def _ask_accepted(
             "a filter dict, which each hop can follow",
             "For example {'year': {'$gte': 2020}}.",
         )
-    k = check_count("k", k)
-    accepted: list[Hit] = []
-    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
-        accepted = [hit for hit in index.recall(cue, ranked, **options) if accepts(to_document(hit))]
-        if len(accepted) >= k:
-            break
-    return accepted[:k]
+    return recall_accepted(
+        index, lambda ranked: index.recall(cue, ranked, **options), k, lambda hit: accepts(to_document(hit))
+    )

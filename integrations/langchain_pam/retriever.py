@@ -13,10 +13,11 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import Field
 from typing_extensions import Unpack
 
-from langchain_pam.documents import one_filter, refuse
+from langchain_pam.documents import one_filter
 from langchain_pam.feedback import FeedbackOptions, Found
 from langchain_pam.fields import KnownFields
 from langchain_pam.vectorstore import PAMVectorStore
+from pam_retriever.adapters.recalling import refuse
 from pam_retriever.model.keys import Channels, Mode
 from pam_retriever.types import Direction
 

@@ -17,12 +17,10 @@ from typing_extensions import Self, Unpack
 from langchain_pam.documents import (
     FitOptions,
     RecallOptions,
-    check_order,
     from_texts,
     name_documents,
     read_question,
     read_recall,
-    refuse,
     to_document,
     to_scored,
 )
@@ -30,6 +28,7 @@ from langchain_pam.feedback import FeedbackOfDocuments
 from langchain_pam.linked import LinkedIndex
 from langchain_pam.similarity import SimilarityOfDocuments
 from pam_retriever import FitReport, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.adapters.recalling import check_order, refuse
 from pam_retriever.experience.dates import USUAL_KEYS
 from pam_retriever.experience.trajectories import TrajectoryLike
 

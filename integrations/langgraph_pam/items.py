@@ -11,9 +11,10 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from langgraph_pam.reading import Namespace
 from langgraph_pam.rows import Change, Put, Row, to_path
@@ -127,6 +128,11 @@ class Items:
                 self._db.execute("ROLLBACK")
                 raise
 
+    def _fetch(self, sql: str, parameters: Mapping[str, object] | Sequence[object] = ()) -> list[Any]:
+        """Runs one statement; returns all of its rows."""
+        with self._guarded():
+            return self._db.execute(sql, parameters).fetchall()
+
     def close(self) -> None:
         """Closes the file. A second call does nothing."""
         with self._guarded():
@@ -136,83 +142,62 @@ class Items:
 
     def get(self, namespace: Namespace, key: str, at: int | None) -> Row | None:
         """Returns an item; with a time ``at``, only if it has not expired then."""
-        with self._guarded():
-            row = self._db.execute(
-                f"SELECT {COLUMNS} {JOINED} WHERE path = :path AND key = :key AND (:now IS NULL OR {ALIVE})",
-                {"path": to_path(namespace), "key": key, "now": at},
-            ).fetchone()
-        return None if row is None else Row._make(row)
+        rows = self._fetch(
+            f"SELECT {COLUMNS} {JOINED} WHERE path = :path AND key = :key AND (:now IS NULL OR {ALIVE})",
+            {"path": to_path(namespace), "key": key, "now": at},
+        )
+        return Row._make(rows[0]) if rows else None
 
     def by_id(self, ids: Iterable[int]) -> dict[int, Row]:
         """Returns those of the items that are stored, by number."""
-        with self._guarded():
-            rows = self._db.execute(
-                f"SELECT {COLUMNS} {JOINED} WHERE items.id IN (SELECT value FROM json_each(?))",  # noqa: S608
-                (json.dumps(list(ids)),),
-            ).fetchall()
+        listed = json.dumps(list(ids))
+        rows = self._fetch(f"SELECT {COLUMNS} {JOINED} WHERE items.id IN (SELECT value FROM json_each(?))", [listed])  # noqa: S608
         return {row[0]: Row._make(row) for row in rows}
 
     def under(
         self, prefix: Namespace, at: int | None, limit: int = -1, offset: int = 0, without_vectors: bool = False
     ) -> list[Row]:
         """Returns the items of all namespaces under a prefix, in the order of creation."""
-        with self._guarded():
-            rows = self._db.execute(
-                f"SELECT {COLUMNS} {JOINED} WHERE {UNDER} AND (:now IS NULL OR {ALIVE}) "
-                "AND (vectors = 0 OR NOT :without) ORDER BY namespaces.id, items.id LIMIT :limit OFFSET :offset",
-                {
-                    "path": to_path(prefix),
-                    "now": at,
-                    "without": without_vectors,
-                    "limit": min(limit, 2**63 - 1),
-                    "offset": min(offset, 2**63 - 1),
-                },
-            ).fetchall()
+        rows = self._fetch(
+            f"SELECT {COLUMNS} {JOINED} WHERE {UNDER} AND (:now IS NULL OR {ALIVE}) "
+            "AND (vectors = 0 OR NOT :without) ORDER BY namespaces.id, items.id LIMIT :limit OFFSET :offset",
+            {
+                "path": to_path(prefix),
+                "now": at,
+                "without": without_vectors,
+                "limit": min(limit, 2**63 - 1),
+                "offset": min(offset, 2**63 - 1),
+            },
+        )
         return list(map(Row._make, rows))
 
     def values(self, prefix: Namespace, at: int | None) -> list[tuple[int, str]]:
         """Returns number and JSON of the items under a prefix, in the order of ``under``."""
-        with self._guarded():
-            return self._db.execute(
-                f"SELECT items.id, value {JOINED} WHERE {UNDER} AND (:now IS NULL OR {ALIVE}) "
-                "ORDER BY namespaces.id, items.id",
-                {"path": to_path(prefix), "now": at},
-            ).fetchall()
+        return self._fetch(
+            f"SELECT items.id, value {JOINED} WHERE {UNDER} AND (:now IS NULL OR {ALIVE}) "
+            "ORDER BY namespaces.id, items.id",
+            {"path": to_path(prefix), "now": at},
+        )
 
     def namespaces(self, at: int | None) -> list[str]:
         """Returns the paths of all namespaces; with a time, of those with an item that has not expired then."""
-        with self._guarded():
-            rows = self._db.execute(
-                f"SELECT path FROM namespaces WHERE :now IS NULL OR id IN (SELECT namespace FROM items WHERE {ALIVE})",  # noqa: S608
-                {"now": at},
-            ).fetchall()
-        return [path for (path,) in rows]
+        there = f":now IS NULL OR id IN (SELECT namespace FROM items WHERE {ALIVE})"  # noqa: S608
+        return [path for (path,) in self._fetch(f"SELECT path FROM namespaces WHERE {there}", {"now": at})]  # noqa: S608
 
     def found_by_vector(self, prefix: Namespace) -> dict[str, int]:
         """Returns path -> number of the namespaces under a prefix that have items with vectors."""
         holds = "EXISTS (SELECT 1 FROM items WHERE items.namespace = namespaces.id AND vectors > 0)"
-        with self._guarded():
-            rows = self._db.execute(
-                f"SELECT path, id FROM namespaces WHERE {UNDER} AND {holds} ORDER BY id",  # noqa: S608
-                {"path": to_path(prefix)},
-            ).fetchall()
-        return dict(rows)
+        asked = f"SELECT path, id FROM namespaces WHERE {UNDER} AND {holds} ORDER BY id"  # noqa: S608
+        return dict(self._fetch(asked, {"path": to_path(prefix)}))
 
     def expired(self, prefix: Namespace, at: int) -> list[int]:
         """Returns the numbers of the expired items under a prefix."""
-        with self._guarded():
-            rows = self._db.execute(
-                f"SELECT items.id {JOINED} WHERE {UNDER} AND expires <= :now",
-                {"path": to_path(prefix), "now": at},
-            ).fetchall()
-        return [id for (id,) in rows]
+        parameters = {"path": to_path(prefix), "now": at}
+        return [id for (id,) in self._fetch(f"SELECT items.id {JOINED} WHERE {UNDER} AND expires <= :now", parameters)]
 
     def pending(self) -> list[Change]:
         """Returns the changes that the indexes have not applied yet, in order."""
-        with self._guarded():
-            rows = self._db.execute(
-                "SELECT id, path, namespace, item, time, before, texts, vectors FROM pending ORDER BY id"
-            ).fetchall()
+        rows = self._fetch("SELECT id, path, namespace, item, time, before, texts, vectors FROM pending ORDER BY id")
         return [
             Change(id, path, namespace, item, time, before, max(before, len(words)), words, vectors)
             for id, path, namespace, item, time, before, texts, vectors in rows
@@ -255,8 +240,7 @@ class Items:
             self._db.execute("DELETE FROM pending WHERE id <= ?", (applied,))
             # these pending puts are of items that were deleted later; the deletions are pending changes, too
             self._db.execute(f"DELETE FROM pending WHERE {UNDER} AND texts <> '[]'", {"path": to_path(prefix)})  # noqa: S608
-        with self._guarded():
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._fetch("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def sweep(self, at: int, applied: int) -> int:
         """Deletes expired items; returns how many."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.vector_stores import MetadataFilters
@@ -14,21 +13,9 @@ from typing_extensions import Unpack
 from llama_index_pam.filters import select
 from llama_index_pam.nodes import DOCUMENT_KEY, hit_to_node, read_documents
 from llama_index_pam.querying import Cue, RecallOptions, recall
-from pam_retriever import FitConfig, FitReport, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever import FitConfig, FitReport, NotFitted, PredictiveAssociativeIndex
+from pam_retriever.adapters.recalling import FitOptions, check_order, refuse
 from pam_retriever.experience.trajectories import TrajectoryLike
-
-
-class FitOptions(TypedDict, total=False):
-    """Arguments that ``fit`` passes unchanged to ``PredictiveAssociativeIndex.fit``; see there."""
-
-    group_by: str | None
-    order_by: str | None
-    device: str
-    seed: int
-    time_budget: float | None
-    buffer: int | None
-    checkpoint: str | Path | None
-    progress: bool | None
 
 
 class ExperienceOfNodes:
@@ -61,8 +48,7 @@ class ExperienceOfNodes:
             NotFitted: nothing is stored yet.
             InvalidInput, UnknownId, TrainingDiverged: see the index.
         """
-        if options.get("order_by") is not None and options.get("group_by") is None:
-            raise InvalidInput(f"Got order_by={options['order_by']!r} without group_by.", "both", "Leave it out.")
+        check_order(options.get("group_by"), options.get("order_by"))
         index = self._index
         if index is None:
             raise NotFitted("The store has no nodes to fit.", "stored nodes", "Add nodes first.")
@@ -112,7 +98,7 @@ class ExperienceOfNodes:
             InvalidInput, UnknownId: an argument is invalid.
         """
         known = RecallOptions.__annotations__
-        refuse({name: value for name, value in options.items() if name not in known}, ", ".join(known))
+        refuse(options.keys() - known.keys(), ", ".join(known))
         selection, index = select(filters, where), self._index
         hits = [] if index is None else recall(index, query, k, selection, options)
         return [NodeWithScore(node=hit_to_node(hit), score=hit.score) for hit in hits]
@@ -128,9 +114,3 @@ class ExperienceOfNodes:
     ) -> list[NodeWithScore]:
         """``recall`` in a thread."""
         return await asyncio.to_thread(self.recall, query, k, where=where, filters=filters, **options)
-
-
-def refuse(options: Mapping[str, Any], known: str) -> None:
-    """Refuses unknown keywords: one of them may be meant as a filter."""
-    if options:
-        raise InvalidInput(f"Got the unknown options {sorted(options)}.", known, "Remove them.")

@@ -8,8 +8,10 @@ from typing import Any, TypedDict
 
 import numpy.typing as npt
 from llama_index.core.schema import BaseNode, NodeWithScore
+from typing_extensions import Unpack
 
-from pam_retriever import Feedback, InvalidInput, NotFitted, PredictiveAssociativeIndex
+from pam_retriever import InvalidInput, NotFitted
+from pam_retriever.adapters.feedback import StoredFeedback
 from pam_retriever.types import Time
 
 Found = str | BaseNode | NodeWithScore
@@ -25,12 +27,8 @@ class FeedbackOptions(TypedDict, total=False):
     id: str | None
 
 
-class FeedbackOfNodes:
+class FeedbackOfNodes(StoredFeedback):
     """The part of a store that stores feedback."""
-
-    @property
-    def _index(self) -> PredictiveAssociativeIndex | None:
-        raise NotImplementedError
 
     def feedback(
         self,
@@ -77,43 +75,10 @@ class FeedbackOfNodes:
         used: Iterable[Found] | Mapping[str, float],
         *,
         text: str | None = None,
-        unused: Iterable[Found] = (),
-        metadata: Mapping[str, Any] | None = None,
-        timestamp: Time | None = None,
-        id: str | None = None,
+        **options: Unpack[FeedbackOptions],
     ) -> str:
         """``feedback`` in a thread."""
-        return await asyncio.to_thread(
-            self.feedback, query, used, text=text, unused=unused, metadata=metadata, timestamp=timestamp, id=id
-        )
-
-    def feedbacks(
-        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
-    ) -> list[Feedback]:
-        """Returns the stored feedback whose metadata satisfy a filter; see ``PredictiveAssociativeIndex.feedbacks``."""
-        index = self._index
-        return [] if index is None else index.feedbacks(where, limit, offset)
-
-    async def afeedbacks(
-        self, where: Mapping[str, Any] | None = None, limit: int | None = None, offset: int = 0
-    ) -> list[Feedback]:
-        """``feedbacks`` in a thread."""
-        return await asyncio.to_thread(self.feedbacks, where, limit, offset)
-
-    def delete_feedback(self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
-        """Deletes feedback by id or by a filter on its metadata; returns how many.
-
-        Raises:
-            InvalidInput: neither ids nor a filter are given, or both.
-        """
-        index = self._index
-        return 0 if index is None else index.delete_feedback(ids, where=where)
-
-    async def adelete_feedback(
-        self, ids: str | Sequence[str] | None = None, *, where: Mapping[str, Any] | None = None
-    ) -> int:
-        """``delete_feedback`` in a thread."""
-        return await asyncio.to_thread(self.delete_feedback, ids, where=where)
+        return await asyncio.to_thread(self.feedback, query, used, text=text, **options)
 
 
 def read_ids(found: Iterable[Found], name: str) -> list[str]:

@@ -11,6 +11,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from pam_retriever import IndexFormatError, InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.adapters.whole import is_filled
 
 
 def check_local(fs: AbstractFileSystem | None) -> None:
@@ -23,12 +24,6 @@ def check_local(fs: AbstractFileSystem | None) -> None:
         raise InvalidInput(
             f"Got the file system {type(fs).__name__}.", "the local one", "Persist to a local folder and copy that."
         )
-
-
-def is_filled(path: str | Path) -> bool:
-    """Returns whether a folder has any entry, or the path is a file."""
-    folder = Path(path)
-    return folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
 
 
 def save_index(index: PredictiveAssociativeIndex | None, path: str, home: str | None) -> None:

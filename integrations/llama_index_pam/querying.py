@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import Any
 
 import numpy.typing as npt
 from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
@@ -13,9 +13,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryMode
 from llama_index_pam.filters import Selection, check_filters, matches, read_filters, select, to_where
 from llama_index_pam.nodes import hit_to_node
 from pam_retriever import Channels, EmptyIndex, Hit, InvalidInput, PredictiveAssociativeIndex, Record
-from pam_retriever.model.keys import Mode
-from pam_retriever.retrieval.timeline import Interval
-from pam_retriever.types import Direction, Time
+from pam_retriever.adapters.recalling import HandedOn, recall_accepted
 from pam_retriever.validation import check_count, check_finite, check_text, read_numbers
 
 Cue = str | npt.NDArray[Any] | Sequence[float]  # the id of a node, or a vector
@@ -31,25 +29,15 @@ MMR_SETTINGS = ("mmr_threshold", "mmr_prefetch_k")
 KNOWN_SETTINGS = {VectorStoreQueryMode.MMR: MMR_SETTINGS, VectorStoreQueryMode.HYBRID: ("feedback_where", "direction")}
 MMR_POOL, MMR_FACTOR, MMR_THRESHOLD = 100, 10, 0.5
 
-FIRST_LOOK = 64  # a test in Python reads this many of the best hits first,
-FIRST_LOOK_A_HIT = 4  # or this many per requested hit, if that is more
 
+class RecallOptions(HandedOn, total=False):
+    """Further arguments of ``recall``; see ``HandedOn`` for the rest.
 
-class RecallOptions(TypedDict, total=False):
-    """Arguments that a store passes unchanged to ``PredictiveAssociativeIndex.recall``; see there."""
+    Attributes:
+        text: the text of the query, with its vector.
+    """
 
-    mode: Mode | None
-    hops: int
-    channels: Channels | None
     text: str | None
-    min_score: float | None
-    faithful: bool
-    decay: float | None
-    now: Time | None
-    when: Interval | None
-    cue_where: Mapping[str, Any] | None
-    feedback_where: Mapping[str, Any] | None
-    direction: Direction | None
 
 
 def answer(
@@ -177,14 +165,12 @@ def _recall_allowed(
             "operators that the index applies at every hop",
             "Leave out TEXT_MATCH_INSENSITIVE, long lists and keys with a leading '$', or use hops=1.",
         )
-    k = check_count("k", k)
-    allowed: list[Hit] = []
-    for ranked in (max(FIRST_LOOK, FIRST_LOOK_A_HIT * k), max(len(index), 1)):
-        hits = index.recall(query, ranked, where=selection.where, **options)
-        allowed = [hit for hit in hits if selection.allows(hit.id, hit.metadata)]
-        if len(allowed) >= k:
-            break
-    return allowed[:k]
+    return recall_accepted(
+        index,
+        lambda ranked: index.recall(query, ranked, where=selection.where, **options),
+        k,
+        lambda hit: selection.allows(hit.id, hit.metadata),
+    )
 
 
 def find(

@@ -15,7 +15,7 @@ from llama_index.core.vector_stores import MetadataFilters, VectorStoreQuery, Ve
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_DIR, DEFAULT_PERSIST_FNAME, BasePydanticVectorStore
 
-from llama_index_pam.experience import ExperienceOfNodes, refuse
+from llama_index_pam.experience import ExperienceOfNodes
 from llama_index_pam.feedback import FeedbackOfNodes
 from llama_index_pam.filters import asks_for_anything, of_documents
 from llama_index_pam.nodes import (
@@ -29,8 +29,9 @@ from llama_index_pam.nodes import (
 )
 from llama_index_pam.persistence import check_local, load_index, save_index
 from llama_index_pam.querying import answer, find
-from llama_index_pam.whole import WholeIndex
 from pam_retriever import InvalidInput, PredictiveAssociativeIndex
+from pam_retriever.adapters.recalling import refuse
+from pam_retriever.adapters.whole import WholeIndex
 from pam_retriever.experience.dates import USUAL_KEYS, read_time_key, times_of
 from pam_retriever.store.tenants import check_tenant
 from pam_retriever.validation import check_id
@@ -74,7 +75,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
     link_nodes: bool = True
     time_key: tuple[str, ...] = USUAL_KEYS
 
-    _whole: WholeIndex = PrivateAttr()
+    _whole: WholeIndex[PAMVectorStore] = PrivateAttr()
     _tenant: str | None = PrivateAttr(default=None)
     _owned: bool = PrivateAttr(default=True)
     _writing: Any = PrivateAttr(default_factory=threading.Lock)
@@ -90,15 +91,20 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         tenant: str | None = None,
         time_key: str | Sequence[str] | None = USUAL_KEYS,
     ) -> None:
-        if index is not None and path is not None:
-            raise InvalidInput("Got both index and path.", "one of them", "Open the index yourself, or pass its path.")
-        if read_only and path is None:
-            raise InvalidInput("Got read_only=True without path.", "the folder to read", "Pass path=...")
         tenant = None if tenant is None else check_tenant(tenant)
         super().__init__(stores_text=True)
         self.path, self.backend, self.link_nodes = None if path is None else str(path), backend, link_nodes
         self.time_key = read_time_key(time_key)
-        self._whole, self._tenant = WholeIndex(index, self.path, backend, read_only), tenant
+        self._tenant, self._whole = (
+            tenant,
+            WholeIndex(
+                index,
+                path,
+                read_only,
+                lambda dim: PredictiveAssociativeIndex(dim, backend),
+                lambda path, read_only: PredictiveAssociativeIndex.open(path, read_only=read_only),
+            ),
+        )
         self._owned = tenant is None or index is None
 
     def tenant(self, name: str) -> PAMVectorStore:
@@ -111,24 +117,17 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         Raises:
             InvalidInput: the name is invalid, or this is the store of a tenant.
         """
-        if self._tenant is not None:
-            raise InvalidInput(
-                f"The store of tenant {self._tenant!r} has no tenants.", "the whole store", "Call its tenant()."
-            )
-        with self._whole.making:
-            store = self._whole.tenants.get(check_tenant(name))
-            if store is None:
-                store = type(self)(
-                    backend=self.backend, link_nodes=self.link_nodes, tenant=name, time_key=self.time_key
-                )
-                store._whole, store._owned = self._whole, False
-                self._whole.tenants[name] = store
-        return store
+
+        def make() -> PAMVectorStore:
+            made = type(self)(backend=self.backend, link_nodes=self.link_nodes, tenant=name, time_key=self.time_key)
+            made._whole, made._owned = self._whole, False
+            return made
+
+        return self._whole.tenant(name, self._tenant, make)
 
     @property
     def _index(self) -> PredictiveAssociativeIndex | None:
-        whole = self._whole.index
-        return whole if whole is None or self._tenant is None else whole.tenant(self._tenant)
+        return self._whole.of(self._tenant)
 
     @classmethod
     def class_name(cls) -> str:
@@ -160,9 +159,7 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
 
     def close(self) -> None:
         """Closes the index, or for a tenant's store the tenant. The store cannot be used afterwards."""
-        index = self._whole.index if self._owned else self._index
-        if index is not None:
-            index.close()
+        self._whole.close(None if self._owned else self._tenant)
 
     # ---- nodes
 
@@ -263,24 +260,9 @@ class PAMVectorStore(FeedbackOfNodes, ExperienceOfNodes, BasePydanticVectorStore
         with self._writing:  # if several threads add the first nodes, only one of them creates the index
             index = self._index
             before = {} if index is None or not new else read_around(index, new.items())
-            if index is None:
-                with self._whole.making:
-                    index = self._begin(ids, vectors, texts, metadatas)
-            else:
-                index.add(vectors, ids, texts, metadatas, times_of(metadatas, self.time_key))
+            columns = vectors, ids, texts, metadatas, times_of(metadatas, self.time_key)
+            index = self._whole.store(self._tenant, len(vectors[0]), lambda index: index.add(*columns))
             link(index, before, {**before, **new})
-
-    def _begin(
-        self, ids: list[str], vectors: list[list[float]], texts: list[str], metadatas: list[dict[str, Any]]
-    ) -> PredictiveAssociativeIndex:
-        """Stores the first nodes. If the index refuses them, the next nodes may have another dimension."""
-        whole = self._whole.index or self._whole.new(len(vectors[0]))
-        index = whole if self._tenant is None else whole.tenant(self._tenant)
-        index.add(vectors, ids, texts, metadatas, times_of(metadatas, self.time_key))
-        if self._whole.index is None:
-            whole = self._whole.keep(whole)
-            index = whole if self._tenant is None else whole.tenant(self._tenant)
-        return index
 
     def _delete(self, node_ids: list[str] | None, filters: MetadataFilters | None) -> None:
         with self._writing:
