@@ -7,6 +7,7 @@ import gc
 import json
 import re
 import runpy
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import pam_retriever
 import pam_retriever.index
 from benchmarks.versions import RAW, linked
+from pam_retriever.apps.cli import main
 
 ROOT = Path(__file__).parent.parent
 NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
@@ -32,6 +34,9 @@ LONG = {  # pages that take more than a second each
     "docs/reference/scaling.md",
     "docs/results/real-data.md",
 }
+COMMAND = re.compile(r"^    pam-retriever (.+)$", re.MULTILINE)
+FITS = re.compile(r"^    pam-retriever fit (\S+)", re.MULTILINE)
+EVENT = re.compile(r"^    (\{.+\})$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 
 
@@ -58,6 +63,21 @@ def test_the_code_of_a_page_runs_and_prints_the_shown_output(page, tmp_path, mon
     printed = iter(capsys.readouterr().out.splitlines())
     for said in PRINTED.findall(code):
         assert said.strip("'") in printed, f"{name(page)} does not print {said}, or not in this order"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if FITS.search(page.read_text())], ids=name)
+def test_the_commands_of_a_page_run_on_what_its_code_made(page, tmp_path, monkeypatch, capsys):
+    text = page.read_text()
+    (tmp_path / "page.py").write_text("\n".join(BLOCK.findall(text)))
+    run(tmp_path / "page.py", tmp_path, monkeypatch)
+    (tmp_path / FITS.search(text)[1]).with_suffix(".jsonl").write_text("\n".join(EVENT.findall(text)))
+    commands = [shlex.split(line, comments=True) for line in COMMAND.findall(text)]
+    assert len(commands) >= 2
+    for command in commands:
+        capsys.readouterr()
+        assert main(command) == 0, command
+    assert capsys.readouterr().out, "the last command prints what it found"
 
 
 @pytest.mark.slow
@@ -126,10 +146,7 @@ def test_every_raw_result_that_a_page_links_has_a_command_and_a_version_of_the_c
     listed = (ROOT / "docs" / "results" / "raw.md").read_text()
     for path in linked():
         made = json.loads((ROOT / path).read_text())
-        if "command" not in made:  # an early result without a command; its page says so
-            assert made["about"].startswith("Exploratory scripts"), path
-        else:
-            assert made["command"].startswith("python -m benchmarks."), path
+        assert made["command"].startswith("python -m benchmarks."), path
         row = re.search(rf"^\| \[{re.escape(path.removeprefix('benchmarks/results/'))}\].*$", listed, re.MULTILINE)
         assert row or made.get("commit"), f"{path} is not in docs/results/raw.md: run python -m benchmarks.versions"
         assert row is None or re.search(r"\| `[0-9a-f]{7,}[^`]*` ?[†‡]? \|$", row[0]), row[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,11 @@ def dated() -> PredictiveAssociativeIndex:
     index = PredictiveAssociativeIndex(dim=2)
     index.add(np.eye(2), ["a", "b"], timestamps=[1, 2])
     return index
+
+
+def a_file(folder: Path) -> Path:
+    (folder / "notes.txt").write_text("a note")
+    return folder / "notes.txt"
 
 
 @pytest.mark.parametrize(
@@ -27,6 +34,13 @@ def dated() -> PredictiveAssociativeIndex:
         (
             lambda folder: PredictiveAssociativeIndex(embedder=lambda text: [1.0, 2.0]).add(texts=["a"]),
             "a list of texts",
+        ),
+        (lambda folder: PredictiveAssociativeIndex.open(a_file(folder), dim=2), "a folder"),
+        (lambda folder: dated().save(a_file(folder)), "a folder"),
+        (lambda folder: dated().recall("a", hops=2), "hops=2"),
+        (
+            lambda folder: PredictiveAssociativeIndex(dim=2, embedder=lambda texts: np.ones((1, 3))).add(texts=["a"]),
+            "The vectors of the embedder have shape",
         ),
     ],
 )

@@ -144,7 +144,7 @@ def embed_texts(
     if not given or None in given:
         raise InvalidInput("There are neither vectors nor a text for every memory.", "one of them", "Pass texts=[...].")
     vectors = _needed(embedder, "add(texts=...)", used_before).documents([text for text in given if text is not None])
-    return check_vectors(vectors, dim, "what the embedder made")
+    return check_vectors(vectors, dim, "the embedder")
 
 
 def read_question(
@@ -166,7 +166,7 @@ def read_question(
         raise InvalidInput("Got an empty text.", "words to look for", "Skip the call.")
     if query is None:
         vectors = _needed(embedder, "recall(text=...)", used_before).queries(texts)
-        return check_vectors(vectors, dim, "what the embedder made"), texts if mode == "hybrid" else None, batch
+        return check_vectors(vectors, dim, "the embedder"), texts if mode == "hybrid" else None, batch
     if mode != "hybrid":
         raise InvalidInput(
             f"Got a query and a text in mode {mode!r}.", "a text beside a query in 'hybrid' alone", "Leave one out."
@@ -206,7 +206,7 @@ def embed_questions(
     """
     if not texts or not all(isinstance(one, str) and one.strip() for one in texts):
         raise InvalidInput("Got an empty text.", "words", "Skip the call.")
-    return check_vectors(_needed(embedder, call, used_before).queries(texts), dim, "what the embedder made")
+    return check_vectors(_needed(embedder, call, used_before).queries(texts), dim, "the embedder")
 
 
 def _needed(embedder: Embedder | None, call: str, used_before: Callable[[], str | None]) -> Embedder:

@@ -83,7 +83,7 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
 
         from pam_retriever.explore.server import make_app
     except ImportError as error:
-        raise MissingExtra("starlette and uvicorn", "explore", "The explorer") from error
+        raise MissingExtra(error.name or "uvicorn", "explore", "The explorer") from error
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if sys.platform != "win32":  # on Windows it would let another program use the same port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -193,8 +193,10 @@ class RecallSettings:
         else:
             weights = self.channels or MODES[self.mode or "hybrid"]
         if weights.association and not fitted:
+            given = f"mode={self.mode!r}" if self.channels is None else f"channels={self.channels!r}"
+            given += f" and hops={self.hops.count}" if self.hops.count > 1 else ""
             raise NotFitted(
-                f"Got mode={self.mode!r} and channels={self.channels!r} on an index that was never fitted.",
+                f"Got {given} on an index that was never fitted.",
                 "a fitted index",
                 "Call fit(trajectories) first; search() works without.",
             )

@@ -18,6 +18,7 @@ ADVICE = {
     errno.EACCES: "Check who may write there, or open it with read_only=True.",
     errno.EPERM: "Check who may write there, or open it with read_only=True.",
     errno.ENOENT: "Restore the folder, or save() the index to a new one.",
+    errno.ENOTDIR: "Give the path of a folder: this one, or one above it, is a file.",
     errno.ENOTEMPTY: "Another process made it just now: call again.",
     errno.ENOLCK: "Put the folder on a disk with file locks, or open it with read_only=True.",
     errno.EFBIG: "Raise the limit on the size of files and call again.",
@@ -59,7 +60,7 @@ def explained(path: Path | None) -> Iterator[None]:
         advice = ADVICE.get(error.errno or 0, "Check the disk.")
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise StorageError(
-            f"{error.filename or path}: {reason}.", "a disk that takes it; the index is as it was", advice
+            f"{error.filename or path}: {reason}.", "a folder that can be written; the index is as it was", advice
         ) from error
 
 
@@ -69,7 +70,7 @@ def _of_sqlite(error: sqlite3.DatabaseError, path: Path | None) -> PAMError | No
         return IndexLocked(f"{where} is locked by another process.", "one writer at a time", "Close it there.")
     for symptom, advice in SQLITE_ADVICE.items():
         if symptom in words:
-            return StorageError(f"{where}: {words}.", "a disk that takes it; the index is as it was", advice)
+            return StorageError(f"{where}: {words}.", "a folder that can be written; the index is as it was", advice)
     if type(error) is sqlite3.DatabaseError or any(symptom in words for symptom in DAMAGE):
         return _damaged(path, words)
     return None
