@@ -45,5 +45,5 @@ class GrowingArray:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number, of Python or NumPy. True and False are none."""
+    """Whether a value is a real number, of Python or NumPy. True and False are not numbers."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -1,7 +1,7 @@
 """Damage to the files of an index: each is detected, or has no effect.
 
     python -m benchmarks.reliability.flips                  # every byte of a small saved index
-    python -m benchmarks.reliability.flips --limit 2000     # so many bytes of each file, at random
+    python -m benchmarks.reliability.flips --limit 2000     # this many bytes of each file, at random
 
 Every byte of every file of a saved index is changed, one at a time, to another value; files are also truncated and
 extended. ``load`` must reject the folder with an error of the library, or give the same answers as before. The same is

@@ -115,7 +115,7 @@ class Disk:
             self._before = state(index)
 
     def run(self, name: str, call: Call, level: int) -> None:
-        """Runs one call with so many bytes left."""
+        """Runs one call with this many bytes left."""
         where = f"{name}, {level} bytes left"
         shutil.copytree(self._spare / "made", self._index)
         try:

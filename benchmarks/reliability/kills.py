@@ -69,7 +69,7 @@ def warm_up() -> None:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills a writer so often; returns the counts, and every difference from the model."""
+    """Kills a writer this many times; returns the counts, and every difference from the model."""
     random = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -112,7 +112,7 @@ def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]
 
 
 def _live_and_die(path: Path, log: Path, spare: Path, seed: int, number: int, model: Model, seconds: float) -> None:
-    """Runs a writer in its own process, and kills it after so many seconds."""
+    """Runs a writer in its own process, and kills it after this many seconds."""
     child = os.fork()
     if not child:
         status = 1

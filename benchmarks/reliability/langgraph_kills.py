@@ -117,7 +117,7 @@ def misplaced(store: PAMStore, item: Any) -> str | None:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Kills a writer so often; returns the counts, and every difference from the model."""
+    """Kills a writer this many times; returns the counts, and every difference from the model."""
     random, counts, failures = np.random.default_rng(seed), Counter[str](), list[str]()
     home, model, number = folder / "0", Model(), 0
     for kill in range(kills):

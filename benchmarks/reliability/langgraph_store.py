@@ -257,7 +257,7 @@ class Comparison:
         self._store.close()
 
     def run(self, operations: int) -> str | None:
-        """Runs so many operations; returns the first difference."""
+        """Runs this many operations; returns the first difference."""
         with lenient():
             while self.done < operations:
                 kind, ops = self._made.step()

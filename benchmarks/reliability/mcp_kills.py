@@ -114,7 +114,7 @@ async def call(client: Client, log: ClientLog, tool: str, **arguments: Any) -> d
 
 
 async def live(folder: Path, log: ClientLog, seed: int, fit_after: int, seconds: float | None, ends: Ends) -> None:
-    """Runs a server and its client until the server is killed: after so many seconds, or when the others are done."""
+    """Runs a server and its client until the server is killed: after this many seconds, or when the others are done."""
     note = folder.parent / f"pid-{log.session}"
     arguments = [str(folder.parent / SOCKET), str(folder), str(note), str(fit_after)]
     parameters = StdioServerParameters(command=sys.executable, args=["-I", "-S", "-c", HAND_OVER, *arguments])
@@ -151,7 +151,7 @@ class Ends:
 
 
 async def folder_of_lives(folder: Path, lives: int, seed: int, counts: Counter[str]) -> list[str]:
-    """Runs so many kills on one folder; returns lost or wrong data."""
+    """Runs this many kills on one folder; returns lost or wrong data."""
     random = np.random.default_rng(seed)
     stays, ends = ClientLog(f"stays {seed}"), Ends()
     log = [stays]

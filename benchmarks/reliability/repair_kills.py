@@ -176,7 +176,7 @@ class Campaign:
 
 
 def run(kills: int, seed: int, folder: Path) -> tuple[dict[str, int], list[str]]:
-    """Runs so many kills; returns the counts, and every fault."""
+    """Runs this many kills; returns the counts, and every fault."""
     every = Campaign(folder, seed)
     for number in tqdm(range(kills), disable=None):
         every.round(number)

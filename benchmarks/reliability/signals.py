@@ -1,6 +1,6 @@
 """Ctrl-C at random moments of every call; memory, database and the reopened index are compared with the model.
 
-    python -m benchmarks.reliability.signals --count 1000            # each of the calls so often
+    python -m benchmarks.reliability.signals --count 1000            # each of the calls this many times
     python -m benchmarks.reliability.signals --calls add close --count 200 --memory
 
 A timer raises KeyboardInterrupt in the main thread, as SIGINT does. The moment is random within the usual length of the
@@ -98,7 +98,7 @@ class Campaign:
         self.model = self.model.after(operation)
 
     def run(self, count: int) -> dict[str, object]:
-        """Interrupts so often; returns the counts, and every difference."""
+        """Interrupts this many times; returns the counts, and every difference."""
         counts: Counter[str] = Counter()
         failures: list[str] = []
         for at in tqdm(range(count), disable=None, desc=self._call):
@@ -197,7 +197,7 @@ class Campaign:
 
 
 def interrupt(function: Callable[[], object], seconds: float) -> bool:
-    """Calls a function, and interrupts it after so many seconds; returns whether it was interrupted."""
+    """Calls a function, and interrupts it after this many seconds; returns whether it was interrupted."""
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))

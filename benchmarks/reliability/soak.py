@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def run(folder: Path, minutes: float, seed: int, between: tuple[float, float]) -> dict[str, Any]:
-    """Runs the load for so many minutes; returns counts, faults, and sizes at each kill."""
+    """Runs the load for this many minutes; returns counts, faults, and sizes at each kill."""
     random = np.random.default_rng(seed)
     index = folder / "index"
     with PredictiveAssociativeIndex.open(index, dim=DIM) as made:

@@ -84,7 +84,7 @@ def kill_and_restart(server: Any) -> float:
 
 
 def run(kills: int, seed: int, between: tuple[float, float] = (0.5, 2.0)) -> dict[str, Any]:
-    """Kills the server so many times under load; returns the acknowledged calls and the differences."""
+    """Kills the server this many times under load; returns the acknowledged calls and the differences."""
     random = np.random.default_rng(seed)
     with pgserver.get_server(tempfile.mkdtemp(prefix="pam-kills-"), cleanup_mode="delete") as server:
         engine = PgVectorBackend(server.get_uri(), patience=300)  # on a busy machine the server is often down

@@ -67,7 +67,7 @@ class PAMMemoryBlock(BaseMemoryBlock[str]):
         await asyncio.to_thread(self._store, said, vectors)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """Removes lines from the end, which fit least, until so many tokens are removed; None if no line is left."""
+        """Removes lines from the end, which fit least, until this many tokens are removed; None if no line is left."""
         tokenize, lines, gone = get_tokenizer(), content.split("\n"), 0
         while lines and gone < tokens_to_truncate:
             gone += len(tokenize(lines.pop()))

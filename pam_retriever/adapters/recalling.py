@@ -89,7 +89,7 @@ def recall_accepted(
 
     Args:
         index: that is asked.
-        recall: returns so many of the best hits.
+        recall: returns this many of the best hits.
         k: number of hits.
         accepts: the test; it sees the best hits, or all memories if it accepts too few of these.
     """

@@ -42,8 +42,8 @@ IVF_PROBED_SHARE = 0.15
 # times the square root of the cells of a compressed index, which has more of them, and at most
 # (docs/reference/scaling.md)
 PROBED, MOST_PROBED = 2.5, 80
-SCAN_UP_TO = 10_000  # a filter with at most so many rows is answered exactly, by a scan
-# filtered graph search: look up so many times the k nearest, up to a limit; see ``_among_nearest``
+SCAN_UP_TO = 10_000  # a filter with at most this many rows is answered exactly, by a scan
+# filtered graph search: look up this many times the k nearest, up to a limit; see ``_among_nearest``
 SPARE, MOST_NEAREST = 4, 500
 DEAD_SHARE = 0.25  # of removed rows, at which HNSW and IVF are rebuilt without them
 TRAINED_ON, SAMPLED = 40, 100_000  # keys per cell, and at least in all, to train cells and quantisers

@@ -58,7 +58,7 @@ def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> 
 
 
 def _products(queries: Float32, keys: Float32, places: Int64 | None, read: int) -> Float32:
-    """Returns inner products (Q, m) with the keys at ``places``, None for all, in a scan that reads so many bytes.
+    """Returns inner products (Q, m) with the keys at ``places``, None for all, in a scan that reads this many bytes.
 
     Few keys are copied into a buffer that stays in the cache, so that each key is read from memory once. For most of
     the keys, the products with all keys are faster.

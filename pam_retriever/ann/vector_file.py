@@ -24,7 +24,7 @@ from pam_retriever.errors import StorageError
 from pam_retriever.types import Float32, Int64
 
 GROWTH, SMALLEST = 1.5, 4_096  # keys
-IN_A_ROW = 1_000  # from so many keys on, consecutive keys are read as one block
+IN_A_ROW = 1_000  # from this many keys on, consecutive keys are read as one block
 
 
 class VectorFile:

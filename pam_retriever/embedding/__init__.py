@@ -20,7 +20,7 @@ from pam_retriever.validation import (
     read_numbers,
 )
 
-PROGRESS_FROM = 1_000  # from so many texts on, a model shows a progress bar on a terminal
+PROGRESS_FROM = 1_000  # from this many texts on, a model shows a progress bar on a terminal
 
 
 class EmbedsDocuments(Protocol):

@@ -80,7 +80,7 @@ def read_trajectories(trajectories: Iterable[TrajectoryLike], dim: int) -> list[
 
 
 def read_in_batches(trajectories: Iterable[TrajectoryLike], dim: int, states: int) -> Iterator[list[Episode]]:
-    """Checks trajectories as they arrive, in batches of about so many states.
+    """Checks trajectories as they arrive, in batches of about this many states.
 
     Raises:
         InvalidInput: see ``read_trajectories``. Trajectories before the invalid one were yielded.

@@ -73,7 +73,7 @@ def explore(source: Source, port: int = 0, browser: bool = True, fragment: str =
         fragment: the part of the address after "#": the first view.
 
     Raises:
-        InvalidInput: the port is taken, or is none.
+        InvalidInput: the port is taken, or is not a port.
         MissingExtra: starlette or uvicorn is not installed.
     """
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:

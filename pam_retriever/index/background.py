@@ -44,7 +44,7 @@ class BackgroundFits:
         return done
 
     def fit_after(self, steps: int | None, fit: Fit) -> None:
-        """From now on starts a fit after so many new steps; None ends this."""
+        """From now on starts a fit after this many new steps; None ends this."""
         with self._mutex:
             self._every, self._fit = steps, fit
 

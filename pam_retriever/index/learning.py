@@ -136,7 +136,7 @@ class Learning(FeedbackKeeping, NextSteps):
         Args:
             trajectories: lists of ids, arrays (T, dim) of new states, or ``Trajectory`` objects; a collection of
                 these, or an iterator over them. None learns from stored trajectories.
-            window: tau; memories at most so many positions apart are associates.
+            window: tau; memories at most this many positions apart are associates.
             config: "fast", "best" (more passes), "paper" (the published recipe), or a ``FitConfig``.
             group_by: metadata key; memories that share its value are a trajectory. "user.name" is ``name`` in ``user``,
                 as in filters.
@@ -225,7 +225,7 @@ class Learning(FeedbackKeeping, NextSteps):
             return nothing_given and not len(database.trajectories) and table is not None and len(table) > 0
 
     def auto_fit(self, steps: int | None = 100, window: int = 5, config: str | FitConfig = "fast") -> None:
-        """Fits in the background after every so many new steps.
+        """Fits in the background after every this many new steps.
 
         ``append`` and ``observe`` count the steps that are linked to others. If a fit fails, the next of these calls
         raises its error, or ``close`` does, which waits for it. The setting is not stored with the index.

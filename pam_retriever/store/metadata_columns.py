@@ -23,7 +23,7 @@ Int32 = npt.NDArray[np.int32]
 Number = int | float
 
 EXACT = 2**53  # integers up to this one are exact as doubles
-TABLE_FROM = 16  # from so many texts in one look-up, a hash table is faster
+TABLE_FROM = 16  # from this many texts in one look-up, a hash table is faster
 NO_PLACES: Int32 = np.empty(0, np.int32)
 
 

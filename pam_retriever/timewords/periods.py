@@ -65,7 +65,7 @@ def midnight(at: datetime) -> datetime:
 
 
 def months_later(at: datetime, count: int) -> datetime:
-    """Returns the day so many months later, or the last of that month; raises ValueError outside years 1 to 9999."""
+    """Returns the day this many months later, or the last of that month; raises ValueError outside years 1 to 9999."""
     total = at.year * 12 + at.month - 1 + count
     year, month = divmod(total, 12)
     first = datetime(year, month + 1, 1, at.hour, at.minute, at.second)
@@ -101,7 +101,7 @@ def unit_at(unit: str, at: datetime) -> Span:
 
 
 def moved(at: datetime, unit: str, count: float) -> datetime:
-    """Returns an instant so many units later (earlier for a negative count)."""
+    """Returns an instant this many units later (earlier for a negative count)."""
     if unit in MONTHS_IN:
         return months_later(at, round(MONTHS_IN[unit] * count))
     length = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": DAY}.get(unit, 7 * DAY)

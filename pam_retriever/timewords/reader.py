@@ -270,7 +270,7 @@ def _weekday_beside(span: Span, number: int, side: str) -> Span:
 
 
 def _units_beside(span: Span, unit: str, side: str, counted: Token | None) -> Span:
-    """Returns the weekend, day, seven days or month before or after a span, or a span so many units away."""
+    """Returns the weekend, day, seven days or month before or after a span, or a span this many units away."""
     start, end = span
     before = side == "B"
     if unit == "weekend":

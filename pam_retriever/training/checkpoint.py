@@ -21,7 +21,7 @@ from pam_retriever.types import Float32, ScoringWeights
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # the moments of AdamW
 EVERY = 30.0  # seconds between files, which are written at the end of a shard
-SHARE = 20  # the interval is at least so many times the time to write a file, which has all embeddings
+SHARE = 20  # the interval is at least this many times the time to write a file, which has all embeddings
 
 
 @dataclass

@@ -14,9 +14,9 @@ from pam_retriever.types import Familiarity
 from pam_retriever.validation import check_count, check_finite, check_flag, check_positive, check_seed, check_whole
 
 PASSES, MOST_PASSES = 16, 40  # over each memory; small data need more, up to the second number
-STEPS, FEWEST_STEPS = 400, 60  # so many steps need no more passes than that
+STEPS, FEWEST_STEPS = 400, 60  # this many steps need no more passes than that
 LARGEST_BATCH, SMALLEST_BATCH = 1_000, 256
-MEMORIES, WIDTH, GROWTH = 50_000, 5_120, 0.6  # the width for so many memories, and the power of their number in it
+MEMORIES, WIDTH, GROWTH = 50_000, 5_120, 0.6  # the width for this many memories, and the power of their number in it
 WIDEST, NARROWEST = 16_384, 256
 
 OLD_HOLDOUT = "probation"
@@ -79,7 +79,7 @@ class FitConfig:
             trajectories. "info_nce" is the paper's loss on single pairs; it trains f alone.
         passes: over the trajectories, or over the drawn pairs. None: until each memory was seen 16 times; more for
             small data, until there were 400 steps or 40 passes.
-        stop_after: stop after so many passes, without shortening the schedules; None for all passes.
+        stop_after: stop after this many passes, without shortening the schedules; None for all passes.
         batch_size: states, or pairs, per step.
         hidden: width of the predictor.
         residual_layers: residual layers of the predictor, after its hidden layer; 2 in the paper.

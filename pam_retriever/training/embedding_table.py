@@ -13,7 +13,7 @@ from pam_retriever.experience.cooccurrence import Associations
 from pam_retriever.model.keys import unit
 from pam_retriever.types import Bools, Float32, Int64
 
-SPEED = 5.0  # a row moves by so many times the learning rate, relative to its length
+SPEED = 5.0  # a row moves by this many times the learning rate, relative to its length
 APART = 0.01  # noise per dimension on the random directions
 FORGETS = 0.9  # decay of the mean square gradient of a row
 

@@ -35,7 +35,7 @@ class Schedule:
         shards: the experience.
         first_pass: its first pass, as ``shards`` drew it.
         passes: number of passes.
-        stop_after: stop after so many passes; None for all.
+        stop_after: stop after this many passes; None for all.
     """
 
     def __init__(self, shards: Shards, first_pass: list[Int64], passes: int, stop_after: int | None) -> None:

@@ -69,7 +69,7 @@ class Trainer:
 
     Args:
         shards: the experience.
-        window: tau; memories at most so many positions apart are associates.
+        window: tau; memories at most this many positions apart are associates.
         config: how to train.
         request: device, seed and time budget.
         start: an earlier result to continue from.

@@ -187,7 +187,7 @@ class Priors:
         return cls({kind: {name: tuple(pair) for name, pair in named.items()} for kind, named in stored.items()})
 
     def at(self, features: Sequence[str], requests: int) -> Float32:
-        """Returns the weights (3, F) for an index with so many past requests; 0 for a feature without a prior."""
+        """Returns the weights (3, F) for an index with this many past requests; 0 for a feature without a prior."""
         decades = size_in_decades(requests)
 
         def of(kind: str, name: str) -> float:

@@ -11,7 +11,7 @@ from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.types import Float32, Int64
 
-STALE, FEW = 0.1, 100  # inverted lists are rebuilt after so many more requests, as a share and in number
+STALE, FEW = 0.1, 100  # inverted lists are rebuilt after this many more requests, as a share and in number
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ STEPS_IN_MEAN = 3
 THROUGH, ONWARD_OF = 20, 200  # memories of a second step, and occurrences of each that are read
 
 CAME_WIDTH = 0.1  # of the kernel around each memory that came next
-HIDDEN = 0.2  # of the memories: ``fit`` hides so many, and where so many were never experienced, they count in full
+HIDDEN = 0.2  # of the memories: ``fit`` hides this many, and where this many were never experienced, they count in full
 CONTENT = ("like_last", "like_steps", "like_change", "like_expected", "like_came")
 # sources whose strongest memories are candidates; the other sources cover the same memories
 PROPOSERS = (
@@ -311,7 +311,7 @@ def _like_one_of(came: Found, similar: AnnIndex, keys: Float32, pools: Pools, pl
 
 
 def _softmax(scores: Float64, pools: Pools, stands_for: Float64) -> Float64:
-    """(P,) the share of each candidate, which stands for so many (P,); 0 where all are at minus infinity."""
+    """(P,) the share of each candidate, which stands for this many (P,); 0 where all are at minus infinity."""
     best = np.maximum.reduceat(scores, pools.starts)[pools.cue]
     odds = np.exp(scores - np.where(np.isfinite(best), best, 0))
     share: Float64 = odds / np.maximum(np.add.reduceat(odds * stands_for, pools.starts), 1e-9)[pools.cue]

@@ -51,12 +51,12 @@ class Occurrences:
         return cls(query, back, at, beside, rows)
 
     def after(self, distance: int = 1) -> Int64:
-        """Returns the memories (E,) so many positions later."""
+        """Returns the memories (E,) this many positions later."""
         found: Int64 = self.beside[:, REACH + distance - 1]
         return found
 
     def before(self, distance: int = 1) -> Int64:
-        """Returns the memories (E,) so many positions earlier."""
+        """Returns the memories (E,) this many positions earlier."""
         found: Int64 = self.beside[:, REACH - distance]
         return found
 
