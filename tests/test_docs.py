@@ -10,7 +10,9 @@ import runpy
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import pam_retriever
@@ -63,6 +65,40 @@ def test_the_code_of_a_page_runs_and_prints_the_shown_output(page, tmp_path, mon
     printed = iter(capsys.readouterr().out.splitlines())
     for said in PRINTED.findall(code):
         assert said.strip("'") in printed, f"{name(page)} does not print {said}, or not in this order"
+
+
+def test_the_copies_from_other_stores_take_every_vector(tmp_path, monkeypatch):
+    """The blocks need a store of others: stand-ins answer as chromadb 1.5 and qdrant-client 1.20 do."""
+    vectors = np.random.default_rng(0).standard_normal((1500, 384)).astype(np.float32)
+
+    def get(include: list[str], limit: int, offset: int) -> dict[str, list]:
+        rows = range(offset, min(offset + limit, 1500))
+        assert include == ["embeddings", "documents", "metadatas"]
+        page = {"ids": [f"n{row}" for row in rows], "documents": [f"text {row}" for row in rows]}
+        return {**page, "embeddings": vectors[rows], "metadatas": [{"n": row} if row % 2 else None for row in rows]}
+
+    def scroll(
+        name: str, limit: int, offset: int | None, with_vectors: bool
+    ) -> tuple[list[SimpleNamespace], int | None]:
+        first = offset or 0
+        rows = range(first, min(first + limit, 1500))
+        points = [SimpleNamespace(id=n, vector=vectors[n].tolist(), payload={"text": f"text {n}"}) for n in rows]
+        return points, rows.stop if rows.stop < 1500 else None
+
+    collection = SimpleNamespace(count=lambda: 1500, get=get)
+    client = SimpleNamespace(get_collection=lambda name: collection)
+    monkeypatch.setitem(sys.modules, "chromadb", SimpleNamespace(PersistentClient=lambda folder: client))
+    qdrant = SimpleNamespace(QdrantClient=lambda address: SimpleNamespace(scroll=scroll))
+    monkeypatch.setitem(sys.modules, "qdrant_client", qdrant)
+    page = ROOT / "docs" / "guides" / "copy-vectors.md"
+    blocks = re.findall(r"^```py\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "page.py").write_text("\n".join([*BLOCK.findall(page.read_text()), *blocks]))
+    run(tmp_path / "page.py", tmp_path, monkeypatch)
+    for folder, id in {"from-chroma": "n1234", "from-qdrant": "1234"}.items():
+        with pam_retriever.PredictiveAssociativeIndex.open(tmp_path / folder) as copy:
+            assert len(copy) == 1500
+            assert copy.search(vectors[1234], k=1)[0].id == id
+            assert copy.get([id])[0].text == "text 1234"
 
 
 @pytest.mark.slow
