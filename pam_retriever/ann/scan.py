@@ -1,7 +1,7 @@
 """An exact scan: the largest inner products, by matrix products alone.
 
-One product gives the scores of a chunk of queries. The maxima of blocks of 64 give a lower bound of the k-th best
-score. Only scores above this bound are sorted. Among equal scores the lower row comes first.
+The maxima of groups of scores give a lower bound of the k-th best score. Only scores above this bound are sorted. Among
+equal scores the lower row comes first.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ import numpy as np
 
 from pam_retriever.types import Float32, Int64
 
-BLOCK = 64
-SCORES_AT_ONCE = 8_000_000  # 32 MB
+FEW = 4  # queries, for which the keys are read in place
+GROUP = 64  # scores per maximum for few queries, and
+GROUP_OF_TILE = 32  # for many
+TILE, TOGETHER = 4_096, 1_024  # keys and queries whose scores stay in the cache: 16 MB
+LOWER_BOUNDS = 8_000_000  # of the best scores, in memory at once
 GATHERED = 100_000  # numbers of keys: 400 kB
 MOST = 0.6  # of the keys
-FEW = 4  # queries
 IN_CACHE = 16_000_000  # bytes of keys that fit into the caches of a processor
+
+Part = tuple[Float32, Float32]
+"""A part of the queries, (Q, part of the width), and the block of keys that it is compared with."""
 
 
 def scan(
@@ -36,20 +41,29 @@ def scan(
     Returns:
         Scores and rows, both (Q, k).
     """
-    scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     rows = rows if places is None else rows[places]
-    step = max(1, SCORES_AT_ONCE // len(blocks[0]))
+    if len(queries) <= FEW:
+        return _best(_sums(_asked(queries, blocks), places), rows, k)
+    scores, found = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+    step = min(TOGETHER, max(1, LOWER_BOUNDS // k))
     for start in range(0, len(queries), step):
         chunk = slice(start, start + step)
-        scores[chunk], found[chunk] = _best(_sums(queries[chunk], blocks, places), rows, k)
+        scores[chunk], found[chunk] = _best_by_tiles(_asked(queries[chunk], blocks), rows, k, places)
     return scores, found
 
 
-def _sums(queries: Float32, blocks: Sequence[Float32], places: Int64 | None) -> Float32:
-    """Returns inner products (Q, m) with keys in blocks. Does not read a block for which all queries are zero."""
+def _asked(queries: Float32, blocks: Sequence[Float32]) -> list[Part]:
+    """Returns the parts of queries (Q, width) with their blocks, without blocks for which all queries are zero."""
     ends = [0, *accumulate(block.shape[1] for block in blocks)]
     parts = [(queries[:, start:end], block) for start, end, block in zip(ends, ends[1:], blocks, strict=False)]
-    asked = [(part, block) for part, block in parts if part.any()] or parts[:1]
+    return [(part, block) for part, block in parts if part.any()] or parts[:1]
+
+
+# ---- few queries: the scores of all keys at once
+
+
+def _sums(asked: list[Part], places: Int64 | None) -> Float32:
+    """Returns inner products (Q, m) with keys in blocks."""
     read = sum(block.nbytes for _, block in asked)
     sums = _products(*asked[0], places, read)
     for part, block in asked[1:]:
@@ -79,10 +93,9 @@ def _products(queries: Float32, keys: Float32, places: Int64 | None, read: int) 
 def _with_all(queries: Float32, keys: Float32, read: int) -> Float32:
     """Returns inner products (Q, n) with all keys.
 
-    For few queries and keys outside the cache, one dot product per key takes half the time of OpenBLAS's matrix-vector
-    product.
+    For keys outside the cache, one dot product per key takes half the time of OpenBLAS's matrix-vector product.
     """
-    if len(queries) <= FEW and read > IN_CACHE and hasattr(np, "vecdot"):
+    if read > IN_CACHE and hasattr(np, "vecdot"):
         return np.stack([np.vecdot(keys, query) for query in queries])
     return queries @ keys.T
 
@@ -91,18 +104,67 @@ def _best(scores: Float32, rows: Int64, k: int) -> tuple[Float32, Int64]:
     """Returns the ``k`` best of scores (Q, n)."""
     above = np.flatnonzero(scores >= _bound(scores, k)[:, None])  # one index is faster to find than a pair
     query, place = np.divmod(above, scores.shape[1])
-    value, row = scores[query, place], rows[place]
-    order = np.lexsort((row, -value, query))
-    first = np.searchsorted(query, np.arange(len(scores)))  # ``order`` is grouped by query, as ``query`` is
-    best = order[first[:, None] + np.arange(k)]
-    return value[best], row[best]
+    return _sorted(scores[query, place], rows[place], query, len(scores), k)
 
 
 def _bound(scores: Float32, k: int) -> Float32:
     """Returns a bound (Q,) that at least ``k`` of the scores (Q, n) of each query reach, and few more."""
-    blocks = scores.shape[1] // BLOCK
-    if blocks >= 2 * k:  # a block holds every ``blocks``-th score: NumPy compares along the long axis faster
-        scores = scores[:, : blocks * BLOCK].reshape(len(scores), BLOCK, blocks).max(axis=1)
+    groups = scores.shape[1] // GROUP
+    if groups >= 2 * k:  # a group holds every ``groups``-th score: NumPy compares along the long axis faster
+        scores = scores[:, : groups * GROUP].reshape(len(scores), GROUP, groups).max(axis=1)
     at = scores.shape[1] - k
     bound: Float32 = np.partition(scores, at, axis=1)[:, at]
     return bound
+
+
+# ---- many queries: a tile of keys after the other
+
+
+def _best_by_tiles(asked: list[Part], rows: Int64, k: int, places: Int64 | None) -> tuple[Float32, Int64]:
+    """Returns the ``k`` best for up to ``TOGETHER`` queries. The scores of a tile are compared while they are cached.
+
+    The bound of each query rises from tile to tile: so many maxima of groups reached it.
+    """
+    queries = np.concatenate([part for part, _ in asked], axis=1).T  # (width, Q)
+    height = min(TILE, -(-len(rows) // GROUP_OF_TILE) * GROUP_OF_TILE)
+    group = GROUP_OF_TILE if height // GROUP_OF_TILE >= k else 1
+    keys = np.empty((height, len(queries)), np.float32)
+    scores = np.full((height, queries.shape[1]), -np.inf, np.float32)
+    grouped = scores.reshape(group, height // group, -1)  # a group holds every ``height // group``-th score
+    best = np.full((k, queries.shape[1]), -np.inf, np.float32)  # the best maxima; the first row is the bound
+    found: list[tuple[Int64, Int64, Float32]] = []
+    for start in range(0, len(rows), height):
+        at = slice(start, min(start + height, len(rows)))
+        size = at.stop - start
+        np.matmul(_tile(asked, at if places is None else places[at], keys[:size]), queries, out=scores[:size])
+        scores[size:] = -np.inf
+        maxima = grouped.max(axis=0)
+        best = np.partition(np.concatenate([best, maxima]), -k, axis=0)[-k:]
+        place, query = np.nonzero(maxima >= best[0])
+        values = grouped[:, place, query]
+        member, pair = np.nonzero(values >= best[0][query])
+        found.append((query[pair], start + member * (height // group) + place[pair], values[member, pair]))
+    query, place, value = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    above = (value >= best[0][query]) & (place < len(rows))
+    query, place, value = query[above], place[above], value[above]
+    return _sorted(value, rows[place], query, queries.shape[1], k)
+
+
+def _tile(asked: list[Part], at: slice | Int64, keys: Float32) -> Float32:
+    """Returns the keys at some places, all their parts beside each other; copies them to ``keys`` if necessary."""
+    if len(asked) == 1 and isinstance(at, slice):
+        return asked[0][1][at]
+    start = 0
+    for part, block in asked:
+        end = start + part.shape[1]
+        keys[:, start:end] = block[at]
+        start = end
+    return keys
+
+
+def _sorted(value: Float32, row: Int64, query: Int64, count: int, k: int) -> tuple[Float32, Int64]:
+    """Returns the ``k`` best (count, k) of scores (E,), each of a row for a query, at least ``k`` for each query."""
+    order = np.lexsort((row, -value, query))
+    first = np.searchsorted(query[order], np.arange(count))
+    best = order[first[:, None] + np.arange(k)]
+    return value[best], row[best]
