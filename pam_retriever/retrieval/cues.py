@@ -29,6 +29,7 @@ STANDS_OUT, STANDS_OUT_WIDTH = 0.2, 0.03
 COMPARED = 17
 AHEAD, AHEAD_WIDTH = 0.5, 0.1
 SAME = 0.9999  # cosine from which a query equals the stored memory
+FOR_WORDS = 100  # memories looked up for a question in words, which hybrid recall takes as candidates
 RECOGNISED = 0.1  # a memory with a smaller weight does not contribute its experience to the cue
 
 
@@ -47,8 +48,8 @@ class Cues:
         one_of: (Q,) the probability that it is a noisy copy of any of ``rows``.
         stands_out: (Q,) the same probability by a stricter test, for questions in words.
         own: (Q,) the row of a query that is a stored memory, which is not an answer; -1 for none.
-        near: (Q, 64) the memories most similar to the queries as given, padded with -1; (Q, 0) if they were not looked
-            up.
+        near: (Q, 64 or more) the memories most similar to the queries as given, padded with -1; (Q, 0) if they were not
+            looked up.
         nearness: their cosines.
         texts: the texts of the queries; None without texts.
         among: sorted rows of the memories to which queries may be completed; None for all.
@@ -123,7 +124,8 @@ def read_cues(
     elif view.associative is None or index is view.similar:
         cues = plain_cues(asked)
     else:
-        cues = complete_cues(asked, view.predict(asked), view.similar, view.associative, allowed)
+        n = NEIGHBOURS if complete else FOR_WORDS
+        cues = complete_cues(asked, view.predict(asked), view.similar, view.associative, allowed, n)
         cues = cues if complete else trusted_cues(cues)
     return cues if texts is None and allowed is None else replace(cues, texts=texts, among=allowed)
 
@@ -220,7 +222,12 @@ def _not_looked_up(count: int) -> tuple[Int64, Float32]:
 
 
 def complete_cues(
-    queries: Float32, unaided: Float32, similar: AnnIndex, associative: AnnIndex, allowed: Rows | None = None
+    queries: Float32,
+    unaided: Float32,
+    similar: AnnIndex,
+    associative: AnnIndex,
+    allowed: Rows | None = None,
+    n: int = NEIGHBOURS,
 ) -> Cues:
     """Returns cues for vectors, completed to the memories nearest to them.
 
@@ -232,9 +239,10 @@ def complete_cues(
         similar: over p.
         associative: over [p ; f(p) ; e(p)].
         allowed: sorted rows of the memories to which they may be completed; None for all.
+        n: number of most similar memories to look up, at least 64.
     """
     looks = unit(queries)
-    nearness, near = similar.search(looks, NEIGHBOURS, allowed)
+    nearness, near = similar.search(looks, n, allowed)
     if not near.shape[1]:
         return plain_cues(queries, unaided)
     nearest = nearness[:, :COMPARED]
@@ -308,7 +316,7 @@ def recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
 
 def look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> tuple[Int64, Float32]:
     """Returns the allowed memories (n, m) most similar to the queries ``asking`` (n,), and their weights."""
-    alike, cosine = known.near[asking], known.nearness[asking]
+    alike, cosine = known.near[asking, :NEIGHBOURS], known.nearness[asking, :NEIGHBOURS]
     if not alike.shape[1] or among is not known.among:
         cosine, alike = view.similar.search(known.looks[asking], NEIGHBOURS, among)
     other = (alike >= 0) & (alike != known.own[asking][:, None])

@@ -18,7 +18,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.mentions.source import Mentioned
 from pam_retriever.model.keys import Channels, query_vectors
 from pam_retriever.retrieval.candidates import Candidates
-from pam_retriever.retrieval.cues import Cues, recognised
+from pam_retriever.retrieval.cues import FOR_WORDS, Cues, recognised
 from pam_retriever.retrieval.directed import Towards
 from pam_retriever.retrieval.lexical import Lexicon
 from pam_retriever.retrieval.mentioned import Mentioning, added_by
@@ -38,7 +38,7 @@ WINDOW = 2  # positions: distance to a neighbour, for scores and for words
 SOURCES = ("words", "labels", "similarity", "association", "mentions", "neighbours", "times")
 Directed = Callable[[Int64, Float32], Float32]
 THEN = 30  # of the memories of a time that a question names, by looks and by words
-CANDIDATES = 100  # per source, and at least the number of hits
+CANDIDATES = FOR_WORDS  # per source, and at least the number of hits
 
 
 class HybridScorer:
@@ -75,7 +75,7 @@ class HybridScorer:
         assert cues.texts is not None
         assert k is not None, "words need a k"
         n = max(CANDIDATES, k + 1)
-        near, association = self._view.similar.search(cues.looks, n, allowed)[1], None
+        near, association = self._near(cues, n, allowed), None
         if self._channels.association:
             only = replace(self._channels, similarity=0.0)
             association = query_vectors(only, cues.looks, cues.completed, cues.predicted)
@@ -87,6 +87,12 @@ class HybridScorer:
             )
             for at in range(len(cues))
         ]
+
+    def _near(self, cues: Cues, n: int, allowed: Rows | None) -> Int64:
+        """Returns the ``n`` allowed memories most similar to each cue; the look-up of the cues serves if it can."""
+        if allowed is cues.among and n <= cues.near.shape[1]:
+            return cues.near[:, :n]
+        return self._view.similar.search(cues.looks, n, allowed)[1]
 
     def _towards(self, cues: Cues) -> Sequence[Directed | None]:
         """For each cue, returns the directed part of the association."""

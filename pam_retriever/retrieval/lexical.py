@@ -82,11 +82,8 @@ class Lexicon:
             rows = np.asarray(allowed)
             inside[rows[rows < len(scores)]] = True
             scores[~inside] = 0
-        n = min(n, len(scores))
-        if not n:
-            return np.empty(0, np.int64)
-        found = np.argpartition(-scores, n - 1)[:n].astype(np.int64)
-        return found[scores[found] > 0]
+        found = np.flatnonzero(scores)  # few of all memories
+        return found if len(found) <= n else found[np.argpartition(-scores[found], n - 1)[:n]]
 
     def posting(self, term: str) -> Postings:
         """Returns the rows whose text holds a term."""
