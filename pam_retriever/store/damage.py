@@ -17,13 +17,13 @@ def check_types(database: Connection) -> None:
     Raises:
         IndexFormatError: a column holds values of another type.
     """
-    for table, wrong in WRONG.items():
-        if database.fetch(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1"):
-            raise IndexFormatError(
-                f"The table {table} holds a wrong type or a row without its other half.",
-                "the data that add() stored",
-                "Restore it from a copy.",
-            )
+    tables = (f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {table} WHERE {wrong})" for table, wrong in WRONG.items())
+    for (table,) in database.fetch(" UNION ALL ".join(tables)):
+        raise IndexFormatError(
+            f"The table {table} holds a wrong type or a row without its other half.",
+            "the data that add() stored",
+            "Restore it from a copy.",
+        )
 
 
 def damaged(database: Connection) -> Iterator[tuple[int, str]]:
