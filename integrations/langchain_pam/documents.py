@@ -14,10 +14,10 @@ from typing import Any, cast
 from langchain_core.documents import Document
 
 from pam_retriever import FitConfig, Hit, InvalidInput, PredictiveAssociativeIndex, Record
-from pam_retriever.adapters import recalling
 from pam_retriever.adapters.recalling import HandedOn, refuse
 from pam_retriever.errors import shortened
 from pam_retriever.filters import key_path, to_json
+from pam_retriever.index import learning
 from pam_retriever.store.metadata_columns import at_path
 from pam_retriever.types import Metadata
 from pam_retriever.validation import check_text, read_list, read_numbers
@@ -43,7 +43,7 @@ class RecallOptions(HandedOn, total=False):
     where: Filter | None
 
 
-class FitOptions(recalling.FitOptions, total=False):
+class FitOptions(learning.FitOptions, total=False):
     """Arguments that ``fit`` passes unchanged to ``PredictiveAssociativeIndex.fit``; see there."""
 
     window: int

@@ -14,8 +14,9 @@ from llama_index_pam.filters import select
 from llama_index_pam.nodes import DOCUMENT_KEY, hit_to_node, read_documents
 from llama_index_pam.querying import Cue, RecallOptions, recall
 from pam_retriever import FitConfig, FitReport, NotFitted, PredictiveAssociativeIndex
-from pam_retriever.adapters.recalling import FitOptions, check_order, refuse
+from pam_retriever.adapters.recalling import check_order, refuse
 from pam_retriever.experience.trajectories import TrajectoryLike
+from pam_retriever.index.learning import FitOptions
 
 
 class ExperienceOfNodes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, TypedDict
 
 from pam_retriever.errors import InvalidInput
@@ -47,19 +46,6 @@ class HandedOn(TypedDict, total=False):
     cue_where: Mapping[str, Any] | None
     feedback_where: Mapping[str, Any] | None
     direction: Direction | None
-
-
-class FitOptions(TypedDict, total=False):
-    """Arguments that ``fit`` passes unchanged to ``PredictiveAssociativeIndex.fit``; see there."""
-
-    group_by: str | None
-    order_by: str | None
-    device: str
-    seed: int
-    time_budget: float | None
-    buffer: int | None
-    checkpoint: str | Path | None
-    progress: bool | None
 
 
 def refuse(options: Iterable[str], allowed: str) -> None:

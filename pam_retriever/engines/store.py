@@ -16,7 +16,7 @@ from pam_retriever.experience.graph import CooccurrenceGraph
 from pam_retriever.experience.trajectories import Episode
 from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.store import snapshot, weights
-from pam_retriever.store.base import Store
+from pam_retriever.store.base import NO_ROWS, Store
 from pam_retriever.store.capacity import to_forget
 from pam_retriever.store.faults import closed_error
 from pam_retriever.store.growth import settle_growth
@@ -159,7 +159,7 @@ class EngineStore(Store):
 
     # ---- changes
 
-    def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:
+    def apply_after_commit(self, changed: Int64 = NO_ROWS, change: Callable[[], None] = lambda: None) -> None:
         """See ``Store``. The engine builds its index over p as soon as there are enough memories."""
         change()
         if len(changed):

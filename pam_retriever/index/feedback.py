@@ -11,7 +11,7 @@ from pam_retriever.evaluation import Validation
 from pam_retriever.experience.feedback import MIXTURE, MOST_OF_ONE, POPULARITY, WRITER, Feedback, Used, read_feedback
 from pam_retriever.index.base import IndexBase
 from pam_retriever.retrieval.lexical import Lexicon
-from pam_retriever.store.frozen import frozen
+from pam_retriever.store.view import frozen
 from pam_retriever.types import Array, Float32, Metadata, Time
 from pam_retriever.validation import (
     check_count,

@@ -9,13 +9,13 @@ from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, overload
 
 import numpy as np
 
 from pam_retriever.errors import InvalidInput, StorageError
 from pam_retriever.evaluation import Validation
-from pam_retriever.experience.trajectories import TrajectoryLike, read_trajectories
+from pam_retriever.experience.trajectories import TrajectoryLike
 from pam_retriever.index.feedback import FeedbackKeeping
 from pam_retriever.index.sequences import NextSteps
 from pam_retriever.limits import MAX_WINDOW
@@ -23,7 +23,6 @@ from pam_retriever.retrieval.decay import read_now
 from pam_retriever.store import last_fit
 from pam_retriever.store.files import read_path
 from pam_retriever.training.config import FitConfig, TrainingRequest, read_config
-from pam_retriever.training.dataset import check_known
 from pam_retriever.training.news import NOTHING_NEW, Source, nothing_new, read_news, report_nothing
 from pam_retriever.types import FitReport, TrajectoryRecord
 from pam_retriever.validation import (
@@ -35,33 +34,29 @@ from pam_retriever.validation import (
     read_one_or_more,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 log = logging.getLogger(__name__)
 TRAIN = "train"  # the setting that says whether training is allowed
 
 
+class FitOptions(TypedDict, total=False):
+    """The rarer arguments of ``fit``; see ``fit``."""
+
+    group_by: str | None
+    order_by: str | Sequence[str] | None
+    from_scratch: bool
+    device: str
+    seed: int
+    time_budget: float | None
+    buffer: int | None
+    checkpoint: str | Path | None
+    progress: bool | None
+
+
 class Learning(FeedbackKeeping, NextSteps):
     """The part of an index that stores experience and learns from it."""
-
-    def observe(self, trajectory: TrajectoryLike) -> list[str]:
-        """Stores a trajectory; the next ``fit`` learns from it. If a stored one has grown, stores its new steps.
-
-        Args:
-            trajectory: ids of memories in order, an array (T, dim) of new states, or a ``Trajectory``.
-
-        Returns:
-            The ids of its states.
-
-        Raises:
-            InvalidInput, UnknownId: nothing was stored.
-        """
-        episodes = read_trajectories([trajectory], self.dim)
-        self._background.check()
-        with self._lock.exclusive():
-            check_known(self._store.database, episodes)
-            self._store.observe(episodes)
-            self._store.keep_within_capacity()
-        self._background.experienced(len(episodes[0].ids))
-        return list(episodes[0].ids)
 
     @overload
     def fit(
@@ -70,16 +65,8 @@ class Learning(FeedbackKeeping, NextSteps):
         window: int = 5,
         config: str | FitConfig = "fast",
         *,
-        group_by: str | None = None,
-        order_by: str | Sequence[str] | None = None,
-        from_scratch: bool = False,
-        device: str = "auto",
-        seed: int = 0,
-        time_budget: float | None = None,
-        buffer: int | None = None,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
         background: Literal[False] = False,
+        **options: Unpack[FitOptions],
     ) -> FitReport: ...
 
     @overload
@@ -89,16 +76,8 @@ class Learning(FeedbackKeeping, NextSteps):
         window: int = 5,
         config: str | FitConfig = "fast",
         *,
-        group_by: str | None = None,
-        order_by: str | Sequence[str] | None = None,
-        from_scratch: bool = False,
-        device: str = "auto",
-        seed: int = 0,
-        time_budget: float | None = None,
-        buffer: int | None = None,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
         background: Literal[True],
+        **options: Unpack[FitOptions],
     ) -> Future[FitReport]: ...
 
     def fit(

@@ -1,4 +1,4 @@
-"""Storing many trajectories at once."""
+"""Storing trajectories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,21 @@ from pam_retriever.training.dataset import check_known
 
 
 class Observing(IndexBase):
-    """The part of an index that stores many trajectories at once."""
+    """The part of an index that stores trajectories."""
+
+    def observe(self, trajectory: TrajectoryLike) -> list[str]:
+        """Stores a trajectory; the next ``fit`` learns from it. If a stored one has grown, stores its new steps.
+
+        Args:
+            trajectory: ids of memories in order, an array (T, dim) of new states, or a ``Trajectory``.
+
+        Returns:
+            The ids of its states.
+
+        Raises:
+            InvalidInput, UnknownId: nothing was stored.
+        """
+        return self._observe([trajectory])[0]
 
     def observe_many(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
         """Like ``observe``, for a list of trajectories in one transaction: stores all of them, or none.
@@ -29,8 +43,9 @@ class Observing(IndexBase):
             raise InvalidInput(
                 f"Got {type(trajectories).__name__} as trajectories.", "a list of trajectories", "Use observe for one."
             )
-        if not trajectories:
-            return []
+        return self._observe(trajectories) if trajectories else []
+
+    def _observe(self, trajectories: Sequence[TrajectoryLike]) -> list[list[str]]:
         episodes = read_trajectories(trajectories, self.dim)
         self._background.check()
         with self._lock.exclusive():

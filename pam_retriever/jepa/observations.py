@@ -139,11 +139,6 @@ def read_observations(given: Any, modalities: Mapping[str, Modality], where: str
     return Observations(values, present)
 
 
-def read_one(given: Mapping[str, Any], modalities: Mapping[str, Modality], where: str) -> Observations:
-    """Checks a single observation, a dict of modalities."""
-    return read_observations([given], modalities, where)
-
-
 def _check_some(present: Mapping[str, Bool], where: str) -> None:
     nothing = ~np.any(list(present.values()), axis=0)
     if nothing.any():

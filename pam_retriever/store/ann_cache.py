@@ -51,7 +51,7 @@ def save(database: SQLiteDatabase, folder: Path, whole: WritableAnnIndex, links:
 def take(database: SQLiteDatabase, folder: Path, backend: str, width: int) -> WritableAnnIndex | None:
     """Returns the saved index, if it matches the database; else None."""
     try:
-        saved = _saved(database)
+        saved = read_saved(database)
         if saved is not None:
             for end in ("faiss", "rows.npy"):
                 _check(folder, saved, end)
@@ -64,7 +64,7 @@ def take(database: SQLiteDatabase, folder: Path, backend: str, width: int) -> Wr
 def take_links(database: SQLiteDatabase, folder: Path) -> CooccurrenceGraph | None:
     """Returns the saved links, if they match the database; else None."""
     try:
-        saved = _saved(database)
+        saved = read_saved(database)
         if saved is not None:
             steps = np.load(_check(folder, saved, "links.npy"), allow_pickle=False)
             if steps.dtype != STEP or steps.ndim != 1:
@@ -77,7 +77,7 @@ def take_links(database: SQLiteDatabase, folder: Path) -> CooccurrenceGraph | No
 
 def full_keys(database: SQLiteDatabase, folder: Path) -> Copy | None:
     """Describes the file of full keys for a check in the background: it is too large to check before an answer."""
-    saved = _saved(database)
+    saved = read_saved(database)
     if saved is None:
         return None
     path = folder / f"{str(saved['name']).replace('ann', 'keys')}.f32"
@@ -87,38 +87,45 @@ def full_keys(database: SQLiteDatabase, folder: Path) -> Copy | None:
 def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
     """Returns a line for each saved file that is damaged."""
     try:
-        saved, full = _saved(database), full_keys(database, folder)
+        saved, full = read_saved(database), full_keys(database, folder)
         if saved is None or full is None:
             return
         for end in ("faiss", "rows.npy", "links.npy"):
             _check(folder, saved, end)
-        if crc32_of(blocks(full.path, full.size)) != full.checksum:
-            raise ValueError(f"{full.path} is damaged: its checksum differs")
+        check_saved(full.path, full.checksum, full.size)
     except UNUSABLE as error:
         yield f"the index that was saved is not whole ({error}); it can be built from the database"
 
 
 def _is_cached(database: SQLiteDatabase, folder: Path, name: str) -> bool:
     """Whether this index and whole links are saved. A saved index that could not be read was built anew."""
-    saved = _saved(database)
+    saved = read_saved(database)
     try:
         return saved is not None and saved["name"] == name and _check(folder, saved, "links.npy").exists()
     except UNUSABLE:
         return False
 
 
-def _saved(database: SQLiteDatabase) -> dict[str, Any] | None:
-    """The setting "ann"."""
-    saved = database.settings.get(SETTING)
+def read_saved(database: SQLiteDatabase, setting: str = SETTING) -> dict[str, Any] | None:
+    """Returns a setting that names saved files; None if there is none."""
+    saved = database.settings.get(setting)
     return saved if isinstance(saved, dict) and NAME.fullmatch(str(saved.get("name"))) else None
 
 
-def _check(folder: Path, saved: dict[str, Any], end: str) -> Path:
-    """Returns the saved file with this ending. Raises ValueError if it is missing or damaged."""
-    path = folder / f"{saved['name']}.{end}"
-    if crc32_of(blocks(path)) != saved["checksums"][end]:
+def check_saved(path: Path, checksum: int, size: int | None = None) -> Path:
+    """Returns the path of a saved file, or of its first ``size`` bytes.
+
+    Raises:
+        ValueError: it is damaged.
+        OSError: it is missing.
+    """
+    if crc32_of(blocks(path, size)) != checksum:
         raise ValueError(f"{path} is damaged: its checksum differs")
     return path
+
+
+def _check(folder: Path, saved: dict[str, Any], end: str) -> Path:
+    return check_saved(folder / f"{saved['name']}.{end}", saved["checksums"][end])
 
 
 def _save_links(path: Path, links: CooccurrenceGraph) -> None:

@@ -148,7 +148,7 @@ class Store(ABC):
     def reserve_disk(self, memories: int) -> None:  # noqa: B027 - nothing, unless a kind of store says otherwise
         """At the end of a transaction: reserves the disk space that the updates after it need, or raises an error."""
 
-    def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:  # noqa: ARG002
+    def apply_after_commit(self, changed: Int64 = NO_ROWS, change: Callable[[], None] = lambda: None) -> None:  # noqa: ARG002
         """Updates the copies in memory after a commit that changed these rows."""
         change()
 
@@ -250,7 +250,7 @@ class Store(ABC):
             self.database.trajectories.remove(numbers)
             if self.predictor is not None:
                 self.database.settings.set("forgotten", True)
-        self.apply_after_commit(NO_ROWS, lambda: self.links.remove_trajectories(numbers))
+        self.apply_after_commit(change=lambda: self.links.remove_trajectories(numbers))
         return len(numbers)
 
     @repeated
@@ -271,14 +271,14 @@ class Store(ABC):
                     "Take them from the hits of recall, or add these memories first.",
                 )
             self.database.feedback.put(new, vectors, rows)
-        self.apply_after_commit(NO_ROWS, lambda: None)
+        self.apply_after_commit()
 
     @repeated
     def delete_feedback(self, ids: Sequence[str]) -> int:
         """Deletes requests; returns how many were stored."""
         with self.database.transaction():
             gone = self.database.feedback.remove(ids)
-        self.apply_after_commit(NO_ROWS, lambda: None)
+        self.apply_after_commit()
         return gone
 
     @repeated
@@ -286,7 +286,7 @@ class Store(ABC):
         """Stores a value that JSON can hold; see ``Database.settings``."""
         with self.database.transaction():
             self.database.settings.set(key, value)
-        self.apply_after_commit(NO_ROWS, lambda: None)
+        self.apply_after_commit()
 
     @property
     def embedder(self) -> str | None:
@@ -303,7 +303,7 @@ class Store(ABC):
         """Bounds the number of memories, for ``keep_within_capacity``; None removes the bound."""
         with self.database.transaction():
             Capacity.write(self.database.settings, memories, half_life)
-        self.apply_after_commit(NO_ROWS, lambda: None)
+        self.apply_after_commit()
 
     def keep_within_capacity(self) -> None:
         """Deletes the weakest memories if the index has outgrown its capacity."""

@@ -9,7 +9,6 @@ kill.
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import numpy as np
 
 from pam_retriever.ann import Chunked, Graph, WritableAnnIndex
 from pam_retriever.model.keys import make_keys
+from pam_retriever.store.ann_cache import UNUSABLE, check_saved, read_saved
 from pam_retriever.store.changes import Changes, changes_between
 from pam_retriever.store.files import blocks, crc32_of
 from pam_retriever.store.key_indexes import Built, KeyIndexes
@@ -30,10 +30,9 @@ from pam_retriever.types import Int64
 
 log = logging.getLogger(__name__)
 
-SETTING, NAME = SQLiteDatabase.GRAPH, re.compile(r"ann-[0-9a-f]{12}")
+SETTING = SQLiteDatabase.GRAPH
 ARRAYS = ("levels", "neighbours", "rows")
 MOST_CHANGED = 0.2  # of all memories: if more changed, the graphs are built again
-UNUSABLE = (OSError, RuntimeError, ValueError, TypeError, KeyError)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def save(database: SQLiteDatabase, folder: Path, indexes: KeyIndexes, taken: boo
     """Saves the graphs, if there are any. Saves nothing if they were ``taken`` and no memory changed since."""
     graphs = {part: index.graph for part, index in indexes.parts().items()}
     kept = {part: graph for part, graph in graphs.items() if graph is not None}
-    saved = _saved(database)
+    saved = read_saved(database, SETTING)
     if len(kept) < len(graphs):
         if saved is not None:
             forget(database)
@@ -92,7 +91,7 @@ def take(folder: Path, stored: Stored) -> KeyIndexes | None:
     """Returns the indexes with the saved graphs, updated to the contents of the database."""
     database, built = stored.database, stored.built
     try:
-        saved = _saved(database)
+        saved = read_saved(database, SETTING)
         changes = None if saved is None else _changes(database, saved)
         if saved is None or changes is None or int(saved["width"]) != stored.width:
             return None
@@ -145,7 +144,7 @@ def _fill(index: WritableAnnIndex, graph: Graph, stored: Stored, whole: Writable
 def damaged(database: SQLiteDatabase, folder: Path) -> Iterator[str]:
     """Returns a line for each saved file that is damaged."""
     try:
-        saved = _saved(database)
+        saved = read_saved(database, SETTING)
         for part in () if saved is None else saved["parts"]:
             _read(folder, saved, part)
     except UNUSABLE as error:
@@ -173,12 +172,6 @@ def _is_recent(database: SQLiteDatabase, saved: dict[str, Any]) -> bool:
     return changes is not None and not changes.rows
 
 
-def _saved(database: SQLiteDatabase) -> dict[str, Any] | None:
-    """The setting "graph"."""
-    saved = database.settings.get(SETTING)
-    return saved if isinstance(saved, dict) and NAME.fullmatch(str(saved.get("name"))) else None
-
-
 def _read(folder: Path, saved: dict[str, Any] | None, part: str) -> Graph:
     """Reads a graph whose files have the saved checksums. Does not check the graph itself."""
     assert saved is not None
@@ -187,8 +180,7 @@ def _read(folder: Path, saved: dict[str, Any] | None, part: str) -> Graph:
         raise ValueError(f"there is no part {part!r}")
     for array in ARRAYS:
         path = folder / f"{saved['name']}.{part}.{array}.npy"
-        if crc32_of(blocks(path)) != told["checksums"][array]:
-            raise ValueError(f"{path} is damaged: its checksum differs")
+        check_saved(path, told["checksums"][array])
         # mapped first: a header may name more bytes than the file has
         arrays[array] = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     return Graph(arrays["levels"], arrays["neighbours"], arrays["rows"], int(told["entry"]))

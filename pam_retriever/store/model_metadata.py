@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import cast
 
 from pam_retriever.errors import IndexFormatError
-from pam_retriever.model.forward import PredictorWeights
 from pam_retriever.model.scoring import read_calibration, to_stored
 from pam_retriever.store.database import Settings
 from pam_retriever.store.rebuild import Learnt
-from pam_retriever.store.weights import ModelMetadata, PackedPredictor, read_predictor
+from pam_retriever.store.weights import ModelMetadata, PackedPredictor
 from pam_retriever.types import Calibration
 
 
@@ -28,15 +26,6 @@ def read_model(settings: Settings) -> ModelMetadata | None:
             "Restore it.",
         )
     return cast("ModelMetadata | None", model)
-
-
-def read_fitted(folder: Path, model: ModelMetadata, dim: int) -> tuple[PredictorWeights, int, Calibration | None]:
-    """Reads the predictor, the window and the calibration that the setting "model" describes.
-
-    Raises:
-        IndexFormatError: they are damaged.
-    """
-    return read_predictor(folder, model, dim), *read_learnt(model)
 
 
 def read_learnt(model: ModelMetadata) -> tuple[int, Calibration | None]:

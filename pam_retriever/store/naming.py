@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pam_retriever.mentions.names import Naming
-from pam_retriever.store.base import NO_ROWS, Store
+from pam_retriever.store.base import Store
 
 Names = Sequence[str] | Naming
 
@@ -27,7 +27,7 @@ def set_names(store: Store, names: Names) -> None:
             mentions.set_naming(naming)
 
     store.again(change)
-    store.apply_after_commit(NO_ROWS, _nothing)
+    store.apply_after_commit()
 
 
 def has_to_search(store: Store) -> bool:
@@ -45,7 +45,7 @@ def search(store: Store) -> None:
 
     if mentions.pending:
         store.again(find)
-        store.apply_after_commit(NO_ROWS, _nothing)
+        store.apply_after_commit()
 
 
 def close(store: Store) -> None:
@@ -55,7 +55,3 @@ def close(store: Store) -> None:
             search(store)
     finally:
         store.close()
-
-
-def _nothing() -> None:
-    """Does nothing: no copy in memory holds mentions."""

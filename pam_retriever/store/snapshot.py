@@ -11,16 +11,19 @@ a setting in the database names the weights. So the manifest always leads to one
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pam_retriever.errors import IndexFormatError, InvalidInput, PAMError, StorageError
 from pam_retriever.model.forward import PredictorWeights
-from pam_retriever.store.companions import check_companions, check_links
+from pam_retriever.store import words
+from pam_retriever.store.changes import forget_changes, forget_kept
+from pam_retriever.store.companions import check_companions, check_links, holds_log
 from pam_retriever.store.connection import Mode
-from pam_retriever.store.copying import finish_copy, takes_no_journal
 from pam_retriever.store.damage import check_everything
 from pam_retriever.store.faults import explained
 from pam_retriever.store.files import check_file, checksum_of, matching, sync
@@ -35,6 +38,7 @@ from pam_retriever.store.weights import pack_predictor, write_weights
 T = TypeVar("T")
 ATTEMPTS = 10  # attempts to read a folder that its writer changes meanwhile
 PAUSE = 0.01  # seconds after the first attempt, more after each
+HEADER_COUNTERS = (24, 92)  # sqlite.org/fileformat2.html 1.3
 
 
 def create_folder(folder: Path, manifest: Manifest) -> None:
@@ -134,7 +138,7 @@ def _signature(folder: Path) -> list[tuple[str, int]]:
 def _read_copy(folder: Path, manifest: Manifest) -> SQLiteDatabase:
     path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
     check_file(path, sha256)
-    database = SQLiteDatabase.read_copy(path, settled=sha256 is not None or takes_no_journal(path))
+    database = SQLiteDatabase.read_copy(path, settled=sha256 is not None or _takes_no_journal(path))
     with database.closed_on_error():
         if sha256 is None:
             check_everything(database.connection)
@@ -143,7 +147,7 @@ def _read_copy(folder: Path, manifest: Manifest) -> SQLiteDatabase:
 
 def _view(folder: Path, manifest: Manifest, mode: Mode) -> SQLiteDatabase:
     path, sha256 = folder / str(manifest["database"]), manifest["database_sha256"]
-    if takes_no_journal(path):
+    if _takes_no_journal(path):
         database = _read_copy(folder, manifest)
         database.connection.forbid_writing(mode)
         return database
@@ -210,7 +214,7 @@ def write_files(
     copy = folder / f"{manifest['database']}.new"
     try:
         database.connection.copy_to(copy)
-        finish_copy(copy)
+        _finish_copy(copy)
         digest = checksum_of(copy)
         name = f"memories-{digest[:12]}.sqlite"
         if old is not None and old["database"] == name and old["database_sha256"] is None:
@@ -221,8 +225,35 @@ def write_files(
         copy.unlink(missing_ok=True)
     kept = {name}
     if predictor is not None:
-        model, weights = pack_predictor(predictor)
-        write_weights(folder, model, weights)
+        model, packed = pack_predictor(predictor)
+        write_weights(folder, model, packed)
         kept.add(str(model["file"]))
     write_manifest(folder, {**manifest, "database": name, "database_sha256": digest})
     return kept
+
+
+def _takes_no_journal(path: Path) -> bool:
+    """Whether the folder takes no journal and holds none. SQLite then has to open the file as immutable."""
+    return not os.access(path.parent, os.W_OK) and not holds_log(path)
+
+
+def _finish_copy(path: Path) -> None:
+    """Finishes a new copy: its readers never block a later writer, and equal contents give equal bytes."""
+    with explained(path):
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+
+            def fetch(*statement: Any) -> list[Any]:
+                return connection.execute(*statement).fetchall()
+
+            if words.erase_removed(fetch) | forget_changes(fetch) | forget_kept(fetch):
+                connection.execute("VACUUM")
+            connection.execute("PRAGMA schema_version = 1")  # SQLite counts schema changes here, copies included
+            connection.execute("PRAGMA user_version = 0")  # commits of the original
+            connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+        with path.open("r+b") as file:  # change counters; the one at 92 says for which state the stored size is valid
+            for place in HEADER_COUNTERS:
+                file.seek(place)
+                file.write((1).to_bytes(4, "big"))

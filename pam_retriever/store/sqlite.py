@@ -166,7 +166,7 @@ class SQLiteStore(FollowingStore):
         """See ``Store``. Reserves space for the current index, or for ``whole``, which is to replace it."""
         (self.indexes.whole if whole is None else whole).reserve_disk(memories)
 
-    def apply_after_commit(self, changed: Int64, change: Callable[[], None]) -> None:  # noqa: ARG002
+    def apply_after_commit(self, changed: Int64 = NO_ROWS, change: Callable[[], None] = lambda: None) -> None:  # noqa: ARG002
         """See ``Store``. After an interrupt, the next reader builds all copies again."""
         version = self.database.connection.version
         if version == self._version % MOST_VERSIONS + 1:  # the view is of the state before this commit
@@ -280,9 +280,9 @@ class SQLiteStore(FollowingStore):
     def erase_removed(self) -> tuple[list[str], list[str]]:
         database, files = self.database, self.indexes.whole.files
         graph_cache.forget(database)  # saved graphs still hold removed memories
-        self.apply_after_commit(NO_ROWS, _nothing)
+        self.apply_after_commit()
         database.erase_removed()
-        self.apply_after_commit(NO_ROWS, _nothing)
+        self.apply_after_commit()
         settled = database.shrink()
         if self.folder is None:
             return ["memory"], []
@@ -350,7 +350,7 @@ class SQLiteStore(FollowingStore):
             self.space = space
             self.use(indexes, predictor=predictor, calibration=calibration, window=window)
 
-        self.apply_after_commit(NO_ROWS, change)
+        self.apply_after_commit(change=change)
         if model is not None and self.folder is not None:
             weights.remove_other_predictors(self.folder, keep=str(model["file"]))
 
@@ -373,7 +373,3 @@ class SQLiteStore(FollowingStore):
         """Inside a transaction: writes the association vectors that are part of the keys of ``rows``."""
         for chunk in chunks(len(rows)):
             self.database.memories.set_associations(rows[chunk], whole.keys(rows[chunk])[:, self.dim :])
-
-
-def _nothing() -> None:
-    """Does nothing: no copy in memory holds words or names."""

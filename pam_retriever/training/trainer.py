@@ -7,16 +7,19 @@ import math
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from pam_retriever.errors import InvalidInput, TrainingDiverged
 from pam_retriever.experience.cooccurrence import Associations, associate
 from pam_retriever.experience.weighting import weigh
 from pam_retriever.model.forward import PredictorConfig
 from pam_retriever.model.predictor import Predictor, widen
+from pam_retriever.store.bars import hidden
 from pam_retriever.training.checkpoint import CheckpointFile, Progress
 from pam_retriever.training.config import LARGEST_BATCH, FitConfig, TrainingRequest
 from pam_retriever.training.device import choose_device, uses_bfloat16
@@ -25,7 +28,6 @@ from pam_retriever.training.embedding_table import EmbeddingTable
 from pam_retriever.training.holdout import ENDS, Holdout
 from pam_retriever.training.objectives import InfoNCEObjective, JointObjective, Objective
 from pam_retriever.training.optimizers import AdamW
-from pam_retriever.training.progress import ProgressBar
 from pam_retriever.training.schedule import Schedule
 from pam_retriever.training.shards import BATCHES, PAIRS, PASS, Shard, Shards
 from pam_retriever.types import Calibration, FitReport, Float32, Int64
@@ -160,10 +162,11 @@ class Trainer:
                         progress.unseen = self._holdout.unseen
                     total += self.step(batch, done)
                     progress.step += 1
-                    bar.step()
+                    bar.update()
                 steps = progress.step - first_step
                 if steps:
-                    bar.loss(_checked(progress.add_losses(turn.at, float(total), steps), turn.at))
+                    loss = _checked(progress.add_losses(turn.at, float(total), steps), turn.at)
+                    bar.set_postfix(loss=f"{loss:.4f}")
                 progress.seconds = clock.seconds()
                 if clock.share() >= 1.0:
                     break
@@ -270,7 +273,7 @@ class Trainer:
 
     # ---- progress
 
-    def _bar(self) -> ProgressBar:
+    def _bar(self) -> Any:
         """Returns a bar. The log gives the expected cost: 2 FLOP forward and 4 backward per parameter and state."""
         assert self.config.batch_size
         a_shard = self._objective.steps
@@ -281,7 +284,8 @@ class Trainer:
             *(self.config.hidden, self._shards.experienced, self._device, flops),
         )
         title = f"learning {self._shards.experienced:,} memories in {self._shards.trajectories:,} trajectories"
-        return ProgressBar(title, len(self._schedule) * a_shard, self._progress.step, self._request.progress)
+        done, disable = self._progress.step, hidden(self._request.progress)
+        return tqdm(total=len(self._schedule) * a_shard, initial=done, desc=title, unit="step", disable=disable)
 
     def _trained(self) -> Trained:
         model, progress, shards = self.model.cpu().eval(), self._progress, self._shards
