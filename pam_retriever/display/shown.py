@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pam_retriever.display.html import facts, line_chart, number, table, text_of
 from pam_retriever.errors import MissingExtra
-from pam_retriever.evaluation import Validation
 
 if TYPE_CHECKING:
     import pandas
 
-
-class _Hit(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def text(self) -> str | None: ...
-    @property
-    def similarity(self) -> float: ...
-    @property
-    def confidence(self) -> float | None: ...
-    @property
-    def evidence(self) -> Sequence[object] | None: ...
-    @property
-    def sources(self) -> Mapping[str, float] | None: ...
-
-
-class _Hits(Protocol):
-    def __iter__(self) -> Iterator[_Hit]: ...
-    def __len__(self) -> int: ...
-    def to_dicts(self) -> Sequence[Mapping[str, object]]: ...
+    from pam_retriever.types import FitReport, Hit, Hits
 
 
 class ShownHits:
@@ -41,14 +19,15 @@ class ShownHits:
 
     __slots__ = ()
 
-    def _repr_html_(self: _Hits) -> str:
+    def _repr_html_(self) -> str:
+        hits = cast("Hits", self)
         return table(
             ["", "score", "id", "text", "similarity", "confidence", "why"],
-            ([str(at), *_cells(hit)] for at, hit in enumerate(self, 1)),
-            f"{len(self)} hits",
+            ([str(at), *_cells(hit)] for at, hit in enumerate(hits, 1)),
+            f"{len(hits)} hits",
         )
 
-    def to_pandas(self: _Hits) -> pandas.DataFrame:
+    def to_pandas(self) -> pandas.DataFrame:
         """Returns the hits as a data frame: one row per hit, one column per attribute, the best first.
 
         Raises:
@@ -59,11 +38,11 @@ class ShownHits:
         except ImportError as error:
             raise MissingExtra("pandas", "notebooks", "to_pandas()") from error
         names = ["id", "score", "text", "metadata", "similarity"]
-        rows = self.to_dicts()
+        rows = cast("Hits", self).to_dicts()
         return pd.DataFrame(list(rows), columns=None if rows else names)
 
 
-def _cells(hit: _Hit) -> list[str]:
+def _cells(hit: Hit) -> list[str]:
     return [
         number(hit.score),
         text_of(hit.id, 60),
@@ -74,7 +53,7 @@ def _cells(hit: _Hit) -> list[str]:
     ]
 
 
-def _why(hit: _Hit) -> str:
+def _why(hit: Hit) -> str:
     """A short reason: the number of meetings with the cue, and the strongest source."""
     words = []
     if hit.evidence is not None:
@@ -84,45 +63,25 @@ def _why(hit: _Hit) -> str:
     return ", ".join(words)
 
 
-class _Report(Protocol):
-    @property
-    def losses(self) -> tuple[float, ...]: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def memories(self) -> int: ...
-    @property
-    def trajectories(self) -> int: ...
-    @property
-    def associations(self) -> int: ...
-    @property
-    def requests(self) -> int: ...
-    @property
-    def stopped_by(self) -> str: ...
-    @property
-    def validation(self) -> Validation: ...
-
-
 class ShownReport:
     """The notebook view of a ``FitReport``."""
 
     __slots__ = ()
 
-    def _repr_html_(self: _Report) -> str:
-        losses = self.losses
+    def _repr_html_(self) -> str:
+        report = cast("FitReport", self)
+        losses = report.losses
         learnt = facts(
             [
-                ("memories", f"{self.memories:,}"),
-                ("trajectories", f"{self.trajectories:,}"),
-                ("associations", f"{self.associations:,}"),
-                ("past requests", f"{self.requests:,}"),
+                ("memories", f"{report.memories:,}"),
+                ("trajectories", f"{report.trajectories:,}"),
+                ("associations", f"{report.associations:,}"),
+                ("past requests", f"{report.requests:,}"),
                 ("loss", f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} passes" if losses else "no training"),
-                ("time", f"{self.seconds:.1f} s on {self.device}, stopped by {self.stopped_by}"),
+                ("time", f"{report.seconds:.1f} s on {report.device}, stopped by {report.stopped_by}"),
             ]
         )
-        worths = sorted(self.validation.worths, key=lambda worth: (worth.kind, -worth.recall.mean))
+        worths = sorted(report.validation.worths, key=lambda worth: (worth.kind, -worth.recall.mean))
         rows = (
             [text_of(worth.kind), text_of(worth.source), str(worth.recall), str(worth.questions)] for worth in worths
         )
@@ -136,7 +95,7 @@ class _Imagination(Protocol):
     @property
     def distance(self) -> float: ...
     @property
-    def nearest(self) -> Sequence[_Hit]: ...
+    def nearest(self) -> Sequence[Hit]: ...
 
 
 class ShownImagination:
