@@ -167,14 +167,14 @@ def listen(port: int) -> socket.socket:
 
 def _tools(memories: Tools, folder: SharedFolder, code: bool) -> list[Tool]:
     """Returns the tools of this server."""
-    asking = [_recall(memories), _what_happened_with(memories), _sessions(memories), _status(memories)]
-    files = [_related_files(memories)] if code else []
-    writing = [] if folder.read_only else [_remember(memories), _feedback(memories)]
-    deleting = [] if folder.read_only else [_forget(memories)]
+    offered = _Offered(memories)
+    asking: list[Callable[..., object]] = [offered.recall, offered.what_happened_with, offered.sessions, offered.status]
+    writing: list[Callable[..., object]] = [offered.remember, offered.feedback]
     return [
-        *(_tool(function, folder, "ask") for function in (*asking, *files)),
-        *(_tool(function, folder, "add") for function in writing),
-        *(_tool(function, folder, "delete") for function in deleting),
+        *(_tool(function, folder, "ask") for function in asking),
+        *([_tool(offered.related_files, folder, "ask")] if code else []),
+        *(_tool(function, folder, "add") for function in ([] if folder.read_only else writing)),
+        *([] if folder.read_only else [_tool(offered.forget, folder, "delete")]),
     ]
 
 
@@ -210,65 +210,42 @@ def _told(function: Callable[P, R], folder: SharedFolder) -> Callable[P, R]:
     return cast("Callable[P, R]", run)
 
 
-def _remember(memories: Tools) -> Callable[..., Stored]:
-    def remember(text: Text, session: SessionName = "", metadata: Filter | None = None) -> Stored:
-        return memories.remember(text, session, metadata)
+class _Offered:
+    """The tools with the limits and descriptions of their arguments."""
 
-    return remember
+    def __init__(self, memories: Tools) -> None:
+        self._memories = memories
 
+    def remember(self, text: Text, session: SessionName = "", metadata: Filter | None = None) -> Stored:
+        return self._memories.remember(text, session, metadata)
 
-def _recall(memories: Tools) -> Callable[..., Recalled]:
-    def recall(question: Question, k: Count = 10, filter: Filter | None = None) -> Recalled:
-        return memories.recall(question, k, filter)
+    def recall(self, question: Question, k: Count = 10, filter: Filter | None = None) -> Recalled:
+        return self._memories.recall(question, k, filter)
 
-    return recall
+    def what_happened_with(self, id: Id, k: Count = 10, direction: Way = None) -> Happened:
+        return self._memories.what_happened_with(id, k, direction)
 
-
-def _what_happened_with(memories: Tools) -> Callable[..., Happened]:
-    def what_happened_with(id: Id, k: Count = 10, direction: Way = None) -> Happened:
-        return memories.what_happened_with(id, k, direction)
-
-    return what_happened_with
-
-
-def _feedback(memories: Tools) -> Callable[..., Stored]:
     def feedback(
+        self,
         question: Question,
         used: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)],
         unused: Ids = [],  # noqa: B006
     ) -> Stored:
-        return memories.feedback(question, used, unused)
+        return self._memories.feedback(question, used, unused)
 
-    return feedback
+    def sessions(self, limit: Count = 20, offset: Offset = 0) -> Sessions:
+        return self._memories.sessions(limit, offset)
 
+    def forget(self, ids: Ids = [], filter: Filter | None = None, confirm: Offset | None = None) -> Forgotten:  # noqa: B006
+        return self._memories.forget(ids, filter, confirm)
 
-def _sessions(memories: Tools) -> Callable[..., Sessions]:
-    def sessions(limit: Count = 20, offset: Offset = 0) -> Sessions:
-        return memories.sessions(limit, offset)
+    def status(self) -> Status:
+        return self._memories.status()
 
-    return sessions
-
-
-def _forget(memories: Tools) -> Callable[..., Forgotten]:
-    def forget(ids: Ids = [], filter: Filter | None = None, confirm: Offset | None = None) -> Forgotten:  # noqa: B006
-        return memories.forget(ids, filter, confirm)
-
-    return forget
-
-
-def _status(memories: Tools) -> Callable[..., Status]:
-    def status() -> Status:
-        return memories.status()
-
-    return status
-
-
-def _related_files(memories: Tools) -> Callable[..., RelatedFiles]:
     def related_files(
+        self,
         paths: Annotated[list[Id], Field(max_length=100, description="Changed files, from the root.")] = [],  # noqa: B006
         question: Annotated[str, Field(max_length=10_000, description="What is to be changed.")] = "",
         k: Count = 10,
     ) -> RelatedFiles:
-        return memories.related_files(paths, question, k)
-
-    return related_files
+        return self._memories.related_files(paths, question, k)
