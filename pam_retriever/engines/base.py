@@ -1,8 +1,9 @@
-"""The additional contracts of memories, trajectories and keys in an engine; see ``store.database``."""
+"""The state of an index in an engine, and what its parts can do besides the contracts of ``store.database``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from pam_retriever.engines.kept import Kept
@@ -11,6 +12,31 @@ from pam_retriever.types import Float32, Int64
 
 Associate = Callable[[Int64, Float32], Float32]
 """Rows (n,) and their vectors (n, d) -> association vectors (n, d + code)."""
+
+
+@dataclass
+class State:
+    """The one row that every call reads first.
+
+    Attributes:
+        version: raised by every transaction that writes.
+        model: the version of the last change of predictor, encoder or calibration.
+        texts: the version of the last change of a memory.
+        logged_from: the first version whose removals are still recorded.
+        generation: the number of the table with the keys; 0 before ``fit``.
+        memories: number of memories.
+        last_row: the highest row that any memory ever had.
+        last_trajectory: the highest number that any trajectory ever had.
+    """
+
+    version: int
+    model: int
+    texts: int
+    logged_from: int
+    generation: int
+    memories: int
+    last_row: int
+    last_trajectory: int
 
 
 class EngineMemories(Memories, Protocol):

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pam_retriever.engines.base import Generation
-from pam_retriever.engines.state import State
+from pam_retriever.engines.base import Generation, State
 from pam_retriever.engines.tables import EngineDatabase
 from pam_retriever.errors import Interrupted
 from pam_retriever.experience.graph import CooccurrenceGraph

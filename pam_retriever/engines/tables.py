@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
 from pam_retriever.ann import AnnIndex
-from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Generation
+from pam_retriever.engines.base import EngineMemories, EngineTrajectories, Generation, State
 from pam_retriever.engines.kept import Documents, Kept
-from pam_retriever.engines.state import State
 from pam_retriever.filters import to_json
 from pam_retriever.store.columns import checksum, to_blobs
 from pam_retriever.store.database import KeptMentions, Settings

@@ -1,11 +1,13 @@
-"""The words of texts and of metadata strings, counted as SQLite's full-text index counts them."""
+"""Words and groups of memories in an engine, as SQLite counts and orders them."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from pam_retriever.store.database import Grouped
+from pam_retriever.store.trajectories import groups_query
 from pam_retriever.store.words import LABELS, LONGEST_TERM, TOKENIZER
 
 Word = tuple[str, bool, int, int]
@@ -35,3 +37,14 @@ class WordCounter:
             ).fetchall()
             self._run("INSERT INTO words (words) VALUES ('delete-all')")
         return [(term, bool(label), row, times) for term, label, row, times in found]
+
+
+def grouped(memories: Iterable[tuple[int, str, str]], group_by: str, order_by: str | None) -> list[Grouped]:
+    """Returns the same as ``Trajectories.groups``, for memories given as (row, id, metadata)."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE TABLE memories (row INTEGER PRIMARY KEY, id TEXT, metadata TEXT)")
+        connection.executemany("INSERT INTO memories VALUES (?, ?, ?)", memories)
+        return connection.execute(*groups_query(group_by, order_by)).fetchall()
+    finally:
+        connection.close()

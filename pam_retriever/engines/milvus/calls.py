@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
+from pam_retriever.engines.base import State
 from pam_retriever.engines.milvus.client import Connection
 from pam_retriever.engines.milvus.settings import MilvusSettings
-from pam_retriever.engines.state import State
 from pam_retriever.errors import IndexLocked
 
 LEASE = 60.0  # seconds without a sign after which a writer counts as dead

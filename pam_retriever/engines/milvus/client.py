@@ -137,6 +137,11 @@ class Connection:
             found += self.query_few(collection, f"{name} in {listed(values[start : start + AT_ONCE])}", fields)
         return found
 
+    def delete_in(self, collection: str, name: str, values: Sequence[Any]) -> None:
+        """Removes the entities that have one of ``values``."""
+        for start in range(0, len(values), AT_ONCE):
+            self.delete(collection, f"{name} in {listed(values[start : start + AT_ONCE])}")
+
     def create(self, collection: str, key: str, fields: dict[str, Any], vectors: dict[str, Row]) -> None:
         """Creates a collection, unless it exists.
 

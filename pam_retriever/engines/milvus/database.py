@@ -6,13 +6,12 @@ from contextlib import AbstractContextManager, suppress
 
 import numpy as np
 
-from pam_retriever.engines.base import Associate
+from pam_retriever.engines.base import Associate, State
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.documents import MilvusDocuments
 from pam_retriever.engines.milvus.keys import MilvusKeys
 from pam_retriever.engines.milvus.memories import MilvusMemories
 from pam_retriever.engines.milvus.trajectories import MilvusTrajectories
-from pam_retriever.engines.state import State
 from pam_retriever.engines.tables import EngineDatabase
 from pam_retriever.errors import EngineUnavailable
 from pam_retriever.model.keys import make_keys
@@ -54,9 +53,7 @@ class MilvusGeneration:
         self._copy(f"version > {version}", associate)
         now = {one["row"] for one in self._milvus.query(self._replaces, "row >= 0", ["row"])}
         copied = {one["row"] for one in self._milvus.query(self._collection, "row >= 0", ["row"])}
-        gone = np.array(sorted(copied - now), np.int64)
-        for start in range(0, len(gone), 1_000):
-            self._milvus.delete(self._collection, f"row in {gone[start : start + 1_000].tolist()}")
+        self._milvus.delete_in(self._collection, "row", sorted(copied - now))
 
     def switch(self) -> None:
         state = self._database.calls.state

@@ -145,8 +145,7 @@ class MilvusMemories:
         self.changes += 1
         found = self._milvus.get(self.collection(), rows.tolist(), ["row"])
         state.memories -= len(found)
-        for start in range(0, len(rows), 1_000):
-            self._milvus.delete(self.collection(), f"row in {rows[start : start + 1_000].tolist()}")
+        self._milvus.delete_in(self.collection(), "row", rows.tolist())
 
     # ---- reading
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType
 
-from pam_retriever.engines.groups import grouped
 from pam_retriever.engines.milvus.calls import Calls
 from pam_retriever.engines.milvus.client import quoted, text
 from pam_retriever.engines.milvus.memories import MilvusMemories, check_contents
 from pam_retriever.engines.milvus.settings import POINT
+from pam_retriever.engines.words import grouped
 from pam_retriever.store.connection import Connection
 from pam_retriever.store.database import End, Grouped, Step, Steps
 from pam_retriever.store.listing import to_steps
@@ -132,14 +132,13 @@ class MilvusTrajectories(SQLiteTrajectories):
         return len(found)
 
     def remove(self, numbers: Sequence[int]) -> None:
-        listed = list(numbers)
-        for start in range(0, len(listed), 1_000):
-            self._remove(listed[start : start + 1_000])
+        self._remove(list(numbers))
         self._calls.state.logged_from = self._calls.state.version
 
     def _remove(self, numbers: list[int]) -> None:
-        self._milvus.delete(self._name, f"number in {numbers}")
-        self._copied = None
+        if numbers:
+            self._milvus.delete_in(self._name, "number", numbers)
+            self._copied = None
 
     def remove_empty(self, numbers: Sequence[int] | None = None) -> None:
         self._copied = None  # memories may have been removed since

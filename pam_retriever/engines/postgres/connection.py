@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import conninfo, sql
 
+from pam_retriever.engines.base import State
 from pam_retriever.engines.postgres.faults import explained, interrupted
 from pam_retriever.engines.postgres.vectors import adapt_vectors
-from pam_retriever.engines.state import State
 from pam_retriever.errors import EngineUnavailable, IndexClosed
 
 IDLE = 8  # connections kept open for later calls

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 
 from psycopg import sql
 
+from pam_retriever.engines.base import State
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.faults import explained
 from pam_retriever.engines.postgres.generations import INDEXED_FROM, PostgresGeneration, build_index
@@ -13,7 +14,6 @@ from pam_retriever.engines.postgres.keys import Column, PostgresKeys
 from pam_retriever.engines.postgres.memories import PostgresMemories
 from pam_retriever.engines.postgres.settings import PostgresDocuments, PostgresSettings
 from pam_retriever.engines.postgres.trajectories import PostgresTrajectories
-from pam_retriever.engines.state import State
 from pam_retriever.engines.tables import EngineDatabase
 
 

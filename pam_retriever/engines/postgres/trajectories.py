@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pam_retriever.engines.groups import grouped
 from pam_retriever.engines.postgres.connection import Connections
 from pam_retriever.engines.postgres.memories import PostgresMemories, check_contents
+from pam_retriever.engines.words import grouped
 from pam_retriever.store.database import End, Grouped, Step, Steps
 from pam_retriever.store.listing import Listed, to_meetings, to_records, to_steps
 from pam_retriever.types import Evidence, Int64, Times, TrajectoryRecord
