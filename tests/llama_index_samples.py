@@ -1,9 +1,11 @@
 """Samples for the LlamaIndex tests: nodes, and stores in memory, in a folder and over an index."""
 
+import asyncio
 from contextlib import closing
 
 import numpy as np
 import pytest
+from llama_index.core import MockEmbedding
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import (
     FilterOperator,
@@ -16,6 +18,27 @@ from llama_index_pam import PAMVectorStore
 from pam_retriever import FitConfig, PredictiveAssociativeIndex
 
 TINY = FitConfig(passes=60, hidden=64)
+
+
+class TextEmbedding(MockEmbedding):
+    """Embeds texts and questions by ``_vector``, with separate methods for synchronous and asynchronous calls."""
+
+    def _vector(self, text):
+        raise NotImplementedError
+
+    def _get_text_embedding(self, text):
+        return self._vector(text)
+
+    def _get_query_embedding(self, query):
+        return self._vector(query)
+
+    async def _aget_query_embedding(self, query):
+        await asyncio.sleep(0)
+        return self._vector(query)
+
+    async def _aget_text_embedding(self, text):
+        await asyncio.sleep(0)
+        return self._vector(text)
 
 
 def make_node(id, embedding, text=None, document=None, **metadata):

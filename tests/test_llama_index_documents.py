@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from functools import partial
 
@@ -13,35 +12,24 @@ pytest.importorskip("llama_index.core")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
+from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index_samples import TINY
+from llama_index_samples import TINY, TextEmbedding
 
 from llama_index_pam import PAMRetriever, PAMVectorStore
 from pam_retriever import PredictiveAssociativeIndex, Trajectory
 
 
-class Spoken(MockEmbedding):
-    """Embeds the turns of the dialogue, with separate methods for synchronous and asynchronous calls."""
+class Spoken(TextEmbedding):
+    """Embeds the turns of the dialogue."""
 
     def __init__(self, **fields):
         super().__init__(embed_dim=dialogue.DIM, **fields)
 
-    def _get_text_embedding(self, text):
-        return dialogue.embed(text)
-
-    def _get_query_embedding(self, query):
-        return dialogue.embed(query)
-
-    async def _aget_query_embedding(self, query):
-        await asyncio.sleep(0)
-        return dialogue.embed(query)
-
-    async def _aget_text_embedding(self, text):
-        await asyncio.sleep(0)
+    def _vector(self, text):
         return dialogue.embed(text)
 
 

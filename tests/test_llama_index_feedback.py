@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from llama_index.core import MockEmbedding, StorageContext, VectorStoreIndex
+from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index_samples import TINY
+from llama_index_samples import TINY, TextEmbedding
 
 from llama_index_pam import PAMRetriever, PAMVectorStore
 from pam_retriever import InvalidInput, NotFitted, UnknownId
@@ -20,7 +20,7 @@ DIM = 64
 LATE, DOOR = "how late is it", "who is at the door"
 
 
-class Drawn(MockEmbedding):
+class Drawn(TextEmbedding):
     """Returns a random vector for each text, with a seed from its letters."""
 
     def __init__(self):
@@ -28,16 +28,6 @@ class Drawn(MockEmbedding):
 
     def _vector(self, text):
         return np.random.default_rng(sum(ord(one) * at for at, one in enumerate(text, 1))).normal(size=DIM).tolist()
-
-    def _get_query_embedding(self, query):
-        return self._vector(query)
-
-    def _get_text_embedding(self, text):
-        return self._vector(text)
-
-    async def _aget_query_embedding(self, query):
-        await asyncio.sleep(0)
-        return self._vector(query)
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ import pytest
 pytest.importorskip("llama_index.core")
 
 from event_loop import Held
-from llama_index.core import MockEmbedding, Settings, StorageContext, VectorStoreIndex
+from llama_index.core import Settings, StorageContext, VectorStoreIndex
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import IndexNode, QueryBundle, TextNode
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters, VectorStoreQuery
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
+from llama_index_samples import TextEmbedding
 
 from llama_index_pam import PAMRetriever, PAMVectorStore
 from pam_retriever import Channels, FitConfig, InvalidInput
@@ -21,7 +22,7 @@ from pam_retriever import Channels, FitConfig, InvalidInput
 WORDS = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel"]
 
 
-class OneHot(MockEmbedding):
+class OneHot(TextEmbedding):
     """Each word has its own direction, so no two texts are similar."""
 
     def __init__(self):
@@ -29,19 +30,6 @@ class OneHot(MockEmbedding):
 
     def _vector(self, text):
         return [1.0 if word in text else 0.01 for word in WORDS]
-
-    def _get_query_embedding(self, query):
-        return self._vector(query)
-
-    def _get_text_embedding(self, text):
-        return self._vector(text)
-
-    async def _aget_query_embedding(self, query):
-        await asyncio.sleep(0)
-        return self._vector(query)
-
-    async def _aget_text_embedding(self, text):
-        return self._vector(text)
 
 
 @pytest.fixture(scope="module")
