@@ -21,9 +21,10 @@ import numpy as np
 
 from benchmarks import report
 from pam_retriever import PredictiveAssociativeIndex
-from pam_retriever.mentions.finder import MemoryVocabulary, find
+from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
 from pam_retriever.mentions.store import TABLES
+from pam_retriever.mentions.vocabulary import MemoryVocabulary
 
 SYLLABLES = "ka to mi ren sol va der lin gor pa ness ti bra ul on fer ma ze qui sta".split()  # noqa: SIM905
 BATCH = 10_000

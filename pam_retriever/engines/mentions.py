@@ -41,7 +41,7 @@ class EngineMentions(SQLiteMentions):
     def texts(self) -> int:
         return len(self._memories)
 
-    def documents(self, rows: Int64) -> list[Document]:
+    def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
         contents = self._memories.contents(rows)
         return [Document(row, id, text, json.loads(metadata)) for row, (id, text, metadata) in contents.items()]
 

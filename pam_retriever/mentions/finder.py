@@ -1,8 +1,9 @@
 """Finds names in texts: leftmost, longest, whole words only.
 
-One batch of texts needs three look-ups: words that begin a name, pairs of words that do, and phrases that are names. So
-the names can be stored in a table. No automaton has to be compiled for each new or deleted name, or kept in memory
-(``benchmarks/scaling/mentions.py`` compares this with two Aho-Corasick automata).
+A few texts need three look-ups: words that begin a name, pairs of words that do, and phrases that are names. So the
+names can be stored in a table. No automaton has to be compiled for each new or deleted name, or kept in memory. For a
+search of many texts ``MemoryVocabulary`` reads the names once (``benchmarks/scaling/mentions.py`` compares this with
+two Aho-Corasick automata).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pam_retriever.mentions.folding import fold, spans
+from pam_retriever.mentions.vocabulary import Found, MemoryVocabulary
 
 Pairs = Mapping[tuple[str, str], int]  # the first two words of names -> the most words of such a name
 
@@ -46,23 +48,6 @@ class Occurrence:
     end: int
 
 
-class MemoryVocabulary:
-    """Names in a dictionary, for a search of many texts.
-
-    Args:
-        numbers: of the names.
-    """
-
-    def __init__(self, numbers: Mapping[str, int]) -> None:
-        pairs: dict[tuple[str, str], int] = {}
-        for phrase in numbers:
-            first, *rest = phrase.split(" ", 2)
-            if rest:
-                pairs[first, rest[0]] = max(phrase.count(" ") + 1, pairs.get((first, rest[0]), 0))
-        self.numbers: Mapping[str, int] = numbers
-        self.pairs: Pairs = pairs
-
-
 def beginnings(phrases: Iterable[str]) -> dict[str, int]:
     """Returns the first word of names (two words for names of three or more), with the most words of such a name."""
     longest: dict[str, int] = {}
@@ -87,15 +72,30 @@ def find(texts: Sequence[str], vocabulary: Vocabulary | MemoryVocabulary) -> lis
         Q lists.
     """
     folded = [fold(text) for text in texts]
-    split = [one.split() for one in folded]
     if isinstance(vocabulary, MemoryVocabulary):
-        asked = vocabulary.pairs, vocabulary.numbers
-    else:
-        asked = _look_up(split, vocabulary)
-    return [
-        _occurrences(text, one, _leftmost_longest(sequence, *asked))
-        for text, one, sequence in zip(texts, folded, split, strict=True)
-    ]
+        return _occurrences(texts, folded, vocabulary.find(folded))
+    split = [one.split() for one in folded]
+    pairs, known = _look_up(split, vocabulary)
+    found: list[list[Occurrence]] = []
+    for text, one, sequence in zip(texts, folded, split, strict=True):
+        chosen = _leftmost_longest(sequence, pairs, known)
+        where = spans(text, one, chosen[-1][2]) if chosen else []
+        found.append([Occurrence(name, where[first][0], where[end - 1][1]) for name, first, end in chosen])
+    return found
+
+
+def _occurrences(texts: Sequence[str], folded: Sequence[str], found: Iterable[Found]) -> list[list[Occurrence]]:
+    """Returns the names in each text, from those in the folded texts."""
+    result: list[list[Occurrence]] = [[] for _ in texts]
+    shorter: dict[int, list[tuple[int, int]]] = {}  # the words of texts from which folding dropped marks
+    for one in found:
+        at, start, end = one.text, one.start, one.end
+        if len(folded[at]) != len(texts[at]):
+            if at not in shorter:
+                shorter[at] = spans(texts[at], folded[at])
+            start, end = shorter[at][one.word][0], shorter[at][one.word + one.words - 1][1]
+        result[at].append(Occurrence(one.name, start, end))
+    return result
 
 
 def _look_up(split: list[list[str]], vocabulary: Vocabulary) -> tuple[Pairs, Mapping[str, int]]:
@@ -134,10 +134,3 @@ def _leftmost_longest(sequence: list[str], pairs: Pairs, known: Mapping[str, int
                 free = end
                 break
     return chosen
-
-
-def _occurrences(text: str, folded: str, chosen: list[tuple[int, int, int]]) -> list[Occurrence]:
-    if not chosen:
-        return []
-    where = spans(text, folded, chosen[-1][2])
-    return [Occurrence(name, where[first][0], where[end - 1][1]) for name, first, end in chosen]

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pam_retriever.mentions.finder import MemoryVocabulary, find
+from pam_retriever.mentions.finder import Occurrence, find
 from pam_retriever.mentions.links import LinkRules, phrase_number
 from pam_retriever.mentions.names import NameRules, Naming
 from pam_retriever.mentions.phrases import capitalised
 from pam_retriever.mentions.store import Document, MentionStore
+from pam_retriever.mentions.vocabulary import MemoryVocabulary
 from pam_retriever.types import Int64
 
 MOST_TEXTS = 10_000
@@ -69,7 +70,8 @@ class MentionGraph:
         before = self._store.called_of(rows)
         fresh: list[str] = []
         for some in _batches(rows):
-            fresh += self._name(some, self._store.documents(some))
+            self._store.drop_called(some)
+            fresh += self._name(some)
         gone = self._store.unused(before)
         touched = self._store.mentioning(gone, None).rows
         self._store.drop_names(gone)
@@ -78,9 +80,8 @@ class MentionGraph:
     def forget(self, rows: Int64) -> None:
         """Removes memories that are about to be deleted."""
         before = self._store.called_of(rows)
-        none: list[tuple[int, int, int, int]] = []
-        self._store.replace_mentions(rows, none)
-        self._store.replace_called(rows, [])
+        self._store.drop_mentions(rows)
+        self._store.drop_called(rows)
         gone = self._store.unused(before)
         touched = self._store.mentioning(gone, None).rows
         self._store.drop_names(gone)
@@ -89,23 +90,30 @@ class MentionGraph:
     def rebuild(self) -> None:
         """Finds all names and mentions again."""
         self._store.clear()
-        rows = self._store.rows()
-        for some in _batches(rows):
-            self._name(some, self._store.documents(some))
-        self._search(rows)
+        rows, known = self._store.rows(), dict[str, int]()
+        with self._store.in_bulk():
+            for some in _batches(rows):
+                self._name(some, known)
+            self._search(rows, MemoryVocabulary(known))
 
-    def _name(self, rows: Int64, documents: list[Document]) -> list[str]:
-        """Stores the names of memories; returns the names that are new to the index."""
+    def _name(self, rows: Int64, known: dict[str, int] | None = None) -> list[str]:
+        """Stores the names of memories that have none; returns the names that are new to the index.
+
+        Args:
+            rows: of the memories.
+            known: all names of the index, to be completed; None to look them up.
+        """
+        documents = self._store.documents(rows, texts=self._rules.names.needs_text)
         names = {one.row: self._rules.names.of(one.metadata, one.text) for one in documents}
         distinct = dict.fromkeys(name.phrase for several in names.values() for name in several)
-        numbers = dict(self._store.known(distinct))
+        numbers = dict(self._store.known(distinct)) if known is None else known
         fresh = [phrase for phrase in distinct if phrase not in numbers]
         numbers.update(self._store.add_names(fresh))
         called = [(numbers[name.phrase], row, name.short) for row, several in names.items() for name in several]
         called += [
             (key, one.row, False) for one in documents for key in self._rules.links.keys_of(one.id, one.metadata)
         ]
-        self._store.replace_called(rows, called)
+        self._store.add_called(called)
         return fresh
 
     def _texts_with(self, phrases: list[str], added: int) -> Int64:
@@ -117,25 +125,37 @@ class MentionGraph:
         found = [self._store.rows_containing(phrase, MOST_TEXTS + 1) for phrase in phrases]
         return np.unique(np.concatenate([rows for rows in found if len(rows) <= MOST_TEXTS] or [found[0][:0]]))
 
-    def _search(self, rows: Int64) -> None:
-        """Finds the mentions in texts, and replaces the stored ones."""
+    def _search(self, rows: Int64, vocabulary: MemoryVocabulary | None = None) -> None:
+        """Finds the mentions in texts, and stores them in place of earlier ones.
+
+        Args:
+            rows: of the texts.
+            vocabulary: all names, if no mention is stored.
+        """
         many = len(rows) >= AT_ONCE and MOST_NAMES_A_TEXT * len(rows) >= self._store.texts()
-        vocabulary = MemoryVocabulary(self._store.names()) if many else self._store
+        names = vocabulary or (MemoryVocabulary(self._store.names()) if many else self._store)
         for some in _batches(rows):
+            if vocabulary is None:
+                self._store.drop_mentions(some)
             documents = [one for one in self._store.documents(some) if one.text]
-            named = find([one.text or "" for one in documents], vocabulary)
-            mentions: dict[tuple[int, int], tuple[int, int]] = {}
-            for one, occurrences in zip(documents, named, strict=True):
-                for found in occurrences:
-                    mentions.setdefault((one.row, found.name), (found.start, found.end))
-                for link in self._rules.links.links_of(one.text or "", one.metadata):
-                    mentions[one.row, link.number] = link.start, link.end
-                if self._rules.phrases and self._rules.names.any_of(one.metadata, one.text):
-                    for phrase, place in capitalised(one.text or "").items():
-                        mentions[one.row, phrase_number(phrase)] = place
-            self._store.replace_mentions(
-                some, ((row, number, start, end - start) for (row, number), (start, end) in sorted(mentions.items()))
+            named = find([one.text or "" for one in documents], names)
+            self._store.add_mentions(
+                (one.row, number, start, end - start)
+                for one, occurrences in zip(documents, named, strict=True)
+                for number, (start, end) in sorted(self._mentions(one, occurrences).items())
             )
+
+    def _mentions(self, document: Document, named: list[Occurrence]) -> dict[int, tuple[int, int]]:
+        """Returns the first position of each name, link and phrase in a text."""
+        text, found = document.text or "", dict[int, tuple[int, int]]()
+        for one in named:
+            found.setdefault(one.name, (one.start, one.end))
+        for link in self._rules.links.links_of(text, document.metadata):
+            found[link.number] = link.start, link.end
+        if self._rules.phrases and self._rules.names.any_of(document.metadata, text):
+            for phrase, place in capitalised(text).items():
+                found[phrase_number(phrase)] = place
+        return found
 
 
 def _batches(rows: Int64) -> Iterator[Int64]:

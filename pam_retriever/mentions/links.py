@@ -36,6 +36,7 @@ _OTHERS = (  # each with a string that a text must contain to match
     ("://", re.compile(r"\b(https?://[^\s<>\"'`()\[\]{}|]{1,1000})", re.I)),
     ("/", re.compile(r"(?<![\w./-])((?:\.{1,2}/)?[\w.-]{1,100}(?:/[\w.-]{1,100}){1,20})(?![\w/])")),  # a path
 )
+_SIGNS = ("[", "]", "/", "=")  # every link has one of them; a search for a single character costs least
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]{1,20}):(?://)?", re.I)
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
@@ -89,6 +90,8 @@ class LinkRules:
             text: of any length; reading takes time linear in it.
             metadata: paths are relative to the first of ``fields`` that it has.
         """
+        if not self.patterns and not any(sign in text for sign in _SIGNS):
+            return []
         base = next((value for field in self.fields if isinstance(value := metadata.get(field), str)), "")
         found: dict[int, Link] = {}
         for keys, start, end in chain(_targets(text, base), self._matches(text)):

@@ -25,6 +25,7 @@ HEADING_WITHIN = 1000  # characters: the part of a text that is searched for a h
 
 STOP_WORDS = frozenset(QUESTION_WORDS.split()) | {"the", "all", "any", "each", "more", "most", "other", "some", "very"}
 _BRACKETED = re.compile(r"\s*[(\[{\uff08][^()\[\]{}\uff08\uff09]*[)\]}\uff09]\s*$")
+_CLOSING = (")", "]", "}", "\uff09")
 _HEADING = re.compile(
     r"^ {0,3}#{1,6}[ \t]+(?P<marked>[^\n]*?)[ \t]*#*[ \t]*$|^(?P<under>[^\n]+)\n(?:=+|-+)[ \t]*$", re.M
 )
@@ -70,6 +71,11 @@ class NameRules:
                 "Pass for example names=('title', 'aliases').",
             )
         object.__setattr__(self, "names", tuple(keys))
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether a name may be in the text."""
+        return self.headings or callable(self.names)
 
     def of(self, metadata: Mapping[str, object], text: str | None) -> list[Name]:
         """Returns the names of a memory without duplicates, full names before shortened ones.
@@ -157,7 +163,9 @@ def phrase_of(name: str) -> str | None:
 
 def shortened(name: str) -> str:
     """Returns a name without a final part in brackets."""
-    return _BRACKETED.sub("", name) if len(name) <= MOST_CHARACTERS else name
+    if len(name) > MOST_CHARACTERS or not name.rstrip().endswith(_CLOSING):
+        return name
+    return _BRACKETED.sub("", name)
 
 
 def first_heading(text: str) -> str | None:

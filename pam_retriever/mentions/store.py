@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +31,7 @@ SCHEMA = (
     "start INTEGER NOT NULL, length INTEGER NOT NULL, PRIMARY KEY (row, number)) WITHOUT ROWID",
     "CREATE INDEX mentions_of_name ON mentions (number)",
 )
+INDEXES = ("called_of_memory", "mentions_of_name")
 WRONG = {
     "names": "typeof(phrase) != 'text' OR number NOT IN (SELECT number FROM called)",
     "beginnings": "typeof(words) != 'text' OR typeof(longest) != 'integer'",
@@ -40,6 +42,7 @@ WRONG = {
 }
 TABLES = ("mentions", "called", "beginnings", "names")
 AT_ONCE = 1000  # memories per read of metadata
+CACHE = 256 << 10  # KiB of pages in memory while all names are written: they come in no order of the tables
 MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
 _NONE = np.empty(0, np.int64)
 
@@ -88,8 +91,8 @@ class MentionStore(Vocabulary, Protocol):
     def texts(self) -> int:
         """Returns the number of memories with a text."""
 
-    def documents(self, rows: Int64) -> list[Document]:
-        """Returns the stored memories of ``rows``."""
+    def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
+        """Returns the stored memories of ``rows``, in their order; without their texts if these are not needed."""
 
     def rows(self) -> Int64:
         """Returns all rows, sorted."""
@@ -98,7 +101,7 @@ class MentionStore(Vocabulary, Protocol):
         """Returns at least all rows of texts with these folded words in this order, up to ``limit``."""
 
     def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
-        """Stores new names; returns their numbers."""
+        """Stores new names, in order; returns their numbers, which ascend."""
 
     def drop_names(self, numbers: Int64) -> None:
         """Deletes names and all their mentions."""
@@ -106,11 +109,17 @@ class MentionStore(Vocabulary, Protocol):
     def called_of(self, rows: Int64) -> Int64:
         """Returns the numbers of the names of ``rows``, without duplicates."""
 
-    def replace_called(self, rows: Int64, called: Iterable[tuple[int, int, bool]]) -> None:
-        """Replaces the names of ``rows`` by (number, row, short)."""
+    def drop_called(self, rows: Int64) -> None:
+        """Deletes the names of ``rows``."""
 
-    def replace_mentions(self, rows: Int64, mentions: Iterable[tuple[int, int, int, int]]) -> None:
-        """Replaces the mentions in the texts of ``rows`` by (row, number, start, length)."""
+    def add_called(self, called: Iterable[tuple[int, int, bool]]) -> None:
+        """Stores names of memories, as (number, row, short)."""
+
+    def drop_mentions(self, rows: Int64) -> None:
+        """Deletes the mentions in the texts of ``rows``."""
+
+    def add_mentions(self, mentions: Iterable[tuple[int, int, int, int]]) -> None:
+        """Stores mentions in texts, as (row, number, start, length)."""
 
     def unused(self, numbers: Int64) -> Int64:
         """Returns those ``numbers`` of names that no memory has."""
@@ -135,6 +144,9 @@ class MentionStore(Vocabulary, Protocol):
 
     def clear(self) -> None:
         """Deletes all names and mentions."""
+
+    def in_bulk(self) -> AbstractContextManager[None]:
+        """While inside, writes of many names and mentions cost less, and some reads more."""
 
 
 class SQL(Protocol):
@@ -163,8 +175,9 @@ class SQLiteMentions:
     def texts(self) -> int:
         return int(str(self._sql.fetch("SELECT count(*) FROM words_docsize")[0][0]))
 
-    def documents(self, rows: Int64) -> list[Document]:
-        found = self._where_in("SELECT row, id, text, metadata FROM memories WHERE row IN", rows.tolist())
+    def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
+        text = "text" if texts else "NULL"
+        found = self._where_in(f"SELECT row, id, {text}, metadata FROM memories WHERE row IN", rows.tolist())
         return [
             Document(int(str(row)), str(id), text if isinstance(text, str) else None, json.loads(str(metadata)))
             for row, id, text, metadata in found
@@ -190,9 +203,11 @@ class SQLiteMentions:
         return _numbers(found[0][0])
 
     def add_names(self, phrases: Sequence[str]) -> dict[str, int]:
-        self._sql.run_many("INSERT INTO names (phrase) VALUES (?)", ((phrase,) for phrase in phrases))
+        last = self._sql.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")[0][0]
+        numbers = {phrase: number for number, phrase in enumerate(phrases, int(str(last)) + 1)}
+        self._sql.run_many("INSERT INTO names (phrase, number) VALUES (?, ?)", numbers.items())
         self.add_beginnings(phrases)
-        return dict(self.known(phrases))
+        return numbers
 
     def add_beginnings(self, phrases: Sequence[str]) -> None:
         """Stores the beginnings of names, by which a search finds them."""
@@ -217,12 +232,16 @@ class SQLiteMentions:
         found = self._where_in("SELECT DISTINCT number FROM called WHERE row IN", rows.tolist())
         return np.array(found, np.int64).reshape(-1)
 
-    def replace_called(self, rows: Int64, called: Iterable[tuple[int, int, bool]]) -> None:
+    def drop_called(self, rows: Int64) -> None:
         self._sql.run_many("DELETE FROM called WHERE row = ?", ((row,) for row in rows.tolist()))
+
+    def add_called(self, called: Iterable[tuple[int, int, bool]]) -> None:
         self._sql.run_many("INSERT INTO called (number, row, short) VALUES (?, ?, ?)", called)
 
-    def replace_mentions(self, rows: Int64, mentions: Iterable[tuple[int, int, int, int]]) -> None:
+    def drop_mentions(self, rows: Int64) -> None:
         self._sql.run_many("DELETE FROM mentions WHERE row = ?", ((row,) for row in rows.tolist()))
+
+    def add_mentions(self, mentions: Iterable[tuple[int, int, int, int]]) -> None:
         self._sql.run_many("INSERT INTO mentions (row, number, start, length) VALUES (?, ?, ?, ?)", mentions)
 
     def unused(self, numbers: Int64) -> Int64:
@@ -279,6 +298,21 @@ class SQLiteMentions:
     def clear(self) -> None:
         for table in TABLES:
             self._sql.run_many(f"DELETE FROM {table}", [()])
+
+    @contextmanager
+    def in_bulk(self) -> Iterator[None]:
+        """Writes into tables without their second indexes, which are made at the end."""
+        before = self._sql.fetch("PRAGMA cache_size")[0][0]
+        self._sql.fetch(f"PRAGMA cache_size = {-CACHE}")
+        for index in INDEXES:
+            self._sql.fetch(f"DROP INDEX {index}")
+        try:
+            yield
+            for statement in SCHEMA:
+                if statement.startswith("CREATE INDEX"):
+                    self._sql.fetch(statement)
+        finally:
+            self._sql.fetch(f"PRAGMA cache_size = {before}")
 
     def _where_in(self, select: str, values: Sequence[object], then: str = "") -> list[tuple[object, ...]]:
         return self._sql.fetch(

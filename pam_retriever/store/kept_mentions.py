@@ -80,10 +80,13 @@ class KeptMentions:
             metadatas: n, as JSON.
         """
         state = self._settings.get(STATE)
-        if state is None:
-            self.build()
-        elif state == SEARCHED:
+        if state == SEARCHED:
             self._follow(rows)
+        elif self._is_bulk(rows) and self._has_name(metadatas):
+            self._settings.set(STATE, SEARCHED)
+            self._wait([[0, int(rows.max())]])
+        elif state is None:
+            self.build()
         elif self._has_name(metadatas):
             self._search_all()
 
@@ -117,14 +120,20 @@ class KeptMentions:
         rows = rows[~_inside(rows, bulks)]
         if not len(rows):
             return
-        first, last = int(rows.min()), int(rows.max())
-        if len(rows) >= MANY and last - first + 1 == len(rows) and self._are_new(rows):
+        if self._is_bulk(rows) and self._are_new(rows):
+            first, last = int(rows.min()), int(rows.max())
             if bulks and bulks[-1][1] + 1 == first:
                 first = bulks.pop()[0]
-            self._settings.set(WAITING, [*bulks, [first, last]])
-            self.waits = True
+            self._wait([*bulks, [first, last]])
         else:
             self._search(rows)
+
+    def _is_bulk(self, rows: Int64) -> bool:
+        return len(rows) >= MANY and int(rows.max()) - int(rows.min()) + 1 == len(rows)
+
+    def _wait(self, bulks: Sequence[Sequence[int]]) -> None:
+        self._settings.set(WAITING, bulks)
+        self.waits = True
 
     def _are_new(self, rows: Int64) -> bool:
         """Returns whether these memories have no stored names or mentions for a search to replace."""

@@ -1,0 +1,190 @@
+"""Names in memory, and the search of many texts for them by array operations.
+
+Words are hashed in all texts at once, and phrases from the hashes of their words, so no Python object is made per word.
+A table per number of words says which hashes are those of a name, or of the beginning of a longer one. Hashes only
+select candidates: each is compared with the name itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pam_retriever.types import Int64
+
+UInt64 = npt.NDArray[np.uint64]
+
+SPACE = ord(" ")
+AT_ONCE = 1 << 18  # characters: the arrays of so many stay in the processor's cache
+LOAD = 16  # slots of a table per name, so that few words that begin no name look as if they did
+NAME, BEGINNING = 1, 2  # flags in a table
+
+
+class Found(NamedTuple):
+    """A name in a folded text.
+
+    Attributes:
+        text: the position of the text.
+        start: of the name, in characters of the folded text.
+        end: of the name.
+        word: the position of its first word in the text.
+        words: the number of its words.
+        name: its number; in a candidate, its position in the vocabulary.
+    """
+
+    text: int
+    start: int
+    end: int
+    word: int
+    words: int
+    name: int
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words (w,) of joined texts: hashes, places in the joined text, and positions of their texts."""
+
+    hashes: UInt64
+    starts: Int64
+    ends: Int64
+    texts: Int64
+    offsets: Int64  # (Q,) where each text begins
+
+    @property
+    def first(self) -> Int64:
+        """The first word (Q,) of each text, or of a later one if it has none."""
+        return np.searchsorted(self.starts, self.offsets)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Names of one number of words: a table of flags by the upper bits of a hash, and sorted hashes of the names."""
+
+    flags: npt.NDArray[np.uint8]
+    shift: np.uint64
+    hashes: UInt64
+    names: Int64  # positions in the vocabulary
+
+    @classmethod
+    def of(cls, hashes: UInt64, are_names: npt.NDArray[np.bool_], names: Int64) -> _Level:
+        """Creates it from the hashes (m,) of names, and of the beginnings of longer ones."""
+        bits = max(LOAD * len(hashes), 1 << 10).bit_length()
+        shift = np.uint64(64 - bits)
+        flags = np.zeros(1 << bits, np.uint8)
+        flags[hashes[are_names] >> shift] |= NAME
+        flags[hashes[~are_names] >> shift] |= BEGINNING
+        order = np.argsort(hashes[are_names])
+        return cls(flags, shift, hashes[are_names][order], names[are_names][order])
+
+    def at(self, hashes: UInt64) -> tuple[Int64, Int64]:
+        """Returns the positions in ``hashes`` of those that are names, and the names."""
+        maybe = np.flatnonzero(self.flags[hashes >> self.shift] & NAME)
+        place = np.minimum(np.searchsorted(self.hashes, hashes[maybe]), max(len(self.hashes) - 1, 0))
+        same = self.hashes[place] == hashes[maybe] if len(self.hashes) else np.zeros(len(maybe), bool)
+        return maybe[same], self.names[place[same]]
+
+
+class MemoryVocabulary:
+    """Names in memory, for a search of many texts.
+
+    Args:
+        numbers: of the names, by their words joined by single spaces.
+    """
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self._phrases = list(numbers)
+        self._numbers = list(numbers.values())
+        self._powers = np.ones((2, 0), np.uint64)
+        while not self._build():  # two names had one hash
+            pass
+
+    def find(self, folded: Sequence[str]) -> Iterator[Found]:
+        """Yields the names in some texts: leftmost, longest, whole words only.
+
+        Args:
+            folded: Q folded texts.
+        """
+        for first, some in _batches(folded):
+            yield from self._find(some, first)
+
+    def _find(self, folded: Sequence[str], before: int) -> Iterator[Found]:
+        last, free = -1, 0  # earlier words of the text belong to a name already
+        for text, start, end, word, words, name in self._candidates(self._words(folded)):
+            if text == last and word < free:
+                continue
+            if " ".join(folded[text][start:end].split()) == self._phrases[name]:
+                last, free = text, word + words
+                yield Found(before + text, start, end, word, words, self._numbers[name])
+
+    def _candidates(self, words: _Words) -> Iterator[tuple[int, ...]]:
+        """Returns phrases with the hash of a name, as ``Found``, in order, the longest first of those at one word."""
+        at, hashes, found = np.arange(len(words.hashes)), words.hashes, [np.empty((3, 0), np.int64)]
+        for count, level in enumerate(self._levels, 1):
+            where, names = level.at(hashes)
+            found.append(np.stack([at[where], np.full(len(where), count), names]))
+            longer = np.flatnonzero(level.flags[hashes >> level.shift] & BEGINNING)
+            longer = longer[at[longer] + count < len(words.hashes)]
+            longer = longer[words.texts[at[longer] + count] == words.texts[at[longer]]]
+            hashes = hashes[longer] * self._factor + words.hashes[at[longer] + count]
+            at = at[longer]
+        first, counts, names = np.concatenate(found, axis=1)
+        order = np.lexsort((-counts, first))
+        first, counts, names = first[order], counts[order], names[order]
+        text = words.texts[first]
+        start, end = words.starts[first] - words.offsets[text], words.ends[first + counts - 1] - words.offsets[text]
+        columns = text, start, end, first - words.first[text], counts, names
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+    def _build(self) -> bool:
+        """Hashes the names; returns whether all hashes differ."""
+        self._base, self._factor = (np.uint64(secrets.randbits(64) | 1) for _ in range(2))
+        self._levels: list[_Level] = []
+        names = np.arange(len(self._phrases))
+        words = [self._words(some) for _, some in _batches(self._phrases)]
+        each = np.concatenate([np.empty(0, np.uint64), *(some.hashes for some in words)])
+        counts = np.concatenate([np.empty(0, np.int64), *(np.bincount(some.texts) for some in words)])
+        first, hashes = np.cumsum(counts) - counts, np.zeros(len(names), np.uint64)
+        while len(names):
+            hashes = hashes * self._factor + each[first + len(self._levels)]
+            self._levels.append(_Level.of(hashes, counts == len(self._levels) + 1, names))
+            if len(np.unique(self._levels[-1].hashes)) < len(self._levels[-1].hashes):
+                return False
+            longer = counts > len(self._levels)
+            names, first, hashes, counts = names[longer], first[longer], hashes[longer], counts[longer]
+        return True
+
+    def _words(self, folded: Sequence[str]) -> _Words:
+        """Hashes all words: a polynomial of the characters modulo 2^64."""
+        joined = f" {' '.join(folded)} "
+        codes = np.frombuffer(joined.encode("utf-32-le"), np.uint32)
+        edges = np.flatnonzero(np.diff(codes != SPACE)) + 1
+        starts, ends = edges[::2], edges[1::2]
+        powers, inverse = self._powers_to(len(codes))
+        sums = np.cumsum(codes * powers, dtype=np.uint64)
+        offsets = np.cumsum([1, *(len(text) + 1 for text in folded)])[:-1]
+        counts = np.diff(np.append(np.searchsorted(starts, offsets), len(starts)))
+        texts = np.repeat(np.arange(len(folded)), counts)
+        return _Words((sums[ends - 1] - sums[starts - 1]) * inverse[starts], starts, ends, texts, offsets)
+
+    def _powers_to(self, count: int) -> tuple[UInt64, UInt64]:
+        """Returns the first powers of the base, and of its inverse."""
+        if self._powers.shape[1] < count or self._powers[0, 1] != self._base:
+            size = max(1 << (count - 1).bit_length(), 2)
+            bases = np.array([[self._base], [pow(int(self._base), -1, 1 << 64)]], np.uint64)
+            self._powers = np.cumprod(np.hstack([np.ones_like(bases), np.repeat(bases, size - 1, axis=1)]), axis=1)
+        return self._powers[0, :count], self._powers[1, :count]
+
+
+def _batches(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yields parts of about ``AT_ONCE`` characters, each with the position of its first text."""
+    first, size = 0, 0
+    for at, text in enumerate(texts, 1):
+        size += len(text) + 1
+        if size >= AT_ONCE or at == len(texts):
+            yield first, texts[first:at]
+            first, size = at, 0
