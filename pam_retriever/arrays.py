@@ -1,4 +1,4 @@
-"""Concatenated ranges without a loop, arrays that grow, and numbers of Python or NumPy."""
+"""Concatenated ranges without a loop, membership in sorted arrays, arrays that grow, and numbers of Python or NumPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from pam_retriever.types import Int64
+from pam_retriever.types import Bools, Int64
 
 SPARE = 8  # a growing array reserves an eighth more room than it needs
 
@@ -16,6 +16,14 @@ def concatenated(start: Int64, count: Int64) -> Int64:
     """Returns the concatenation of the ranges ``start[i] : start[i] + count[i]``, as one array of positions."""
     places: Int64 = np.arange(count.sum()) + np.repeat(start - np.cumsum(count) + count, count)
     return places
+
+
+def among(ordered: Int64, values: Int64) -> Bools:
+    """Returns which of the ``values`` (n,) are in a sorted array."""
+    if not len(ordered):
+        return np.zeros(len(values), bool)
+    found: Bools = np.take(ordered, ordered.searchsorted(values), mode="clip") == values
+    return found
 
 
 class GrowingArray:

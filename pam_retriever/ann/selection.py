@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pam_retriever.arrays import among
 from pam_retriever.types import Bools, Int64
 
 
@@ -35,7 +36,4 @@ def holds(allowed: Rows, rows: Int64) -> Bools:
     """Returns whether each of ``rows`` (n,) is allowed; None allows all."""
     if not isinstance(allowed, np.ndarray):
         return allowed.holds(rows)
-    if not len(allowed):
-        return np.zeros(len(rows), bool)
-    found: Bools = np.take(allowed, np.searchsorted(allowed, rows), mode="clip") == rows
-    return found
+    return among(allowed, rows)

@@ -43,7 +43,10 @@ class EngineMentions(SQLiteMentions):
 
     def documents(self, rows: Int64, texts: bool = True) -> list[Document]:
         contents = self._memories.contents(rows)
-        return [Document(row, id, text, json.loads(metadata)) for row, (id, text, metadata) in contents.items()]
+        return [
+            Document(row, id, text if texts else None, json.loads(metadata))
+            for row, (id, text, metadata) in contents.items()
+        ]
 
     def metadatas(self) -> Iterator[list[str]]:
         rows = self.rows()

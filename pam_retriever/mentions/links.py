@@ -26,6 +26,7 @@ MOST_LINKS = 1000  # distinct keys per text; the rest is ignored
 MOST_CHARACTERS = 1000  # per target
 RE2_MEMORY = 8 << 20  # bytes per pattern
 _HALF = 1 << 61
+FIRST_PHRASE = -_HALF  # lower numbers belong to keys of links
 
 # every class is bounded and excludes its terminator, so no pattern reads a text twice
 _WIKI = re.compile(r"\[\[([^\[\]|\n]{1,1000})(?:\|[^\[\]\n]{0,1000})?\]\]")

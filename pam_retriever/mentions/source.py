@@ -16,10 +16,11 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
+from pam_retriever.arrays import among
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.folding import words
-from pam_retriever.mentions.links import is_phrase, phrase_number
-from pam_retriever.mentions.store import Groups, MentionStore
+from pam_retriever.mentions.links import FIRST_PHRASE, phrase_number
+from pam_retriever.mentions.store import Groups, MentionStore, grouped
 from pam_retriever.types import Bools, Float32, Int64
 
 Way = Literal["asked", "names", "named by", "second step", "shares"]
@@ -83,16 +84,24 @@ class Mentioned:
     sources: Int64
     numbers: Int64
 
-    def at(self, rows: Int64) -> tuple[Float32, Int64]:
-        """Returns the features (m, 5) of memories (m,), and their sources and numbers (m, 5, 2); else 0."""
-        features = np.zeros((len(rows), self.features.shape[1]), np.float32)
-        ways = np.zeros((*features.shape, 2), np.int64)
-        if len(self.rows):
-            place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-            there = self.rows[place] == rows
-            features[there] = self.features[place[there]]
-            ways[there] = np.stack([self.sources, self.numbers], axis=2)[place[there]]
-        return features, ways
+    def of(self, rows: Int64) -> Float32:
+        """Returns the features (m, 5) of memories (m,); else 0."""
+        features = np.zeros((len(rows), len(WAYS)), np.float32)
+        there, place = self._places(rows)
+        features[there] = self.features[place]
+        return features
+
+    def ways(self, rows: Int64) -> Int64:
+        """Returns the sources and numbers (m, 5, 2) of memories (m,); else 0."""
+        ways = np.zeros((len(rows), len(WAYS), 2), np.int64)
+        there, place = self._places(rows)
+        ways[there, :, 0], ways[there, :, 1] = self.sources[place], self.numbers[place]
+        return ways
+
+    def _places(self, rows: Int64) -> tuple[Bools, Int64]:
+        """Returns which of ``rows`` (m,) are there, and the positions of these."""
+        there = among(self.rows, rows)
+        return there, self.rows.searchsorted(rows[there])
 
 
 class MentionSource:
@@ -117,73 +126,107 @@ class MentionSource:
         Returns:
             Every memory that is named within two steps.
         """
-        asked = self._asked(question)
+        names = _Names(self._store)
+        asked = self._asked(question, names)
         strengths = _Strengths(rows, scores, question)
         strengths.add(asked, PRIOR["asked"])
         seeds = strengths.best(SEEDS)
-        named = self._named(question, *seeds)
-        naming = self._naming(question, *seeds)
-        shared = self._shared(question, *seeds)
+        mentions = self._store.numbers_in(seeds.rows)
+        edges = [
+            self._named(question, seeds, mentions, names),
+            self._naming(question, seeds, names),
+            self._shared(question, seeds, mentions),
+        ]
+        named, naming, shared = _passed_on(question, edges, seeds)
         strengths.add(named, PRIOR["names"])
         strengths.add(naming, PRIOR["named by"])
-        second = self._named(question, *strengths.best(SEEDS))
+        seeds = strengths.best(SEEDS)
+        edges = [self._named(question, seeds, self._store.numbers_in(seeds.rows), names)]
+        [second] = _passed_on(question, edges, seeds)
         return _gather([asked, named, naming, second, shared])
 
-    def _asked(self, question: Question) -> Edges:
+    def _asked(self, question: Question, names: _Names) -> Edges:
         """Returns edges to the memories that the question names."""
         found = find([question.text], self._store)[0] if question.text else []
         numbers = np.unique(np.array([one.name for one in found], np.int64))
-        bearers = _found(question, self._store.bearers(numbers, BEARERS))
-        weights = np.repeat(self._idf(numbers), bearers.counts) * _shares(question, bearers)
+        bearers, counts = names.look_up(numbers)
+        bearers = _found(question, bearers)
+        weights = np.repeat(self._idf(counts), bearers.counts) * _shares(question, bearers)
         edges = Edges(
             np.full(len(bearers.rows), -1, np.int64), np.repeat(numbers, bearers.counts), bearers.rows, weights
         )
         return edges.at((edges.weights > 0) & question.allowed(edges.targets))
 
-    def _named(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
-        """Returns edges from ``rows`` to the memories that their texts name or link to."""
-        mentions = self._store.mentions_of(rows)
-        kept = ~_are_phrases(mentions.numbers)
-        sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
+    def _named(self, question: Question, seeds: Seeds, mentions: Groups, names: _Names) -> Edges:
+        """Returns edges from seeds to the memories that their texts name or link to."""
+        kept = ~_are_phrases(mentions.rows)
+        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[kept], mentions.rows[kept]
         numbers, which = np.unique(mentioned, return_inverse=True)
-        bearers = _found(question, self._store.bearers(numbers, BEARERS))
-        weights = np.repeat(self._idf(numbers), bearers.counts) * _shares(question, bearers)
+        bearers, counts = names.look_up(numbers)
+        bearers = _found(question, bearers)
+        weights = np.repeat(self._idf(counts), bearers.counts) * _shares(question, bearers)
         mention, place = _spread(bearers, which)
-        edges = Edges(sources[mention], mentioned[mention], bearers.rows[place], weights[place])
-        return _passed_on(question, edges, rows, strengths)
+        return Edges(sources[mention], mentioned[mention], bearers.rows[place], weights[place])
 
-    def _naming(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
-        """Returns edges from ``rows`` to the memories whose texts name or link to them."""
-        numbers = self._store.called_of(rows)
-        bearers = _found(question, self._store.bearers(numbers, BEARERS), rows)
+    def _naming(self, question: Question, seeds: Seeds, names: _Names) -> Edges:
+        """Returns edges from seeds to the memories whose texts name or link to them."""
+        numbers = self._store.called_of(seeds.rows)
+        bearers, counts = names.look_up(numbers)
+        bearers = _found(question, bearers, seeds)
         readers = self._store.mentioning(numbers, READERS)
-        parts = self._idf(numbers) / np.maximum(bearers.counts, 1)
+        parts = self._idf(counts) / np.maximum(bearers.counts, 1)
         named, place = _spread(readers, np.repeat(np.arange(len(numbers)), bearers.counts))
         number = np.repeat(np.arange(len(numbers)), bearers.counts)[named]
         edges = Edges(bearers.rows[named], numbers[number], readers.rows[place], parts[number].astype(np.float32))
-        return _passed_on(question, edges.at(np.isin(edges.sources, rows)), rows, strengths)
+        return edges.at(seeds.have(edges.sources))
 
-    def _shared(self, question: Question, rows: Int64, strengths: Float32) -> Edges:
-        """Returns edges to memories whose texts share a phrase with those of ``rows``, unless the question has it."""
-        mentions = self._store.mentions_of(rows)
-        kept = _are_phrases(mentions.numbers) & ~np.isin(mentions.numbers, _phrases_of(question.text))
-        sources, mentioned = mentions.rows[kept], mentions.numbers[kept]
+    def _shared(self, question: Question, seeds: Seeds, mentions: Groups) -> Edges:
+        """Returns edges to memories whose texts share a phrase with those of seeds, unless the question has it."""
+        kept = _are_phrases(mentions.rows)
+        if kept.any():
+            kept &= ~among(_phrases_of(question.text), mentions.rows)
+        sources, mentioned = np.repeat(seeds.rows, mentions.counts)[kept], mentions.rows[kept]
         numbers, which = np.unique(mentioned, return_inverse=True)
         readers = self._store.mentioning(numbers, READERS)
-        rare, readers = self._idf(numbers, readers.counts), _found(question, readers, rows)
+        rare, readers = self._idf(readers.counts), _found(question, readers, seeds)
         parts = rare / np.sqrt(np.maximum(readers.counts - 1, 1))
         mention, place = _spread(readers, which)
         weights = parts[which[mention]].astype(np.float32)
-        edges = Edges(sources[mention], mentioned[mention], readers.rows[place], weights)
-        return _passed_on(question, edges, rows, strengths)
+        return Edges(sources[mention], mentioned[mention], readers.rows[place], weights)
 
-    def _idf(self, numbers: Int64, counts: Int64 | None = None) -> Float32:
-        """Returns the idf (n,) of names: 1 for the rarest, 0 for a name in half of the texts."""
+    def _idf(self, counts: Int64) -> Float32:
+        """Returns the idf (n,) of names in so many texts: 1 for the rarest, 0 for a name in half of the texts."""
         texts = self._store.texts() if self._texts is None else self._texts
-        counts = self._store.counts(numbers) if counts is None else counts
         idf = np.log((np.maximum(texts - counts, 0) + 0.5) / (counts + 0.5)) / np.log(texts + 1.5)
         rare: Float32 = np.clip(idf, 0, 1).astype(np.float32)
         return rare
+
+
+class _Names:
+    """The names that were looked up for a question: their memories, and the number of texts with each."""
+
+    def __init__(self, store: MentionStore) -> None:
+        self._store, self._known = store, dict[int, tuple[list[int], int]]()
+
+    def look_up(self, numbers: Int64) -> tuple[Groups, Int64]:
+        """Returns the memories with each name, and the counts (n,) of texts that hold it."""
+        listed = numbers.tolist()
+        if new := [number for number in listed if number not in self._known]:
+            self._known.update(zip(new, self._store.looked_up(np.array(new), BEARERS), strict=True))
+        found = [self._known[number] for number in listed]
+        return grouped([rows for rows, _ in found]), np.array([count for _, count in found], np.int64)
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Memories (n,), sorted by row, whose mentions are followed, and their scores (n,), at least 0."""
+
+    rows: Int64
+    strengths: Float32
+
+    def have(self, rows: Int64) -> Bools:
+        """Returns which of ``rows`` (m,) are seeds."""
+        return among(self.rows, rows)
 
 
 class _Strengths:
@@ -195,29 +238,42 @@ class _Strengths:
 
     def add(self, edges: Edges, weight: float) -> None:
         """Adds the strongest edge to each target, times ``weight``."""
+        if not len(edges.targets):
+            return
         targets, which = np.unique(edges.targets, return_inverse=True)
         strongest = np.zeros(len(targets), np.float32)
         np.maximum.at(strongest, which, edges.weights)
-        new = np.setdiff1d(targets, self._rows)
-        rows = np.concatenate([self._rows, new])
-        scores = np.concatenate([self._scores, self._question.scores(new)])
-        order = np.argsort(rows)
-        self._rows, self._scores = rows[order], scores[order]
-        self._scores[np.searchsorted(self._rows, targets)] += np.float32(weight) * strongest
+        new = targets[~among(self._rows, targets)]
+        if len(new):
+            rows = np.concatenate([self._rows, new])
+            scores = np.concatenate([self._scores, self._question.scores(new)])
+            order = rows.argsort()
+            self._rows, self._scores = rows[order], scores[order]
+        self._scores[self._rows.searchsorted(targets)] += np.float32(weight) * strongest
 
-    def best(self, n: int) -> tuple[Int64, Float32]:
-        order = np.argsort(-self._scores, kind="stable")[:n]
-        return self._rows[order], np.maximum(self._scores[order], 0)
+    def best(self, n: int) -> Seeds:
+        place = np.sort(np.argsort(-self._scores, kind="stable")[:n])
+        return Seeds(self._rows[place], np.maximum(self._scores[place], 0))
 
 
-def _passed_on(question: Question, edges: Edges, rows: Int64, strengths: Float32) -> Edges:
+def _joined(several: list[Edges]) -> tuple[Edges, Int64]:
+    """Joins n lists of edges; returns also the list (m,) of each."""
+    columns = [
+        (edges.sources, edges.numbers, edges.targets, edges.weights.astype(np.float32, copy=False)) for edges in several
+    ]
+    ways = np.repeat(np.arange(len(several)), [len(edges.targets) for edges in several])
+    return Edges(*map(np.concatenate, zip(*columns, strict=True))), ways
+
+
+def _passed_on(question: Question, several: list[Edges], seeds: Seeds) -> list[Edges]:
     """Returns edges to allowed memories, weighted by the strength of their sources and the rest of the question."""
-    edges = edges.at((edges.sources != edges.targets) & (edges.weights > 0))
-    edges = edges.at(question.allowed(edges.targets))
-    order = np.argsort(rows)
-    strength = strengths[order][np.searchsorted(rows[order], edges.sources)] ** np.float32(POWER)
+    edges, ways = _joined(several)
+    kept = (edges.sources != edges.targets) & (edges.weights > 0) & question.allowed(edges.targets)
+    edges, ways = edges.at(kept), ways[kept]
+    strength = seeds.strengths[seeds.rows.searchsorted(edges.sources)] ** np.float32(POWER)
     weights = edges.weights * strength * (1 + np.float32(LEFT) * _left(question, edges))
-    return Edges(edges.sources, edges.numbers, edges.targets, weights.astype(np.float32))
+    passed = Edges(edges.sources, edges.numbers, edges.targets, weights)
+    return [passed.at(ways == way) for way in range(len(several))]
 
 
 def _left(question: Question, edges: Edges) -> Float32:
@@ -225,17 +281,16 @@ def _left(question: Question, edges: Edges) -> Float32:
     weights = question.term_weights
     if not len(edges.sources) or not weights.sum():
         return np.zeros(len(edges.sources), np.float32)
-    rows, which = np.unique(np.concatenate([edges.sources, edges.targets]), return_inverse=True)
-    holds = question.holds(rows)
-    source, target = holds[:, which[: len(edges.sources)]], holds[:, which[len(edges.sources) :]]
+    held = question.holds(np.concatenate([edges.sources, edges.targets]))
+    source, target = held[:, : len(edges.sources)], held[:, len(edges.sources) :]
     part: Float32 = weights @ (target & ~source) / weights.sum()
     return part
 
 
 def _shares(question: Question, bearers: Groups) -> Float32:
     """Returns the share (m,) of each memory in an ambiguous name: a softmax over its scores for the question."""
-    if not len(bearers.rows):
-        return np.empty(0, np.float32)
+    if bearers.counts.max(initial=0) <= 1:
+        return np.ones(len(bearers.rows), np.float32)
     rows, which = np.unique(bearers.rows, return_inverse=True)
     scores = question.scores(rows)[which] / TEMPERATURE
     group = np.repeat(np.arange(len(bearers.counts)), bearers.counts)
@@ -246,11 +301,13 @@ def _shares(question: Question, bearers: Groups) -> Float32:
     return shares
 
 
-def _found(question: Question, groups: Groups, also: Int64 | None = None) -> Groups:
-    """Returns the groups without memories that the question may not find, except ``also``: these take no share."""
+def _found(question: Question, groups: Groups, seeds: Seeds | None = None) -> Groups:
+    """Returns the groups without memories that the question may not find, except seeds: these take no share."""
     kept = question.allowed(groups.rows)
-    if also is not None:
-        kept = kept | np.isin(groups.rows, also)
+    if kept.all():
+        return groups
+    if seeds is not None:
+        kept = kept | seeds.have(groups.rows)
     return Groups(np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[groups.starts], groups.rows[kept])
 
 
@@ -264,20 +321,20 @@ def _spread(groups: Groups, which: Int64) -> tuple[Int64, Int64]:
 
 def _gather(several: list[Edges]) -> Mentioned:
     """Returns the strongest edge of each way to each memory."""
-    rows = np.unique(np.concatenate([edges.targets for edges in several]))
+    edges, ways = _joined(several)
+    rows, place = np.unique(edges.targets, return_inverse=True)
     features = np.zeros((len(rows), len(several)), np.float32)
-    sources = np.full(features.shape, -1, np.int64)
-    numbers = np.zeros(features.shape, np.int64)
-    for way, edges in enumerate(several):
-        order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and remains
-        place = np.searchsorted(rows, edges.targets[order])
-        features[place, way] = edges.weights[order]
-        sources[place, way], numbers[place, way] = edges.sources[order], edges.numbers[order]
-    return Mentioned(rows, features, sources, numbers)
+    found = Mentioned(rows, features, np.full(features.shape, -1, np.int64), np.zeros(features.shape, np.int64))
+    order = np.argsort(edges.weights, kind="stable")  # the strongest is written last, and remains
+    edges, at = edges.at(order), (place[order], ways[order])
+    found.features[at], found.sources[at], found.numbers[at] = edges.weights, edges.sources, edges.numbers
+    return found
 
 
 def _are_phrases(numbers: Int64) -> Bools:
-    return np.array([is_phrase(number) for number in numbers.tolist()], bool)
+    """The same as ``is_phrase`` of each."""
+    found: Bools = (numbers >= FIRST_PHRASE) & (numbers < 0)
+    return found
 
 
 def _phrases_of(text: str | None) -> Int64:

@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import accumulate, chain
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -44,6 +45,7 @@ TABLES = ("mentions", "called", "beginnings", "names")
 AT_ONCE = 1000  # memories per read of metadata
 CACHE = 256 << 10  # KiB of pages in memory while all names are written: they come in no order of the tables
 MOST_COUNTED = 100_000  # mentions of one name; a name with more is common in an index of any size
+COUNT = "SELECT count(*) FROM (SELECT 1 FROM mentions WHERE number = value LIMIT ?)"
 _NONE = np.empty(0, np.int64)
 
 
@@ -59,7 +61,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows for each of n numbers: number i has ``rows[starts[i]:starts[i + 1]]``.
+    """Rows for each of n numbers, or numbers for each of n rows: the i-th has ``rows[starts[i]:starts[i + 1]]``.
 
     Attributes:
         starts: (n + 1,).
@@ -133,8 +135,14 @@ class MentionStore(Vocabulary, Protocol):
     def bearers(self, numbers: Int64, limit: int) -> Groups:
         """Returns the memories with a name, by full name if any, else by short name; none if more than ``limit``."""
 
+    def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
+        """Returns for each name its ``bearers``, and its ``counts``."""
+
     def mentions_of(self, rows: Int64) -> Mentions:
         """Returns the mentions in the texts of ``rows``."""
+
+    def numbers_in(self, rows: Int64) -> Groups:
+        """Returns the numbers of the names, links and phrases in each of the texts, sorted."""
 
     def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
         """Returns the memories whose texts contain these names; none if there are more than ``limit``."""
@@ -259,19 +267,25 @@ class SQLiteMentions:
         return dict(self._where_in("SELECT number, phrase FROM names WHERE number IN", numbers.tolist()))  # type: ignore[arg-type]
 
     def bearers(self, numbers: Int64, limit: int) -> Groups:
+        return grouped([rows for rows, _ in self.looked_up(numbers, limit)])
+
+    def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
         # "9-1": memory 9 has it as a short name
         found = self._each(
             "SELECT group_concat(row || '-' || short) FROM "
             "(SELECT row, short FROM called WHERE number = value LIMIT ?)",
             numbers,
             limit + 1,
+            f", ({COUNT})",
+            MOST_COUNTED,
         )
-        groups = []
-        for line in found:
-            pairs = _numbers(line.replace("-", ",") if line else None).reshape(-1, 2)
-            full = pairs[pairs[:, 1] == 0, 0]
-            groups.append(_NONE if len(pairs) > limit else full if len(full) else pairs[:, 0])
-        return _grouped(groups)
+        result: list[tuple[list[int], int]] = []
+        for line, count in found:
+            pairs = [pair.split("-") for pair in line.split(",")] if line else []
+            full = [int(row) for row, short in pairs if short == "0"]
+            rows = [] if len(pairs) > limit else full or [int(row) for row, _ in pairs]
+            result.append((rows, count))
+        return result
 
     def mentions_of(self, rows: Int64) -> Mentions:
         found = self._where_in(
@@ -280,20 +294,22 @@ class SQLiteMentions:
         columns = np.array(found, np.int64).reshape(-1, 4).T
         return Mentions(*columns)
 
+    def numbers_in(self, rows: Int64) -> Groups:
+        select = "SELECT group_concat(number) FROM (SELECT number FROM mentions WHERE row = value ORDER BY number)"
+        found = self._sql.fetch(f"SELECT ({select}) FROM json_each(?) ORDER BY key", [str(rows.tolist())])
+        return grouped([[*map(int, line.split(","))] if line else [] for (line,) in found])
+
     def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
         found = self._each(
             "SELECT group_concat(row) FROM (SELECT row FROM mentions WHERE number = value LIMIT ?)",
             numbers,
             -1 if limit is None else limit + 1,
         )
-        groups = [_numbers(line) for line in found]
-        return _grouped([rows if limit is None or len(rows) <= limit else _NONE for rows in groups])
+        groups = [[*map(int, line.split(","))] if line else [] for (line,) in found]
+        return grouped([rows if limit is None or len(rows) <= limit else [] for rows in groups])
 
     def counts(self, numbers: Int64) -> Int64:
-        found = self._each(
-            "SELECT count(*) FROM (SELECT 1 FROM mentions WHERE number = value LIMIT ?)", numbers, MOST_COUNTED
-        )
-        return np.array([int(str(count)) for count in found], np.int64)
+        return np.array(self._each(COUNT, numbers, MOST_COUNTED), np.int64).reshape(-1)
 
     def clear(self) -> None:
         for table in TABLES:
@@ -317,21 +333,21 @@ class SQLiteMentions:
     def _where_in(self, select: str, values: Sequence[object], then: str = "") -> list[tuple[object, ...]]:
         return self._sql.fetch(
             f"{select} (SELECT value FROM json_each(?)) {then}",
-            [json.dumps(values)],
+            [json.dumps(values) if values and isinstance(values[0], str) else str(values)],  # the same for numbers
         )
 
-    def _each(self, select: str, numbers: Int64, limit: int) -> list[str]:
-        """Returns one value per number: the result of ``select``."""
-        found = self._sql.fetch(
-            f"SELECT ({select}) FROM json_each(?) ORDER BY key", [limit, json.dumps(numbers.tolist())]
+    def _each(self, select: str, numbers: Int64, limit: int, more: str = "", *limits: int) -> list[tuple[Any, ...]]:
+        """Returns for each number the result of ``select``, and of ``more`` columns."""
+        return self._sql.fetch(
+            f"SELECT ({select}){more} FROM json_each(?) ORDER BY key", [limit, *limits, str(numbers.tolist())]
         )
-        return [value for (value,) in found]  # type: ignore[misc]
 
 
 def _numbers(text: object) -> Int64:
     return np.array(str(text).split(","), np.int64) if text else _NONE
 
 
-def _grouped(groups: Sequence[Int64]) -> Groups:
-    starts = np.concatenate([[0], np.cumsum([len(rows) for rows in groups])]).astype(np.int64)
-    return Groups(starts, np.concatenate([_NONE, *groups]))
+def grouped(groups: Sequence[Sequence[int]]) -> Groups:
+    """Joins groups of rows."""
+    starts = np.array([0, *accumulate(map(len, groups))], np.int64)
+    return Groups(starts, np.array([*chain.from_iterable(groups)], np.int64))

@@ -150,7 +150,7 @@ class HybridScorer:
             associated,
             hops,
             lexical=lexical[place],
-            mentions=None if mentioned is None else added_by(mentioned, rows[place])[1],
+            mentions=None if mentioned is None else mentioned.ways(rows[place]),
             sources=Contributions.of({name: column[place] for name, column in sources.items()}),
         )
         return found.best(k, self._min_score)
@@ -223,7 +223,7 @@ def score_rows(
     if parts is not None:
         said["association"] = np.float32(channels.association) * parts
     if question.mentioned is not None:
-        said["mentions"] = np.float32(MENTIONS) * added_by(question.mentioned, rows)[0]
+        said["mentions"] = np.float32(MENTIONS) * added_by(question.mentioned, rows)
     said = {name: column for name, column in said.items() if name not in question.without}
     scores = sum(said.values(), np.zeros(len(rows), np.float32))
     total = np.float32(LEXICAL + LABEL + channels.total)

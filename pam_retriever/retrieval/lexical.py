@@ -32,8 +32,9 @@ class Postings:
         """Returns the count (n,) of the term in each of ``rows``."""
         if not len(self.rows):
             return np.zeros(len(rows), np.float32)
-        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        counts: Float32 = np.where(self.rows[place] == rows, self.counts[place], 0).astype(np.float32)
+        place = self.rows.searchsorted(rows)
+        there = self.rows.take(place, mode="clip") == rows
+        counts: Float32 = (self.counts.take(place, mode="clip") * there).astype(np.float32)
         return counts
 
 
@@ -53,6 +54,26 @@ class Words:
         return float(np.log1p((self.count - df + 0.5) / (df + 0.5)))
 
 
+@dataclass(frozen=True)
+class Terms:
+    """T terms of a question, and their idf (T,)."""
+
+    words: Words
+    postings: list[Postings]
+    idf: Float32
+
+    def counts(self, rows: Int64) -> Float32:
+        """Returns how often each of the texts holds each term, (T, n)."""
+        found = [posting.at(rows) for posting in self.postings]
+        return np.array(found, np.float32).reshape(len(found), len(rows))
+
+    def bm25(self, rows: Int64, counts: Float32) -> Float32:
+        """Returns the BM25 (n,) of the own words of ``rows``, given the ``counts`` of the terms."""
+        weights = self.idf[:, None] * _saturate(counts, self.words.lengths[rows] / self.words.mean)
+        total: Float32 = weights.sum(axis=0)
+        return total
+
+
 class Lexicon:
     """The words of an index, read on demand and cached until the next write.
 
@@ -63,11 +84,15 @@ class Lexicon:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._tokenize = Tokenizer()
+        self._last: tuple[str, list[str]] = "", []  # the terms of the last text, which several sources ask for
         self._words: Words | None = None  # replaced as a whole: another thread may read it
 
     def terms(self, text: str) -> list[str]:
         """Returns the terms of a query, stemmed, without stop words."""
-        return self._tokenize(text)
+        last, terms = self._last
+        if last != text:
+            self._last = text, (terms := self._tokenize(text))
+        return terms[:]
 
     def best(self, terms: list[str], n: int, allowed: Rows | None) -> Int64:
         """Returns the ``n`` rows with the highest BM25 of their own words, without rows that hold no term."""
@@ -120,13 +145,14 @@ class Lexicon:
 
     def own(self, terms: list[str], rows: Int64) -> Float32:
         """Returns the BM25 (n,) of the own words of ``rows``, on the same scale for all memories; at least 0."""
+        asked = self.asked(terms)
+        return asked.bm25(rows, asked.counts(rows))
+
+    def asked(self, terms: list[str]) -> Terms:
+        """Returns the terms of a question, for several looks at texts."""
         words = self._now()
-        total = np.zeros(len(rows), np.float32)
-        for term in terms:
-            posting = self._posting(words, term, "text")
-            if len(posting.rows):
-                total += words.idf(posting) * _saturate(posting.at(rows), words.lengths[rows] / words.mean)
-        return total
+        postings = [self._posting(words, term, "text") for term in terms]
+        return Terms(words, postings, np.array([words.idf(posting) for posting in postings], np.float32))
 
     def idf(self, term: str) -> float:
         """The idf of a term; 0 for a term that no text holds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import among
 from pam_retriever.mentions.finder import find
 from pam_retriever.mentions.kept import KeptMentions
 from pam_retriever.mentions.source import LEXICAL, PRIOR, WAYS, Mentioned, MentionSource
@@ -34,23 +35,43 @@ class Asked:
         self, view: View, lexicon: Lexicon, looks: Float32, text: str | None, allowed: Rows | None, found: Int64
     ) -> None:
         self.text = text
-        self._view, self._lexicon, self._looks, self._rows = view, lexicon, looks, allowed
+        self._view, self._looks, self._rows = view, looks, allowed
         terms = lexicon.terms(text) if text else []
         weights = {term: weight for term in terms if (weight := lexicon.idf(term))}
-        self._terms: list[str] = list(weights)
+        self._terms = lexicon.asked(list(weights))
         self.term_weights: Float32 = np.array(list(weights.values()), np.float32)
-        self._best = max(float(lexicon.own(self._terms, found).max(initial=0)), 1e-9)
+        self._read = np.empty(0, np.int64)  # sorted rows, each read once: their BM25, and the terms that they hold
+        self._own, self._held = np.empty(0, np.float32), np.empty((len(weights), 0), bool)
+        self._best = max(float(self._bm25(found).max(initial=0)), 1e-9)
 
     def scores(self, rows: Int64) -> Float32:
         """Returns (n,) cosine + LEXICAL * BM25, scaled to 1 for the best hit."""
         similarity = self._view.similar.keys(rows) @ self._looks
-        scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._lexicon.own(self._terms, rows)
+        scores: Float32 = similarity + np.float32(LEXICAL / self._best) * self._bm25(rows)
         return scores
 
     def holds(self, rows: Int64) -> Bools:
         """Returns whether each of the texts holds each of the question's terms, (T, n)."""
-        held = [self._lexicon.posting(term).at(rows) > 0 for term in self._terms]
-        return np.array(held, bool).reshape(len(self._terms), len(rows))
+        places = self._places(rows)
+        held: Bools = self._held[:, places]
+        return held
+
+    def _bm25(self, rows: Int64) -> Float32:
+        places = self._places(rows)
+        return self._own[places]
+
+    def _places(self, rows: Int64) -> Int64:
+        """Reads those of the rows that were not read yet; returns the positions of all."""
+        unread = ~among(self._read, rows)
+        if unread.any():
+            new = np.unique(rows[unread])
+            counts = self._terms.counts(new)
+            every = np.concatenate([self._read, new])
+            order = every.argsort()
+            self._own = np.concatenate([self._own, self._terms.bm25(new, counts)])[order]
+            self._held = np.concatenate([self._held, counts > 0], axis=1)[:, order]
+            self._read = every[order]
+        return self._read.searchsorted(rows)
 
     def allowed(self, rows: Int64) -> Bools:
         """Returns which rows (n,) may be found, and may lead to others."""
@@ -114,7 +135,7 @@ class MentionScorer:
         for looks, row in zip(cues.looks, cues.own.tolist(), strict=True):
             mentioned = self._mentioning.from_memory(looks, row, allowed)
             rows = mentioned.rows[mentioned.rows != row]
-            scores, ways = added_by(mentioned, rows)
+            scores, ways = added_by(mentioned, rows), mentioned.ways(rows)
             scores = scores / np.maximum(scores.max(initial=0), 1)
             similarity = self._view.similar.keys(rows) @ looks
             hops = np.ones(len(rows), np.int64)
@@ -122,11 +143,10 @@ class MentionScorer:
         return found
 
 
-def added_by(mentioned: Mentioned, rows: Int64) -> tuple[Float32, Int64]:
-    """For each of ``rows`` (n,), returns the score from its mentions, and the mentions (n, ways, 2)."""
-    features, ways = mentioned.at(rows)
-    added: Float32 = features @ np.array([PRIOR[way] for way in WAYS], np.float32)
-    return added, ways
+def added_by(mentioned: Mentioned, rows: Int64) -> Float32:
+    """For each of ``rows`` (n,), returns the score from its mentions."""
+    added: Float32 = mentioned.of(rows) @ np.array([PRIOR[way] for way in WAYS], np.float32)
+    return added
 
 
 def mentions_of(view: View, found: Candidates, text: str | None) -> list[tuple[Mention, ...]]:

@@ -40,7 +40,7 @@ class Mentions:
         for at, one in enumerate(self.found(cues)):
             if one is not None:
                 mine = pools.of_cue(at)
-                scores[mine] = np.float32(PLAIN_UNIT) * one.at(self._corpus.rows[pools.row[mine]])[0]
+                scores[mine] = np.float32(PLAIN_UNIT) * one.of(self._corpus.rows[pools.row[mine]])
         return scores
 
     def propose(self, cues: Cues, n: int) -> Sequence[Int64]:

@@ -110,7 +110,7 @@ class MixtureScorer:
             return [None] * len(questions)
         source = next(one for one in self._feedback_evidence.evidence.sources if isinstance(one, Mentions))
         found = source.found(questions)
-        return [None if one is None else one.at(hits)[1] for one, hits in zip(found, rows, strict=True)]
+        return [None if one is None else one.ways(hits) for one, hits in zip(found, rows, strict=True)]
 
     def _candidates(self, questions: asked.Cues, cues: Cues, allowed: Rows | None, n: int) -> list[Int64]:
         """Returns the positions that a filter allows for each cue, without the cue itself."""
