@@ -120,7 +120,7 @@ class MentionGraph:
         """Returns the rows of texts that may contain new names."""
         if not phrases:
             return np.empty(0, np.int64)
-        if len(phrases) > self._store.texts() - added:
+        if len(phrases) >= AT_ONCE and len(phrases) > self._store.texts() - added:
             return self._store.rows()  # reading all texts costs less than looking up each name
         found = [self._store.rows_containing(phrase, MOST_TEXTS + 1) for phrase in phrases]
         return np.unique(np.concatenate([rows for rows in found if len(rows) <= MOST_TEXTS] or [found[0][:0]]))

@@ -272,11 +272,10 @@ class SQLiteMentions:
     def looked_up(self, numbers: Int64, limit: int) -> list[tuple[list[int], int]]:
         # "9-1": memory 9 has it as a short name
         found = self._each(
-            "SELECT group_concat(row || '-' || short) FROM "
-            "(SELECT row, short FROM called WHERE number = value LIMIT ?)",
+            "(SELECT group_concat(row || '-' || short) FROM "
+            f"(SELECT row, short FROM called WHERE number = value LIMIT ?)), ({COUNT})",
             numbers,
             limit + 1,
-            f", ({COUNT})",
             MOST_COUNTED,
         )
         result: list[tuple[list[int], int]] = []
@@ -295,13 +294,13 @@ class SQLiteMentions:
         return Mentions(*columns)
 
     def numbers_in(self, rows: Int64) -> Groups:
-        select = "SELECT group_concat(number) FROM (SELECT number FROM mentions WHERE row = value ORDER BY number)"
-        found = self._sql.fetch(f"SELECT ({select}) FROM json_each(?) ORDER BY key", [str(rows.tolist())])
+        select = "(SELECT group_concat(number) FROM (SELECT number FROM mentions WHERE row = value ORDER BY number))"
+        found = self._each(select, rows)
         return grouped([[*map(int, line.split(","))] if line else [] for (line,) in found])
 
     def mentioning(self, numbers: Int64, limit: int | None) -> Groups:
         found = self._each(
-            "SELECT group_concat(row) FROM (SELECT row FROM mentions WHERE number = value LIMIT ?)",
+            "(SELECT group_concat(row) FROM (SELECT row FROM mentions WHERE number = value LIMIT ?))",
             numbers,
             -1 if limit is None else limit + 1,
         )
@@ -309,7 +308,7 @@ class SQLiteMentions:
         return grouped([rows if limit is None or len(rows) <= limit else [] for rows in groups])
 
     def counts(self, numbers: Int64) -> Int64:
-        return np.array(self._each(COUNT, numbers, MOST_COUNTED), np.int64).reshape(-1)
+        return np.array(self._each(f"({COUNT})", numbers, MOST_COUNTED), np.int64).reshape(-1)
 
     def clear(self) -> None:
         for table in TABLES:
@@ -336,11 +335,9 @@ class SQLiteMentions:
             [json.dumps(values) if values and isinstance(values[0], str) else str(values)],  # the same for numbers
         )
 
-    def _each(self, select: str, numbers: Int64, limit: int, more: str = "", *limits: int) -> list[tuple[Any, ...]]:
-        """Returns for each number the result of ``select``, and of ``more`` columns."""
-        return self._sql.fetch(
-            f"SELECT ({select}){more} FROM json_each(?) ORDER BY key", [limit, *limits, str(numbers.tolist())]
-        )
+    def _each(self, select: str, values: Int64, *limits: int) -> list[tuple[Any, ...]]:
+        """Returns for each value the columns of ``select``, in order."""
+        return self._sql.fetch(f"SELECT {select} FROM json_each(?) ORDER BY key", [*limits, str(values.tolist())])
 
 
 def _numbers(text: object) -> Int64:

@@ -99,7 +99,7 @@ class MemoryVocabulary:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._phrases = list(numbers)
         self._numbers = list(numbers.values())
-        self._powers = np.ones((2, 0), np.uint64)
+        self._powers: UInt64 = np.ones((2, 0), np.uint64)
         while not self._build():  # two names had one hash
             pass
 

@@ -31,11 +31,13 @@ class Told:
         rows: (n,) the memories that have dates, sorted.
         times: (n,) seconds since 1970.
         named: the periods that their texts name, by row.
+        placed: the same, by position in ``rows``.
     """
 
     rows: Int64
     times: Times
     named: TextPeriods
+    placed: TextPeriods
 
 
 def may_have_anchor(text: str) -> bool:

@@ -20,7 +20,7 @@ from pam_retriever.model.keys import Channels, query_vectors
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import FOR_WORDS, Cues, recognised
 from pam_retriever.retrieval.directed import Towards
-from pam_retriever.retrieval.lexical import Lexicon
+from pam_retriever.retrieval.lexical import Lexicon, best_of
 from pam_retriever.retrieval.mentioned import Mentioning, added_by
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.retrieval.timeline import Heard, QuestionTimes
@@ -116,10 +116,11 @@ class HybridScorer:
         association, towards = asked
         lexicon, links, looks = self._lexicon, self._view.links, cues.looks[at]
         terms = lexicon.terms(cues.texts[at])
-        candidates = np.union1d(near[near >= 0], lexicon.best(terms, max(CANDIDATES, k + 1), allowed))
+        worded = lexicon.scores(terms)
+        candidates = np.union1d(near[near >= 0], best_of(worded, max(CANDIDATES, k + 1), allowed))
         heard = None if self._times is None else self._times.hear(cues.texts[at], cues.visible)
         if heard is not None:
-            candidates = np.union1d(candidates, self._then(heard, terms, looks, k, allowed))
+            candidates = np.union1d(candidates, self._then(heard, worded, looks, k, allowed))
         mentioned = None
         if self._mentioning is not None and "mentions" not in self._without:
             mentioned = self._mentioning.from_question(looks, cues.texts[at], candidates, allowed)
@@ -155,11 +156,11 @@ class HybridScorer:
         )
         return found.best(k, self._min_score)
 
-    def _then(self, heard: Heard, terms: list[str], looks: Float32, k: int, allowed: Rows | None) -> Int64:
-        """Returns the best memories among those that the times in the question name."""
+    def _then(self, heard: Heard, worded: Float32, looks: Float32, k: int, allowed: Rows | None) -> Int64:
+        """Returns the best memories, by looks and by words, among those that the times in the question name."""
         n, then = max(THEN, k + 1), heard.best(allowed)
         near = self._view.similar.search(looks[None], n, then)[1][0]
-        return np.union1d(near[near >= 0], self._lexicon.best(terms, n, then))
+        return np.union1d(near[near >= 0], best_of(worded, n, then))
 
 
 @dataclass(frozen=True)

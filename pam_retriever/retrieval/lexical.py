@@ -96,19 +96,17 @@ class Lexicon:
 
     def best(self, terms: list[str], n: int, allowed: Rows | None) -> Int64:
         """Returns the ``n`` rows with the highest BM25 of their own words, without rows that hold no term."""
+        return best_of(self.scores(terms), n, allowed)
+
+    def scores(self, terms: list[str]) -> Float32:
+        """Returns the BM25 of all memories by row, of their own words."""
         words = self._now()
         scores = np.zeros(len(words.lengths), np.float32)
         for term in terms:
             posting = self._posting(words, term, "text")
             own = posting.counts.astype(np.float32)
             scores[posting.rows] += words.idf(posting) * _saturate(own, words.lengths[posting.rows] / words.mean)
-        if allowed is not None:
-            inside = np.zeros(len(scores), bool)
-            rows = np.asarray(allowed)
-            inside[rows[rows < len(scores)]] = True
-            scores[~inside] = 0
-        found = np.flatnonzero(scores)  # few of all memories
-        return found if len(found) <= n else found[np.argpartition(-scores[found], n - 1)[:n]]
+        return scores
 
     def posting(self, term: str) -> Postings:
         """Returns the rows whose text holds a term."""
@@ -196,6 +194,18 @@ class Lexicon:
             mean = max(float(texts.mean()), 1.0) if len(rows) else 1.0
             self._words = words = Words(version, lengths, len(rows), mean)
         return words
+
+
+def best_of(scores: Float32, n: int, allowed: Rows | None) -> Int64:
+    """Returns the ``n`` allowed rows with the highest of the ``scores`` of all rows, without those that score 0."""
+    if allowed is not None:
+        rows = np.asarray(allowed)
+        rows = rows[rows < len(scores)]
+        inside = np.zeros_like(scores)
+        inside[rows] = scores[rows]
+        scores = inside
+    found = np.flatnonzero(scores)  # few of all memories
+    return found if len(found) <= n else found[np.argpartition(-scores[found], n - 1)[:n]]
 
 
 def _saturate(count: Float32, length: Float32) -> Float32:

@@ -61,12 +61,14 @@ class Known:
         stored: the memories with dates.
         read: the memories whose texts were parsed.
         named: the periods that these texts contain, by row.
+        placed: the same, by position in ``read``.
     """
 
     version: tuple[int, int]
     stored: StoredTimes
     read: StoredTimes
     named: TextPeriods
+    placed: TextPeriods
 
 
 class Timeline:
@@ -107,13 +109,12 @@ class Timeline:
         told = self._told() if periods else None
         if told is None:
             return None
-        rows, times, named = told.rows, told.times, told.named
+        rows, times, named = told.rows, told.times, told.placed
         if visible is not None:
-            seen, of_seen = holds(visible, rows), holds(visible, named.row)
+            seen, of_seen = holds(visible, rows), holds(visible, told.named.row)
             rows, times = rows[seen], times[seen]
-            named = TextPeriods(named.row[of_seen], named.start[of_seen], named.end[of_seen])
-        place = np.searchsorted(rows, named.row).astype(np.int64)
-        scores = time_scores(periods, times, TextPeriods(place, named.start, named.end))
+            named = TextPeriods(told.named.row[of_seen], named.start[of_seen], named.end[of_seen]).placed(rows)
+        scores = time_scores(periods, times, named)
         return Heard(rows, scores) if scores.any() else None
 
     def _told(self) -> Told | None:
@@ -126,7 +127,7 @@ class Timeline:
                 known = self._known or known
                 if known.read is not known.stored:
                     self._known = known = self._with_texts(known)
-        return Told(known.stored.rows, known.stored.times, known.named)
+        return Told(known.stored.rows, known.stored.times, known.named, known.placed)
 
     def rows_when(self, when: Interval, now: datetime | None) -> tuple[Int64, Times]:
         """Returns the memories in an interval, the newest first, and their times.
@@ -176,10 +177,9 @@ class Timeline:
         if known is None or known.version != version:
             with self._building:
                 stored = table.all() if table.kind() == "dates" else _nothing()
-                known = Known(
-                    version, stored, *((known.read, known.named) if known else (_nothing(), TextPeriods.of([])))
-                )
-                self._known = known
+                none = TextPeriods.of([])
+                old = known or Known(version, stored, _nothing(), none, none)
+                self._known = known = replace(old, version=version, stored=stored)
         return known
 
     def _with_texts(self, known: Known) -> Known:
@@ -192,7 +192,7 @@ class Timeline:
         named = TextPeriods(
             *(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "start", "end"))
         )
-        return replace(known, read=stored, named=named)
+        return replace(known, read=stored, named=named, placed=named.placed(stored.rows))
 
     def _named_in(self, stored: StoredTimes, places: Int64) -> TextPeriods:
         """Returns the periods in the texts of some memories, by row."""

@@ -16,43 +16,46 @@ from pam_retriever.timewords.tokens import Token
 _AT = "[hgu]?t?C"
 
 
-RULES: tuple[tuple[re.Pattern[str], Callable[[Match], Atom | None]], ...] = tuple(
-    (re.compile(pattern), rule)
-    for pattern, rule in (
-        (rf"(?:Cn?t?|Pot?)?(?:n?t?W,?)?D(?:,?{_AT})?", dated.figures),
-        (rf"(?:Cn?t?|Pot?)?(?:n?t?W,?t?)?[NO]o?M(?:,?o?Y|o?[LXT]?U[LX]?)?(?:,?{_AT})?", dated.day_and_month),
-        (rf"(?:Cn?t?|Pot?)?(?:n?t?W,?t?)?M#?t?[NO](?:,?Y|o?[LXT]U)?(?:,?{_AT})?", dated.day_and_month),
-        (rf"Y?,?M,?[NO]P|Y,?M,?[NO](?:,?{_AT})?", dated.day_and_month),
-        (r"[NO]ut?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?ut?[NO]o?M", dated.days_and_month),
+# a pattern, a code without which it matches nothing, and the meaning
+RULES: tuple[tuple[re.Pattern[str], str, Callable[[Match], Atom | None]], ...] = tuple(
+    (re.compile(pattern), code, rule)
+    for pattern, code, rule in (
+        (rf"(?:Cn?t?|Pot?)?(?:n?t?W,?)?D(?:,?{_AT})?", "D", dated.figures),
+        (rf"(?:Cn?t?|Pot?)?(?:n?t?W,?t?)?[NO]o?M(?:,?o?Y|o?[LXT]?U[LX]?)?(?:,?{_AT})?", "M", dated.day_and_month),
+        (rf"(?:Cn?t?|Pot?)?(?:n?t?W,?t?)?M#?t?[NO](?:,?Y|o?[LXT]U)?(?:,?{_AT})?", "M", dated.day_and_month),
+        (rf"Y?,?M,?[NO]P|Y,?M,?[NO](?:,?{_AT})?", "M", dated.day_and_month),
+        (r"[NO]ut?[NO]o?M(?:,?o?Y|o?[LXT]U)?|[NO]o?ut?[NO]o?M", "M", dated.days_and_month),
         (
             r"(?:[fo]t?[NO][uh]|bt?[NO]&)t?[NO]o?M(?:,?o?Y|o?[LXT]U)?|YMOuO|M[NO]ut?[NO](?:,?Y|o?[LXT]U)?",
+            "M",
             dated.days_and_month,
         ),
-        (r"[LXT]U[i,]?t?M|M(?:,?o?Y|#Y|o?t?[LXT]U|o?tU[LX])?|YM", dated.month),
-        (r"[LXTV]M|MLo?(?!U)", dated.counted_month),
-        (r"t?U?Y", dated.year),
-        (r"t?K", dated.decade),
-        (r"t?OU", dated.numbered_century),
-        (r"t?[LXTV]t?U|t?U[LXT]|t?UL", counted.relative_unit),
-        (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|t?NU[LX]|t?[NN]?[LXV]NU", counted.rolling_units),
-        (r"[hnir]t?U", counted.plain_weekend),
-        (r"[Nt]UA|t?wo?UA|A[Ntw]U|Bw?[Nt]U", counted.ago),
-        (r"[Nt]UF|iF?[Ntw]U|F[Ntw]U|wUF", counted.ahead),
-        (rf"(?:C)?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", counted.day_from_today),
-        (r"t?[LT]P", counted.part_of_day),
-        (rf"[LXT]UW|n?Wo?t?[LXT]U|n?t?W[LX]P?|Co?n?W|n?t?[LXT]?W(?:i?t?P)?(?:,?{_AT})?", counted.weekday),
-        (r"t?[LXT]t?S|[LXT]US|t?So?[LXT]U|t?S[LXT]|t?S(?:o?Y)?|YS", dated.season),
-        (r"t?Q(?:o?Y|o?[LXT]U)?|YQ", dated.quarter),
-        (r"GY|Go?[LXT]U|YG", dated.half_year),
-        (r"H[LX](?!U)|t?[LXT]?H(?:o?,?Y|o?[LXT]U)?|YH", dated.holiday),
+        (r"[LXT]U[i,]?t?M|M(?:,?o?Y|#Y|o?t?[LXT]U|o?tU[LX])?|YM", "M", dated.month),
+        (r"[LXTV]M|MLo?(?!U)", "M", dated.counted_month),
+        (r"t?U?Y", "Y", dated.year),
+        (r"t?K", "K", dated.decade),
+        (r"t?OU", "U", dated.numbered_century),
+        (r"t?[LXTV]t?U|t?U[LXT]|t?UL", "U", counted.relative_unit),
+        (r"TN[LV]U|t?[LXTV]t?wo?U|t?[LXTV]t?w?NU|t?NU[LX]|t?[NN]?[LXV]NU", "U", counted.rolling_units),
+        (r"[hnir]t?U", "U", counted.plain_weekend),
+        (r"[Nt]UA|t?wo?UA|A[Ntw]U|Bw?[Nt]U", "U", counted.ago),
+        (r"[Nt]UF|iF?[Ntw]U|F[Ntw]U|wUF", "U", counted.ahead),
+        (rf"(?:C)?R(?:i?t?P)?(?:,?{_AT})?|Pn?R", "R", counted.day_from_today),
+        (r"t?[LT]P", "P", counted.part_of_day),
+        (rf"[LXT]UW|n?Wo?t?[LXT]U|n?t?W[LX]P?|Co?n?W|n?t?[LXT]?W(?:i?t?P)?(?:,?{_AT})?", "W", counted.weekday),
+        (r"t?[LXT]t?S|[LXT]US|t?So?[LXT]U|t?S[LXT]|t?S(?:o?Y)?|YS", "S", dated.season),
+        (r"t?Q(?:o?Y|o?[LXT]U)?|YQ", "Q", dated.quarter),
+        (r"GY|Go?[LXT]U|YG", "G", dated.half_year),
+        (r"H[LX](?!U)|t?[LXT]?H(?:o?,?Y|o?[LXT]U)?|YH", "H", dated.holiday),
         (
             r"h?t?vuo?M(?:o?,?Y)?|h?t?v[oi]?t?(?:K|M(?:o?,?Y|o?[LXT]U)?|Y|[LXT]U|U[LX]|[LXT]?S(?:o?Y)?)|vu?Y|Y?Mv",
+            "v",
             dated.phase,
         ),
-        (r"t?[OL]N?[UW]oM(?:,?o?Y|o?[LXT]U)?", dated.nth_in_month),
-        (r"t?[OL]UoY|t?OUY|t?OUo[LXT]U", dated.nth_in_year),
-        (r"et?TU|eR", counted.earlier_or_later),
-        (r"n(?:W,?)?tO", dated.day_of_month),
+        (r"t?[OL]N?[UW]oM(?:,?o?Y|o?[LXT]U)?", "M", dated.nth_in_month),
+        (r"t?[OL]UoY|t?OUY|t?OUo[LXT]U", "U", dated.nth_in_year),
+        (r"et?TU|eR", "e", counted.earlier_or_later),
+        (r"n(?:W,?)?tO", "O", dated.day_of_month),
     )
 )
 
@@ -62,7 +65,8 @@ def atoms(tokens: list[Token], context: Context) -> list[Atom]:
     codes = "".join(token.code for token in tokens)
     found = [
         (match.start(), -match.end(), order)
-        for order, (pattern, _) in enumerate(RULES)
+        for order, (pattern, code, _) in enumerate(RULES)
+        if code in codes
         for match in pattern.finditer(codes)
         if match.end() > match.start()
     ]
@@ -72,7 +76,7 @@ def atoms(tokens: list[Token], context: Context) -> list[Atom]:
         if start < free or (start and codes[start - 1] == "E"):
             continue
         try:
-            atom = RULES[order][1](Match(tokens, start, -end - 1, context))
+            atom = RULES[order][2](Match(tokens, start, -end - 1, context))
         except (ValueError, OverflowError):  # before the year 1, or after 9999
             continue
         if atom is not None:

@@ -39,6 +39,10 @@ class TextPeriods:
         rows, starts, ends = zip(*flat, strict=True) if flat else ((), (), ())
         return cls(np.array(rows, np.int64), np.array(starts, np.float64), np.array(ends, np.float64))
 
+    def placed(self, rows: Int64) -> TextPeriods:
+        """Returns the same with positions in sorted ``rows`` (n,) in place of rows."""
+        return TextPeriods(np.searchsorted(rows, self.row).astype(np.int64), self.start, self.end)
+
 
 @dataclass(frozen=True)
 class TimePrior:
@@ -94,17 +98,19 @@ def rarity(inside: float, n: int) -> float:
     if n < 2:
         return 1.0
     inside, most = min(inside, n), np.log((n - 0.5) / 1.5)
-    return float(np.clip(np.log((n - inside + 0.5) / (inside + 0.5)) / max(most, 1e-9), 0, 1))
+    return min(max(float(np.log((n - inside + 0.5) / (inside + 0.5))) / max(float(most), 1e-9), 0.0), 1.0)
 
 
 def _overlap(start: float, end: float, times: Float64, texts: TextPeriods | None, prior: TimePrior) -> Float64:
-    late = np.maximum(times - end, 0) / (prior.days_after * DAY_SECONDS)
-    known = np.nan_to_num(times, nan=-np.inf)
-    own = np.where((known >= start) & (known < end), 1.0, np.where(known >= end, prior.told_after * np.exp(-late), 0.0))
-    own = np.nan_to_num(own)
+    own = ((times >= start) & (times < end)).astype(np.float64)  # 0 for a memory without a time
+    after = np.flatnonzero(times >= end)
+    own[after] = prior.told_after * np.exp((end - times[after]) / (prior.days_after * DAY_SECONDS))
     if texts is None or not len(texts.row):
         return own
-    shared = np.clip(np.minimum(texts.end, end) - np.maximum(texts.start, start), 0, None)
+    shared = np.minimum(texts.end, end) - np.maximum(texts.start, start)
+    there = np.flatnonzero(shared > 0)  # few texts name a period of the question
     named = np.zeros(len(times))
-    np.maximum.at(named, texts.row, prior.in_text * shared / (texts.end - texts.start))
-    return np.maximum(own, named) + prior.both * np.minimum(own, named)
+    parts = prior.in_text * shared[there] / (texts.end[there] - texts.start[there])
+    np.maximum.at(named, texts.row[there], parts)
+    larger: Float64 = np.maximum(own, named)
+    return larger + prior.both * np.minimum(own, named) if prior.both else larger
