@@ -193,6 +193,23 @@ def test_finding_is_a_search_by_regular_expression(kind: type, names: list[str],
     )
 
 
+def test_names_of_one_hash_are_hashed_anew_and_candidates_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the base 1 a hash is the sum of the characters: names of the same letters collide."""
+    bits = iter([0, 0, 12345678901, 98765432101, 0, 0])
+    monkeypatch.setattr("pam_retriever.mentions.vocabulary.secrets.randbits", lambda _: next(bits))
+    names, texts = {"on": 1, "no": 2}, ["on no non", "no one"]
+    assert [[one.name for one in found] for found in find(texts, MemoryVocabulary(names))] == [[1, 2], [2]]
+    assert find(["on no"], MemoryVocabulary({"no": 2}))[0][0].start == 3
+
+
+def test_names_in_a_text_of_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pam_retriever.mentions.vocabulary.AT_ONCE", 8)
+    names = {f"n{at} x": at for at in range(30)}
+    texts = [f"n{at} x, n{at + 1} x" for at in range(29)] + ["", "no name"]
+    found = find(texts, MemoryVocabulary(names))
+    assert [[one.name for one in several] for several in found] == [[at, at + 1] for at in range(29)] + [[], []]
+
+
 def test_names_are_found_whatever_case_marks_and_punctuation() -> None:
     text = "At the cafe\u0301-de-FLORE, Zoë's; not cafes."
     vocabulary = MemoryVocabulary(

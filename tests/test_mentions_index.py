@@ -225,6 +225,20 @@ def test_bulks_wait_for_a_question_or_the_end_and_are_searched_once(tmp_path, mo
     index.close()
 
 
+def test_the_first_names_wait_too_if_they_come_in_bulk(monkeypatch):
+    """The first names of an index, in bulk, are searched for with all earlier texts at the next question."""
+    monkeypatch.setattr("pam_retriever.store.kept_mentions.MANY", 2)
+    index, at_once = PredictiveAssociativeIndex(DIM), PredictiveAssociativeIndex(DIM)
+    index.add(_vectors(2), ["old 1", "old 2"], ["Ghana", "nothing"])
+    _add(index, "temple", "ghana")
+    _add(index, "kiss")
+    assert index._store.database.mentions.pending
+    assert index.recall(np.ones(DIM), 1, text="who was shirley temple?").ids == ["temple"]
+    _add(at_once, *FILMS)
+    at_once.add(_vectors(2), ["old 1", "old 2"], ["Ghana", "nothing"])
+    assert _state(index) == _state(at_once)
+
+
 def test_a_failed_add_leaves_mentions_as_they_were(anywhere, monkeypatch):
     index = _films(anywhere)
     before = _state(index)

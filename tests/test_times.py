@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pam_retriever.errors import InvalidInput, MissingExtra
 from pam_retriever.timewords import dates
+from pam_retriever.timewords.grammar import RULES
 from pam_retriever.timewords.lexicon import LANGUAGES, words
 from pam_retriever.timewords.periods import OPEN_END, OPEN_START, Period
 from pam_retriever.timewords.reader import MAX_PERIODS, read_question, read_text
@@ -49,6 +50,13 @@ def spans(text, now=FRIDAY, **options):
 def day(year, month, number, days=1):
     start = datetime(year, month, number, tzinfo=UTC)
     return start, start + timedelta(days=days)
+
+
+@given(st.text("".join(sorted({*"ABCDEFGHKLMNOPQRSTUVWXY#,abefghinoprstuvwxy"})), max_size=12))
+def test_a_rule_matches_nothing_without_its_code(codes):
+    for pattern, code, _ in RULES:
+        found = [match.group() for match in pattern.finditer(codes) if match.group()]
+        assert all(code in one for one in found)
 
 
 def test_the_lists_have_the_stated_lengths():

@@ -176,7 +176,8 @@ class MemoryVocabulary:
         if self._powers.shape[1] < count or self._powers[0, 1] != self._base:
             size = max(1 << (count - 1).bit_length(), 2)
             bases = np.array([[self._base], [pow(int(self._base), -1, 1 << 64)]], np.uint64)
-            self._powers = np.cumprod(np.hstack([np.ones_like(bases), np.repeat(bases, size - 1, axis=1)]), axis=1)
+            factors = np.hstack([np.ones_like(bases), np.repeat(bases, size - 1, axis=1)])
+            self._powers = np.cumprod(factors, axis=1, dtype=np.uint64)
         return self._powers[0, :count], self._powers[1, :count]
 
 
