@@ -316,7 +316,7 @@ def recognised(cues: Cues, links: CooccurrenceGraph) -> Float32:
 
 def look_alikes(known: Cues, asking: Int64, view: View, among: Rows | None) -> tuple[Int64, Float32]:
     """Returns the allowed memories (n, m) most similar to the queries ``asking`` (n,), and their weights."""
-    alike, cosine = known.near[asking, :NEIGHBOURS], known.nearness[asking, :NEIGHBOURS]
+    alike, cosine = known.near[asking], known.nearness[asking]
     if not alike.shape[1] or among is not known.among:
         cosine, alike = view.similar.search(known.looks[asking], NEIGHBOURS, among)
     other = (alike >= 0) & (alike != known.own[asking][:, None])
