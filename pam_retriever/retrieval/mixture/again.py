@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,7 +47,8 @@ class AskedAgain:
         """Returns pairs of a question and a past request that hardly differ, with weights."""
         if not len(self._log):
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
-        weight = np.exp(np.float32(self.WIDTH) * (self._log.likeness(cues)[0] - 1))
-        weight[cues.rows >= 0] = 0  # a stored memory is not a request
-        cue, place = np.nonzero(weight > self.LEAST)
-        return cue, place, np.minimum(weight[cue, place], 1)
+        cosines = self._log.likeness(cues)[0]
+        cue, place = np.nonzero(cosines > 1 + math.log(self.LEAST) / self.WIDTH)
+        asked = cues.rows[cue] < 0  # a stored memory is not a request
+        cue, place = cue[asked], place[asked]
+        return cue, place, np.minimum(np.exp(np.float32(self.WIDTH) * (cosines[cue, place] - 1)), 1)

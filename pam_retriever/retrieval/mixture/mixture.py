@@ -19,6 +19,7 @@ from pam_retriever.retrieval.mixture.room import make_room
 from pam_retriever.retrieval.mixture.sources import Source
 from pam_retriever.types import Bools, Float32, Int64
 
+UNUSED = "never used"  # a source besides those of the evidence
 KINDS = ("question", "seen cue", "unseen cue")
 NEVER_USED, PLAIN = "never_used", "plain"
 # Recall without feedback as a sum of features: ``PLAIN``, and the features of names and times. Chosen on the first
@@ -40,6 +41,10 @@ class Evidence:
     Args:
         sources: in any order; names of features are distinct.
         log: the past requests that they read.
+
+    Attributes:
+        features: the names of the columns that ``score`` returns.
+        owners: for each feature the name of its source.
     """
 
     def __init__(self, sources: Sequence[Source], log: RequestLog) -> None:
@@ -50,6 +55,8 @@ class Evidence:
             raise InvalidInput(f"The sources have the features {plain}.", "distinct names", "Rename one.")
         self._appearance = [plain.index(name) for name in APPEARANCE if name in plain]
         self.features = (*plain, *(f"{NEVER_USED}:{plain[at]}" for at in self._appearance), NEVER_USED)
+        of_plain = [source.name for source in self.sources for _ in source.features]
+        self.owners = (*of_plain, *(of_plain[at] for at in self._appearance), UNUSED)
 
     @property
     def used(self) -> Bools:

@@ -113,13 +113,19 @@ class Pools:
         return (~self.hidden).astype(np.float32)
 
     def add_up(self, cue: Int64, row: Int64, value: Float32) -> Float32:
-        """Returns the sum (P,) of the values of each pair. Drops values of memories that are not candidates."""
-        wanted = cue * self.size + row
-        if self.is_full:
-            return np.bincount(wanted, value, len(self)).astype(np.float32)
-        place = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
-        there = self.keys[place] == wanted
-        return np.bincount(place[there], value[there], len(self)).astype(np.float32)
+        """Returns the sum (P,) of the values (E,) of each pair, or the sums (P, n) of several values (n, E).
+
+        Drops values of memories that are not candidates.
+        """
+        place = cue * self.size + row
+        if not self.is_full:
+            wanted = place
+            place = np.minimum(np.searchsorted(self.keys, wanted), len(self) - 1)
+            there = self.keys[place] == wanted
+            place, value = place[there], value[..., there]
+        if value.ndim == 1:
+            return np.bincount(place, value, len(self)).astype(np.float32)
+        return np.stack([np.bincount(place, one, len(self)) for one in value], axis=1).astype(np.float32)
 
     def spread(self, values: Float32) -> Float32:
         """Returns the value (P,) of each pair's memory, from one value per memory (size,)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,15 +15,13 @@ from pam_retriever.retrieval.mixture import pools as asked
 from pam_retriever.retrieval.mixture.feedback_evidence import FeedbackEvidence
 from pam_retriever.retrieval.mixture.holdout import FULL_BELOW, PROPOSALS
 from pam_retriever.retrieval.mixture.logit import softmax
-from pam_retriever.retrieval.mixture.mixture import NEVER_USED, Evidence, kinds, rank_in_pool
+from pam_retriever.retrieval.mixture.mixture import UNUSED, kinds, rank_in_pool
 from pam_retriever.retrieval.mixture.named import MENTIONED, Mentions
 from pam_retriever.retrieval.mixture.pools import Pools
 from pam_retriever.retrieval.sources import Contributions, check_without
 from pam_retriever.retrieval.timeline import QuestionTimes
 from pam_retriever.store.view import View
 from pam_retriever.types import Float32, Int64
-
-UNUSED = "never used"  # a source besides those of the evidence
 
 
 class MixtureScorer:
@@ -46,7 +45,7 @@ class MixtureScorer:
     ) -> None:
         self._view, self._feedback_evidence, self._min_score = view, feedback, min_score
         self._now = None if times is None else times.now
-        self._owners = _owners(feedback.evidence)
+        self._owners = feedback.evidence.owners
         check_without(without, tuple(dict.fromkeys(self._owners)))
         self._mixture, self._names = feedback.mixture, MENTIONED not in without
         if without:
@@ -86,11 +85,11 @@ class MixtureScorer:
             order = order[share[order] >= self._min_score]
         rows = corpus.rows[pools.row[order]]
         similarity = np.einsum("pd,pd->p", cues.looks[pools.cue[order]], self._view.similar.keys(rows))
-        cuts = np.searchsorted(pools.cue[order], np.arange(1, len(cues)))
         weighed = features[order] * mixture.weights[kind[pools.cue[order]]]
         said = self._contributions(weighed, scores[order] - weighed.sum(axis=1))
         columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], said.values
-        split = [np.split(column, cuts) for column in columns]
+        ends = np.searchsorted(pools.cue[order], np.arange(len(cues) + 1)).tolist()
+        split = [[column[start:end] for start, end in pairwise(ends)] for column in columns]
         by_name = self._mentions(questions, split[0])
         return [
             Candidates(rows, score, alike, score, hops, sure, None, None, ways, Contributions(said.names, parts))
@@ -99,8 +98,9 @@ class MixtureScorer:
 
     def _contributions(self, weighed: Float32, room: Float32) -> Contributions:
         """Returns the part of each source, from features (n, F) and room for unused memories (n,)."""
-        owners = np.array(self._owners)
-        columns = {name: weighed[:, owners == name].sum(axis=1) for name in dict.fromkeys(self._owners)}
+        columns: dict[str, Float32] = {}
+        for name, column in zip(self._owners, weighed.T, strict=True):
+            columns[name] = columns[name] + column if name in columns else column
         columns[UNUSED] = columns[UNUSED] + room
         return Contributions.of(columns)
 
@@ -126,12 +126,6 @@ class MixtureScorer:
                 found = [np.union1d(a, np.intersect1d(b, inside)) for a, b in zip(near, proposed, strict=True)]
         own = corpus.positions(cues.own).tolist()
         return [some[some != itself] for some, itself in zip(found, own, strict=True)]
-
-
-def _owners(evidence: Evidence) -> tuple[str, ...]:
-    """Returns for each feature the name of its source."""
-    named = {feature: source.name for source in evidence.sources for feature in source.features}
-    return tuple(named.get(feature.removeprefix(f"{NEVER_USED}:"), UNUSED) for feature in evidence.features)
 
 
 def _nothing() -> Candidates:

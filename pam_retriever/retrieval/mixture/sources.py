@@ -156,9 +156,23 @@ def largest(values: Float32, n: int) -> Int64:
     """Returns the positions (n,) of the ``n`` largest values, rising; of equal values the first."""
     if n == len(values):
         return np.arange(n)
-    least = np.partition(values, len(values) - n)[len(values) - n]  # three times as fast as argpartition
-    found = np.flatnonzero(values >= least)
+    found = np.flatnonzero(values >= _reached(values, n))
     if len(found) > n:
-        equal = values[found] == least
-        found = found[~equal | (np.cumsum(equal) <= n - np.count_nonzero(~equal))]
+        inside = values[found]
+        least = np.partition(inside, len(inside) - n)[len(inside) - n]  # three times as fast as argpartition
+        equal = inside == least
+        kept = inside > least
+        kept |= equal & (np.cumsum(equal) <= n - np.count_nonzero(kept))
+        found = found[kept]
     return found
+
+
+def _reached(values: Float32, n: int) -> np.float32:
+    """Returns a bound that at least ``n`` of the values reach, and few more if there are many values."""
+    blocks = 2 * n
+    size = len(values) // blocks
+    if size < 2:
+        return np.partition(values, len(values) - n)[len(values) - n]
+    # each of the ``n`` largest maxima of blocks is a value; a block holds every ``blocks``-th one
+    maxima = values[: size * blocks].reshape(size, blocks).max(axis=0)
+    return np.partition(maxima, n)[n]
