@@ -192,8 +192,8 @@ class Hit:
         evidence: sessions and positions at which cue and hit were experienced together, filled by ``explain=True``;
             with several hops, for each step of the path. An empty tuple, or a step without an entry, means that the hit
             was predicted, not experienced. None without ``explain=True``.
-        confidence: the probability, calibrated by ``fit``, that hit and cue were experienced together; in mode
-            "association", for a single hop.
+        confidence: the probability, calibrated by ``fit``, that hit and cue were experienced together, or would be if
+            one of them was never experienced; in mode "association", for a single hop.
         lexical: the score by words (BM25, with part of the neighbours' words), 1 for the best candidate; None for a
             query without words.
         path: ids of the memories between cue and hit, in order; empty for a single hop, and for hops
@@ -303,7 +303,8 @@ class ScoringWeights:
         weights: of the channels, as log odds per unit of score.
         mixture: weights of the channels, of the links of look-alikes, of the links of memories that the channels find,
             and of similarity; their sum is 1.
-        calibration: slope and intercept of the log odds that cue and memory met, as a function of the log share.
+        calibration: slope and intercept of the log odds that cue and memory met, as a function of the log share; then
+            what each adds per unit of the lead of the best memory by the channels.
         appearance: weights of similarity and forward alone, the two channels with information about a memory that was
             never experienced.
         background: score of a memory that is not among the best, by ``weights`` and by ``appearance``: the logarithm of
@@ -312,7 +313,7 @@ class ScoringWeights:
 
     weights: tuple[float, ...]
     mixture: tuple[float, float, float, float]
-    calibration: tuple[float, float]
+    calibration: tuple[float, ...]
     appearance: tuple[float, float]
     background: tuple[float, float]
 

@@ -14,9 +14,10 @@ from benchmarks.training.held_out import HeldOutTrainer
 from pam_retriever import Channels, PredictiveAssociativeIndex
 from pam_retriever.experience.cooccurrence import Associations, Experience, associate
 from pam_retriever.model.keys import make_keys, unit
-from pam_retriever.model.scoring import confidence
+from pam_retriever.model.scoring import UNTESTED, confidence
+from pam_retriever.retrieval.mixture.calibration import expected_calibration_error
 from pam_retriever.training import calibration
-from pam_retriever.training.calibration import Memories, conditional_logit, fit_scoring_weights
+from pam_retriever.training.calibration import Memories, conditional_logit, fit_confidence, fit_scoring_weights
 from pam_retriever.training.config import TrainingRequest
 from pam_retriever.training.shards import InMemory
 
@@ -83,7 +84,8 @@ def test_a_held_out_memory_is_found_by_predictions_of_others(planted):
 @pytest.mark.slow
 def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
     """A sample has all associates but few other memories: their weights must prevent a confidence that is too high."""
-    count, sizes = 4_000, (4_000, 400)
+    count, sizes, shares = 4_000, (4_000, 400), np.array([0.01, 0.03, 0.1, 0.2], np.float32)
+    lead = np.full(4, 3.2, np.float32)  # the median of these worlds
     every, cues, graph = np.ones(count, bool), np.arange(0, count, 20), lines(count, 10)
     sure = np.zeros((2, 4))
     for seed in range(3):
@@ -93,10 +95,27 @@ def test_confidence_fitted_on_a_sample_equals_that_of_all_memories(monkeypatch):
         keys = make_keys(vectors, unit(around + 0.8 * random.standard_normal(around.shape).astype(np.float32)))
         for at, size in enumerate(sizes):
             monkeypatch.setattr(calibration, "SAMPLE_MEMORIES", size)
+            monkeypatch.setattr(calibration, "MOST_MEMORIES", size)
             known = Memories(vectors, keys.__getitem__, graph, every, count)
             scoring = fit_scoring_weights(known, cues, every, np.random.default_rng(1))
-            sure[at] += confidence(scoring, np.array([0.01, 0.03, 0.1, 0.2], np.float32)) / 3
+            sure[at] += confidence(scoring, shares, lead) / 3
     np.testing.assert_allclose(sure[1], sure[0], atol=0.04)
+
+
+def test_confidence_is_right_of_cues_that_the_channels_know_and_of_others():
+    """For the same shares, hits of sharp cues are right more often. One slope for both would be right for neither."""
+    random = np.random.default_rng(0)
+    shares = np.exp(random.uniform(-7, -1.5, (2_000, 20))).astype(np.float32)
+    sharp = np.arange(2_000) % 2 == 0
+    lead = np.where(sharp, 6, 2).astype(np.float32)
+    slope, middle = np.where(sharp, 2.5, 0.7)[:, None], np.where(sharp, -3.5, -2.0)[:, None]
+    chance = 1 / (1 + np.exp(-slope * (np.log(shares) - middle)))
+    happened = random.random(chance.shape) < chance
+    found = fit_confidence(shares, lead, happened, np.ones_like(shares))
+    sure = confidence(replace(UNTESTED, calibration=found), shares, lead[:, None])
+    assert np.abs(sure - chance).max() < 0.05
+    for kind in (sharp, ~sharp):
+        assert expected_calibration_error(sure[kind].ravel(), happened[kind].ravel()) < 0.02
 
 
 def lines(count: int, length: int) -> Associations:

@@ -64,7 +64,7 @@ def test_calibration_and_recall_see_the_same(calibrated):
     view, calibration = bank.view(), bank.calibration
     owner, _, strength = known.links.of(np.arange(COUNT))
     cues = np.flatnonzero(np.bincount(owner, strength, COUNT) > 0)[::5]
-    sample = draw(known, cues, np.ones(COUNT, bool), np.random.default_rng(0))
+    sample = draw(known, cues, np.ones(COUNT, bool), np.random.default_rng(0), COUNT)
     assert sample.rows.tolist() == list(range(COUNT))
     rows, count = sample.cues + 1, len(sample.cues)
     keys = view.associative.keys(rows)

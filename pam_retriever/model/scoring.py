@@ -16,6 +16,8 @@ NEIGHBOURS = 64  # memories that look like a query: one look-up serves all sourc
 LOOK_ALIKES, LOOK_ALIKE_TEMPERATURE = 16, 0.05  # experienced memories that look like the cue, and pass on their links
 NAMED, SHARPENED = 16, 4  # memories that the channels find, and that pass on their links, weighted by probability ** 4
 
+SMALLEST = 1e-12  # added to a share before its logarithm
+
 # defaults when nothing was held out to calibrate on: small data, and the published recipe
 UNTESTED = ScoringWeights((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0, 2.0), (8.0, 12.0), (0.0, 0.0))
 
@@ -27,10 +29,19 @@ def channels_of(regime: ScoringWeights) -> Channels:
     return Channels(**dict(zip(CHANNELS, regime.weights, strict=True)))
 
 
-def confidence(regime: ScoringWeights, share: Float32) -> Float32:
-    """Returns the probability that cue and memory were experienced together, given the memory's share of the score."""
-    slope, intercept = regime.calibration
-    odds = np.clip(slope * np.log(share + 1e-12) + intercept, -50, 50)
+def confidence(regime: ScoringWeights, share: Float32, lead: Float32) -> Float32:
+    """Returns the probability (E,) that cue and memory were experienced together.
+
+    Args:
+        regime: the weights.
+        share: (E,) share of the memory in the score.
+        lead: (E,) the log odds of the best memory for the same cue by the channels, above those of the 64th. It is
+            large for a cue that others predict, small for one that the predictor never saw. The same share says more
+            for the former.
+    """
+    slope, intercept, steeper, higher = (*regime.calibration, 0.0, 0.0)[:4]  # the last two were not always fitted
+    odds = np.maximum(slope + steeper * lead, 0) * np.log(share + SMALLEST) + intercept + higher * lead
+    odds = np.clip(odds, -50, 50)
     certain: Float32 = (1 / (1 + np.exp(-odds))).astype(np.float32)
     return certain
 

@@ -72,10 +72,12 @@ class Odds:
     Attributes:
         peak: (Q,) the log odds of the best memory.
         mass: (Q,) the sum of the odds of all memories, in units of the best one's.
+        lead: (Q,) the log odds of the best memory above those of the last of ``BEST``.
     """
 
     peak: Float32
     mass: Float32
+    lead: Float32
 
     def shares(self, scores: Float32, query: Int64) -> Float32:
         """Returns the shares (E,) of memories with these log odds (E,), each for one query."""
@@ -113,7 +115,9 @@ class AssociationScorer:
     def score(self, cues: Cues, k: int | None, allowed: Rows | None) -> list[Candidates]:
         """See ``Scorer``."""
         found = self._score(cues, k, allowed, None if self._by_confidence else self._min_score)
-        return [_by_confidence(one, self._min_score) for one in found] if self._by_confidence else found
+        if not self._by_confidence:
+            return found
+        return [_by_confidence(one, self._view.links.experienced(one.rows), self._min_score) for one in found]
 
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None, min_score: float | None) -> list[Candidates]:
         view, index, calibration = self._view, self._index, self._calibration
@@ -125,20 +129,26 @@ class AssociationScorer:
         pool = min(max(BEST, POOLED * (k or len(index))), len(index))
         odds, named = _share_out(index, queries, cues.own, outside, pool, allowed)
         towards = Towards.of(view, cues, t)
+        seen_new, look_like = _by_appearance(cues, t, view, calibration, pool, allowed)
         named = named[0], named[1], towards.of_pairs(*named)
         parts = [
             named,
             _exact_links(cues, view, calibration),
             *_hints(cues, named, t, view, calibration),
-            _by_appearance(cues, t, view, calibration, pool, allowed),
+            seen_new,
         ]
         query, row, values = _gather_by_pair(parts, cues.own, allowed)
 
         missing = np.flatnonzero(values[:, 0] == 0)  # linked, but not among the best by the channels
         late = _products(queries, query[missing], index, row[missing])
         values[missing, 0] = towards.of_pairs(query[missing], row[missing], odds.shares(late, query[missing]))
+        experienced = view.links.experienced(row)
         values[:, self._without] = 0
-        share, sureness, factors = _weigh(query, values, view.links.experienced(row), t, calibration, view.window)
+        share, factors = _weigh(query, values, experienced, t, calibration, view.window)
+        missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)  # its similarity was found, but not among the best
+        complete = values.copy()
+        complete[missing, 5] = look_like(query[missing], row[missing])
+        sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration)
 
         order = np.lexsort((-share, query))
         if self._without:  # memories that only a source left out has found
@@ -163,15 +173,17 @@ def _by_source(parts: Float32) -> Contributions:
     return Contributions.of({name: parts[:, list(its)].sum(axis=1) for name, its in SOURCES.items()})
 
 
-def _by_confidence(found: Candidates, min_score: float | None) -> Candidates:
+def _by_confidence(found: Candidates, experienced: Bools, min_score: float | None) -> Candidates:
     """Scores the same answers by the probability of an experience with the cue, where it is known.
 
-    A memory without such an experience may still be a step of a path, with its small probability.
+    A memory without such an experience may still be a step of a path, with its small probability. So may one that was
+    never ``experienced`` (n,).
     """
     if found.confidence is None:
         return found
     # among equal scores the larger probability comes first
-    return replace(found, scores=np.maximum(found.confidence, found.scores)).best(None, min_score)
+    known = np.where(experienced, found.confidence, 0)
+    return replace(found, scores=np.maximum(known, found.scores)).best(None, min_score)
 
 
 def _share_out(
@@ -195,7 +207,7 @@ def _share_out(
     beyond = np.exp(np.minimum(np.minimum(outside, lowest) - peak, 0))
     count = len(backend) if allowed is None else len(allowed)  # an engine counts the memories that a filter leaves
     mass = np.exp(best - peak[:, None]).sum(axis=1) + np.float32(max(count - BEST, 0)) * beyond
-    odds = Odds(peak, np.maximum(mass, 1e-30))
+    odds = Odds(peak, np.maximum(mass, 1e-30), np.maximum(peak - lowest, 0))
     query, place = np.nonzero(np.isfinite(scores))
     return odds, (query, rows[query, place], odds.shares(scores[query, place], query))
 
@@ -211,18 +223,17 @@ def _products(queries: Float32, query: Int64, backend: AnnIndex, row: Int64) -> 
 
 def _weigh(
     query: Int64, values: Float32, experienced: Bools, t: Float32, calibration: Calibration, window: int
-) -> tuple[Float32, Float32, Callable[[], Float32]]:
-    """Returns share and confidence of each pair, and a function that splits shares into the parts (E, 6).
+) -> tuple[Float32, Callable[[], Float32]]:
+    """Returns the share of each pair, and a function that splits shares into the parts (E, 6).
 
     ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
     """
-    learned, links, alike, named, looks, appearance = values.T
+    learned, links, _, _, looks, appearance = values.T
     sure, prior = t[query], 1 / window
     total = np.bincount(query, links, len(t))[query]
     known = (links + prior * learned) / (total + prior)
     by_channels, by_alike, by_named, by_looks = calibration.unseen.mixture
-    unknown = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
-    old = sure * known + (1 - sure) * unknown
+    old = sure * known + (1 - sure) * _unknown(values, calibration)
     new = (1 - by_looks) * appearance + by_looks * looks
     # for a cue of one or two experiences, a new memory does not rank above a linked one
     met = np.bincount(query[links > 0], minlength=len(t))[query]
@@ -230,8 +241,6 @@ def _weigh(
     scale = np.where(few, sure * prior / (total + prior) + (1 - sure), UNEXPERIENCED)
     new *= scale
     share = np.minimum(np.where(experienced, old, new), 1)
-    # an experienced cue without a link to the memory: they never met
-    sureness = sure * (links > 0) + (1 - sure) * confidence(calibration.unseen, unknown)
 
     def factors() -> Float32:
         own, unsure = sure / (total + prior), 1 - sure
@@ -247,7 +256,37 @@ def _weigh(
         counted: Float32 = np.where(experienced[:, None], np.stack(of_old, axis=1), np.stack(of_new, axis=1))
         return counted
 
-    return share.astype(np.float32), sureness.astype(np.float32), factors
+    return share.astype(np.float32), factors
+
+
+def _unknown(values: Float32, calibration: Calibration) -> Float32:
+    """Returns the share (E,) of each pair, from the parts (E, 6), if the cue is no experienced memory."""
+    by_channels, by_alike, by_named, by_looks = calibration.unseen.mixture
+    learned, _, alike, named, looks, _ = values.T
+    share: Float32 = by_channels * learned + by_alike * alike + by_named * named + by_looks * looks
+    return share
+
+
+def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float32, calibration: Calibration) -> Float32:
+    """Returns the probability (E,) that cue and memory are experienced together.
+
+    Links tell it for an experienced cue and an experienced memory. All else is a guess from shares, for a memory
+    that was never experienced from its share without the factor for its rank.
+
+    Args:
+        values: (E, 6) the parts in the order of ``AssociationScorer``.
+        experienced: (E,) whether the memory is in a trajectory.
+        sure: (E,) probability that the cue is.
+        lead: (E,) of the best memory for the cue; see ``Odds``.
+        calibration: of recall.
+    """
+    links, looks, appearance = values[:, 1], values[:, 4], values[:, 5]
+    by_looks = calibration.unseen.mixture[3]
+    new = (1 - by_looks) * appearance + by_looks * looks
+    guess = np.where(experienced, _unknown(values, calibration), new)
+    known = np.where(experienced, links > 0, confidence(calibration.seen, new, lead))
+    certain: Float32 = sure * known + (1 - sure) * confidence(calibration.unseen, guess, lead)
+    return certain.astype(np.float32)
 
 
 def _query(cues: Cues, regime: ScoringWeights, meant: Float32, predicted: Float32) -> Float32:
@@ -299,10 +338,10 @@ def _links_of(view: View, calibration: Calibration) -> Callable[[Int64], Links]:
 
 def _by_appearance(
     cues: Cues, t: Float32, view: View, calibration: Calibration, pool: int, allowed: Rows | None
-) -> Part:
-    """Returns the shares of memories that were never experienced, from p alone."""
+) -> tuple[Part, Callable[[Int64, Int64], Float32]]:
+    """Returns the shares of memories that were never experienced, from p alone, and a function for other pairs."""
     if len(view.similar) <= view.links.memories:
-        return NOTHING
+        return NOTHING, lambda _, row: np.zeros(len(row), np.float32)
     dim = cues.looks.shape[1]
     queries = np.zeros_like(cues.looks)
     outside = np.zeros_like(t)
@@ -310,9 +349,11 @@ def _by_appearance(
         similarity, forward = regime.appearance
         queries += sure[:, None] * (similarity * cues.looks + forward * predicted[:, :dim])
         outside += sure * regime.background[1]
-    _, (query, row, share) = _share_out(view.similar, queries, cues.own, outside, pool, allowed)
+    odds, (query, row, share) = _share_out(view.similar, queries, cues.own, outside, pool, allowed)
     new = ~view.links.experienced(row)
-    return query[new], row[new], share[new]
+    return (query[new], row[new], share[new]), lambda query, row: odds.shares(
+        _products(queries, query, view.similar, row), query
+    )
 
 
 def _gather_by_pair(parts: list[Part], own: Int64, allowed: Rows | None) -> tuple[Int64, Int64, Float32]:

@@ -29,6 +29,7 @@ from pam_retriever.model.scoring import (
     LOOK_ALIKES,
     NAMED,
     NEIGHBOURS,
+    SMALLEST,
     UNTESTED,
     first,
     look_alike_mass,
@@ -38,7 +39,10 @@ from pam_retriever.training.optimizers import LBFGS
 from pam_retriever.types import Bools, Float32, Int64, ScoringWeights
 
 SAMPLE_CUES, SAMPLE_MEMORIES = 200, 10_000
+MOST_MEMORIES = 50_000  # for the confidence
+HIDDEN = 2.0  # weight of a cue that training left out altogether: what is added after a fit is such a cue
 LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 200.0  # of a channel
+RIDGE = 0.25  # of the confidence, where a cue counts as one observation: its hits are not independent
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,9 @@ class Sample:
     rows: Int64
 
 
-def fit_scoring_weights(known: Memories, cues: Int64, targets: Bools, random: np.random.Generator) -> ScoringWeights:
+def fit_scoring_weights(
+    known: Memories, cues: Int64, targets: Bools, random: np.random.Generator, hidden: Bools | None = None
+) -> ScoringWeights:
     """Fits the weights of the evidence for one kind of cue.
 
     Args:
@@ -96,6 +102,7 @@ def fit_scoring_weights(known: Memories, cues: Int64, targets: Bools, random: np
         cues: (Q,) positions of cues for the fit; at most 200 with links are used.
         targets: (M,) mask of the memories with useful association vectors.
         random: for the sample.
+        hidden: (M,) mask of the memories that training left out altogether; None for none.
 
     Returns:
         The weights; the defaults if no cue has a link.
@@ -103,32 +110,55 @@ def fit_scoring_weights(known: Memories, cues: Int64, targets: Bools, random: np
     cues = cues[_strength(known.links, cues) > 0]
     if not len(cues):
         return UNTESTED
-    sample = draw(known, cues, targets, random)
+    sample = draw(known, cues, targets, random, SAMPLE_MEMORIES)
     times, label, happened = torch.from_numpy(sample.times), torch.from_numpy(sample.label), sample.label > 0
     weights = conditional_logit(sample.x, label, times)
     logits = sample.x @ weights
-    shares = torch.exp(log_shares(logits, times)).numpy()
-    parts = np.stack([shares, sample.alike, links_of_named(known, sample, shares), sample.looks])  # (4, Q, N)
+    parts = _parts(known, sample, logits)
     mixture = _interpolate(parts[:, happened], sample.label[happened])
-    mixed = np.tensordot(mixture, parts, axes=1)
-    best, counts = _leading(mixed, sample.times, BEST)
-    calibration = _logistic(np.take_along_axis(mixed, best, axis=1), np.take_along_axis(happened, best, axis=1), counts)
     appearance = conditional_logit(sample.x[:, :, :2], label, times)
     similarity, forward = appearance.tolist()
+    larger = sample if targets.sum() <= SAMPLE_MEMORIES else draw(known, sample.cues, targets, random, MOST_MEMORIES)
     return ScoringWeights(
         (*weights.tolist(), 0.0),
         (float(mixture[0]), float(mixture[1]), float(mixture[2]), float(mixture[3])),
-        calibration,
+        _calibrate(known, larger, weights, mixture, hidden),
         (similarity, forward),
         (_background(logits, times), _background(sample.x[:, :, :2] @ appearance, times)),
     )
 
 
-def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generator) -> Sample:
-    """Draws some of the cues, all of their associates, and a sample of the other memories."""
+def _parts(known: Memories, sample: Sample, logits: Tensor) -> Float32:
+    """Returns the shares (4, Q, N) that the mixture weights, from the ``logits`` (Q, N) of the channels."""
+    shares = torch.exp(log_shares(logits, torch.from_numpy(sample.times))).numpy()
+    return np.stack([shares, sample.alike, links_of_named(known, sample, shares), sample.looks])
+
+
+def _calibrate(
+    known: Memories, sample: Sample, weights: Tensor, mixture: Float32, hidden: Bools | None
+) -> tuple[float, ...]:
+    """Returns the calibration of the confidence.
+
+    Its sample is larger: what a memory's rivals are, and which memories are found best, depends on how many there are.
+    """
+    logits = sample.x @ weights
+    mixed = np.tensordot(mixture, _parts(known, sample, logits), axes=1)
+    best, counts = _leading(mixed, sample.times, BEST)
+    found = np.where(sample.times > 0, logits.numpy(), -np.inf)
+    strongest, many = _leading(found, sample.times, BEST)
+    odds = np.take_along_axis(found, strongest, axis=1)  # by falling value
+    lead = np.where(many[:, 0] > 0, odds[:, 0] - np.where(many > 0, odds, np.inf).min(axis=1), 0)
+    happened = np.take_along_axis(sample.label > 0, best, axis=1)
+    if hidden is not None:
+        counts = counts * np.where(hidden[sample.cues], HIDDEN, 1).astype(np.float32)[:, None]
+    return fit_confidence(np.take_along_axis(mixed, best, axis=1), lead, happened, counts)
+
+
+def draw(known: Memories, cues: Int64, targets: Bools, random: np.random.Generator, most: int) -> Sample:
+    """Draws some of the cues, all of their associates, and a sample of about ``most`` memories."""
     cues = random.permutation(cues)[:SAMPLE_CUES]
     owner, linked, strength = known.links.of(cues)
-    rows = random.permutation(np.flatnonzero(targets))[:SAMPLE_MEMORIES]
+    rows = random.permutation(np.flatnonzero(targets))[:most]
     rows = np.unique(np.concatenate([rows, linked]))
     x = torch.from_numpy(features(known.keys(cues), known.keys(rows), known.vectors.shape[1]))  # (Q, N, 4)
     label = np.zeros((len(cues), len(rows)), np.float32)
@@ -256,21 +286,45 @@ def _interpolate(parts: Float32, often: Float32, steps: int = 50) -> Float32:
     return weights.astype(np.float32)
 
 
-def _logistic(shares: Float32, label: Bools, times: Float32) -> tuple[float, float]:
-    """Returns slope and intercept of a logistic regression of the label on the log share, with counts ``times``."""
-    x, y = torch.from_numpy(np.log(shares + 1e-12)).double(), torch.from_numpy(label).double()
-    line = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+def fit_confidence(shares: Float32, lead: Float32, label: Bools, times: Float32) -> tuple[float, float, float, float]:
+    """Fits the probability that a hit was experienced with the cue: a logistic regression.
+
+    Args:
+        shares: (Q, n) shares of the best memories of each cue.
+        lead: (Q,) of the best memory; see ``confidence``. It changes slope and intercept.
+        label: (Q, n) whether the memory was experienced with the cue.
+        times: (Q, n) number of memories that each represents.
+
+    Returns:
+        The numbers that ``ScoringWeights.calibration`` describes.
+    """
+    often = torch.from_numpy(times / max(float(times.sum()), 1e-30)).double()
+    y = torch.from_numpy(label).double()
+    share, of_share = _standard(torch.from_numpy(np.log(shares + SMALLEST)).double(), often)
+    ahead, of_lead = _standard(torch.from_numpy(lead).double()[:, None].expand_as(y), often)
+    x = torch.stack([share, torch.ones_like(share), share * ahead, ahead], dim=2)
+    line = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64, requires_grad=True)
     optimizer = LBFGS([line], max_iter=50, line_search_fn="strong_wolfe")
+    ridge = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64) * (RIDGE / len(y))
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        value = torch.nn.functional.binary_cross_entropy_with_logits(
-            line[0] * x + line[1], y, torch.from_numpy(times / times.sum() * times.size)
-        )
-        value = value + 1e-4 * line.square().sum()
+        value = torch.nn.functional.binary_cross_entropy_with_logits(x @ line, y, often, reduction="sum")
+        value = value + (ridge * line.square()).sum()
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
-    slope, intercept = line.detach().tolist()
-    return max(slope, 0.0), intercept
+    slope, intercept, steeper, higher = line.detach().tolist()
+    (low, width), (near, spread) = of_share, of_lead  # back to the values themselves
+    steeper /= width * spread
+    slope, higher = slope / width - steeper * near, higher / spread - steeper * low
+    intercept -= slope * low + higher * near + steeper * low * near
+    return slope, intercept, steeper, higher
+
+
+def _standard(values: Tensor, weights: Tensor) -> tuple[Tensor, tuple[float, float]]:
+    """Returns values with mean 0 and variance 1, and the mean and deviation that they had."""
+    mean = float((weights * values).sum())
+    deviation = max(float((weights * (values - mean).square()).sum()) ** 0.5, 1e-6)
+    return (values - mean) / deviation, (mean, deviation)

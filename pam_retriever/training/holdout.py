@@ -71,7 +71,8 @@ class Holdout:
         """Measures the channels on these memories, and then includes them in the training."""
         held = np.zeros(len(self._shard.rows), bool)
         held[self._held] = True
-        self.end(self._calibrate(model, self._held, self._asked & ~held, UNSEEN))
+        hidden = np.isin(self._shard.rows, self._hidden)
+        self.end(self._calibrate(model, self._held, self._asked & ~held, UNSEEN, hidden))
 
     def end(self, unseen: ScoringWeights) -> None:
         """Includes them in the training, with a given measurement."""
@@ -83,7 +84,9 @@ class Holdout:
         """Calibrates recall after the training."""
         return Calibration(self._calibrate(model, self._seen, self._asked, SEEN), self.unseen, self._familiarity)
 
-    def _calibrate(self, model: Predictor, cues: Int64, asked: Bools, purpose: int) -> ScoringWeights:
+    def _calibrate(
+        self, model: Predictor, cues: Int64, asked: Bools, purpose: int, hidden: Bools | None = None
+    ) -> ScoringWeights:
         vectors = self._shard.vectors
 
         def keys(places: Int64) -> Float32:
@@ -92,4 +95,4 @@ class Holdout:
         experienced = np.zeros(len(vectors), bool)
         experienced[self._shard.experience.states] = True
         known = Memories(vectors, keys, self._associations, experienced, self._shards.memories)
-        return fit_scoring_weights(known, cues, asked, self._shards.generator(purpose))
+        return fit_scoring_weights(known, cues, asked, self._shards.generator(purpose), hidden)
