@@ -1,4 +1,4 @@
-"""Calibration of ``Hit.confidence``: reliability diagram and expected calibration error."""
+"""Calibration of ``Hit.confidence``: reliability diagram, expected calibration error and log loss."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pam_retriever.retrieval.mixture.calibration import log_loss
 from pam_retriever.types import Hit, Int64
 
 BINS = 10
@@ -23,7 +24,7 @@ def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -
     Returns:
         For each of ten bins of confidence: the number of hits, their mean confidence, and the share that was
         experienced with the cue. And the expected calibration error (Naeini et al. 2015), the mean distance of the
-        last two.
+        last two; the log loss; and that of the base rate: how often the hits of the same rank were experienced.
     """
     pairs = [(hit, q) for q, hits in zip(asked.tolist(), answers, strict=True) for hit in hits]
     confidence = np.array([hit.confidence for hit, _ in pairs])
@@ -31,6 +32,8 @@ def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     count = np.bincount(bins, minlength=BINS)
     filled = np.maximum(count, 1)
+    rank = np.concatenate([np.arange(len(hits)) for hits in answers])
+    base = (np.bincount(rank, truth) / np.bincount(rank))[rank]
     said = np.bincount(bins, confidence, BINS) / filled
     was = np.bincount(bins, truth, BINS) / filled
     return {
@@ -38,6 +41,8 @@ def reliability(asked: Int64, answers: list[list[Hit]], relevant: list[Int64]) -
         "confidence": said.tolist(),
         "experienced": was.tolist(),
         "ECE": float((count * np.abs(said - was)).sum() / max(count.sum(), 1)),
+        "log loss": log_loss(confidence, truth > 0),
+        "log loss of the base rate": log_loss(base, truth > 0),
     }
 
 

@@ -46,7 +46,8 @@ REGIMES = {"default recall": 0.0, "default, noise 0.3": 0.3, "default, noise 0.6
 ABLATED = (0.0, 0.6)  # the levels of noise for the ablations
 HINTS = {"links of look-alikes": 1, "links of what is predicted": 2, "looks": 3}  # their positions in the mixture
 FIGURE = Path(__file__).parents[1] / "notes" / "images" / "reliability.png"
-ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room", "ECE")
+SURE = ("ECE", "log loss", "log loss of the base rate")
+ROWS = ("AP@1", "AP@20", "CBR@20", "AUC", "AUC_cross_room", *SURE)
 
 
 NONE = np.empty(0, np.int64)
@@ -153,7 +154,7 @@ def measure(
         answers = recall(index, world, asked, noise)
         columns[name] = judge(world, asked, answers, relevant)
         sure[name] = reliability(asked, answers, relevant)
-        columns[name]["ECE"] = sure[name]["ECE"]
+        columns[name] |= {row: sure[name][row] for row in SURE}
         for part in ("exact links", *HINTS) if noise in ABLATED else ():
             with without(index, part):
                 columns[f"{name}, without {part}"] = judge(world, asked, recall(index, world, asked, noise), relevant)

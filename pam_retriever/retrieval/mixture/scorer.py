@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ class MixtureScorer:
         said = self._contributions(weighed, scores[order] - weighed.sum(axis=1))
         columns = rows, share[order], similarity, np.ones(len(order), np.int64), confidence[order], said.values
         ends = np.searchsorted(pools.cue[order], np.arange(len(cues) + 1)).tolist()
-        split = [[column[start:end] for start, end in pairwise(ends)] for column in columns]
+        split: list[list[Any]] = [[column[start:end] for start, end in pairwise(ends)] for column in columns]
         by_name = self._mentions(questions, split[0])
         return [
             Candidates(rows, score, alike, score, hops, sure, None, None, ways, Contributions(said.names, parts))

@@ -172,7 +172,9 @@ def _reached(values: Float32, n: int) -> np.float32:
     blocks = 2 * n
     size = len(values) // blocks
     if size < 2:
-        return np.partition(values, len(values) - n)[len(values) - n]
+        least: np.float32 = np.partition(values, len(values) - n)[len(values) - n]
+        return least
     # each of the ``n`` largest maxima of blocks is a value; a block holds every ``blocks``-th one
     maxima = values[: size * blocks].reshape(size, blocks).max(axis=0)
-    return np.partition(maxima, n)[n]
+    bound: np.float32 = np.partition(maxima, n)[n]
+    return bound

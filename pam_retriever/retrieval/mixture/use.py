@@ -346,13 +346,14 @@ def _solve(matrix: Float32, values: Float32) -> Float32:
     first = square = rest @ rest
     for _ in range(STEPS):
         along = matrix @ direction
-        step = square / (direction @ along)
+        step: np.float32 = square / (direction @ along)
         solution = solution + step * direction
         rest = rest - step * along
         before, square = square, rest @ rest
         if square <= EXACT * first:
             return solution
-        direction = rest + (square / before) * direction
+        turn: np.float32 = square / before
+        direction = rest + turn * direction
     solved: Float32 = np.linalg.solve(matrix, values)
     return solved
 
