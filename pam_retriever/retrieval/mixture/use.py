@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -346,13 +347,13 @@ def _solve(matrix: Float32, values: Float32) -> Float32:
     first = square = rest @ rest
     for _ in range(STEPS):
         along = matrix @ direction
-        step: np.float32 = square / (direction @ along)
+        step: Any = square / (direction @ along)
         solution = solution + step * direction
         rest = rest - step * along
         before, square = square, rest @ rest
         if square <= EXACT * first:
             return solution
-        turn: np.float32 = square / before
+        turn: Any = square / before
         direction = rest + turn * direction
     solved: Float32 = np.linalg.solve(matrix, values)
     return solved
