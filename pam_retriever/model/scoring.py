@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, get_args
 
 import numpy as np
@@ -24,6 +25,7 @@ UNTESTED = ScoringWeights((8.0, 12.0, 4.0, 0.0, 0.0), (0.4, 0.3, 0.2, 0.1), (1.0
 PARTS = ("weights", "mixture", "calibration", "appearance", "background")
 
 
+@lru_cache(maxsize=64)  # every query asks for those of its index
 def channels_of(regime: ScoringWeights) -> Channels:
     """Returns the weights of a calibration by name."""
     return Channels(**dict(zip(CHANNELS, regime.weights, strict=True)))

@@ -145,10 +145,6 @@ class AssociationScorer:
         experienced = view.links.experienced(row)
         values[:, self._without] = 0
         share, factors = _weigh(query, values, experienced, t, calibration, view.window)
-        missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)  # its similarity was found, but not among the best
-        complete = values.copy()
-        complete[missing, 5] = look_like(query[missing], row[missing])
-        sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration)
 
         order = np.lexsort((-share, query))
         if self._without:  # memories that only a source left out has found
@@ -156,15 +152,20 @@ class AssociationScorer:
         kept = order if k is None else order[_places(query[order]) < k]
         if min_score is not None:
             kept = kept[share[kept] >= min_score]
-        similarity = _products(cues.looks, query[kept], view.similar, row[kept])
-        ends = np.searchsorted(query[kept], np.arange(len(t) + 1)).tolist()
+        query, row = query[kept], row[kept]
+        values, share, experienced = values[kept], share[kept], experienced[kept]
+        similarity = _products(cues.looks, query, view.similar, row)
+        complete, missing = values.copy(), np.flatnonzero((values[:, 5] == 0) & ~experienced)
+        complete[missing, 5] = look_like(query[missing], row[missing])  # not among the best by similarity
+        sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration)
+        ends = np.searchsorted(query, np.arange(len(t) + 1)).tolist()
         of_each = [slice(start, end) for start, end in zip(ends, ends[1:], strict=False)]
-        columns = row[kept], share[kept], similarity, values[kept, 0], np.ones(len(kept), np.int64), sureness[kept]
+        columns = row, share, similarity, values[:, 0], np.ones(len(row), np.int64), sureness
         parts_of_each: list[list[Any]] = [[column[its] for column in columns] for its in of_each]
         found = [Candidates(*those) for those in parts_of_each]
         if not self._explain:
             return found
-        said = values[kept] * factors()[kept]
+        said = values * factors()[kept]
         return [replace(one, sources=_by_source(said[its])) for one, its in zip(found, of_each, strict=True)]
 
 
@@ -281,10 +282,13 @@ def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float3
         calibration: of recall.
     """
     links, looks, appearance = values[:, 1], values[:, 4], values[:, 5]
+    linked: Float32 = (links > 0).astype(np.float32)
+    if experienced.all() and (sure == 1).all():  # nothing to guess
+        return linked
     by_looks = calibration.unseen.mixture[3]
     new = (1 - by_looks) * appearance + by_looks * looks
     guess = np.where(experienced, _unknown(values, calibration), new)
-    known = np.where(experienced, links > 0, confidence(calibration.seen, new, lead))
+    known = np.where(experienced, linked, confidence(calibration.seen, new, lead))
     certain: Float32 = sure * known + (1 - sure) * confidence(calibration.unseen, guess, lead)
     return certain.astype(np.float32)
 
