@@ -26,6 +26,13 @@ def among(ordered: Int64, values: Int64) -> Bools:
     return found
 
 
+def firsts(ordered: Int64) -> Bools:
+    """Returns whether each of the sorted numbers (n,) is the first of its kind."""
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
 class GrowingArray:
     """Numbers with appends in amortised constant time.
 

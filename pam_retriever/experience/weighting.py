@@ -7,7 +7,7 @@ the two in a shuffled stream, given the running count of each.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -34,6 +34,7 @@ class LinkWeights:
     before: tuple[float, ...]
 
     @classmethod
+    @cache  # every query asks for it
     def inverse(cls, window: int) -> LinkWeights:
         """Returns 1 / distance in both directions."""
         weights = tuple(1 / distance for distance in range(1, window + 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -49,9 +49,8 @@ class Candidates:
 
     def at(self: Some, places: Int64) -> Some:
         """Returns the candidates at these positions."""
-        columns = ((column.name, getattr(self, column.name)) for column in fields(self))
-        some: dict[str, Any] = {name: None if array is None else array[places] for name, array in columns}
-        return replace(self, **some)
+        some: dict[str, Any] = {name: None if array is None else array[places] for name, array in vars(self).items()}
+        return type(self)(**some)
 
     def best(self: Some, k: int | None, min_score: float | None) -> Some:
         """Returns the first ``k`` by score with at least ``min_score``. Among equal scores the first comes first."""

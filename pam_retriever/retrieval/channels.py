@@ -6,6 +6,7 @@ import numpy as np
 
 from pam_retriever.ann import AnnIndex
 from pam_retriever.ann.selection import Rows, holds
+from pam_retriever.arrays import firsts
 from pam_retriever.model.keys import Channels, query_vectors, totals
 from pam_retriever.retrieval.candidates import Candidates
 from pam_retriever.retrieval.cues import Cues, gather_keys, recognised
@@ -95,8 +96,9 @@ class DirectedChannelScorer:
         found = []
         for at, own in enumerate(cues.own.tolist()):
             linked = towards.linked(at)
-            rows = np.union1d(near[at], linked if allowed is None else linked[holds(allowed, linked)])
-            rows = rows[(rows >= 0) & (rows != own)]
+            rows = np.concatenate([near[at], linked if allowed is None else linked[holds(allowed, linked)]])
+            rows.sort()
+            rows = rows[firsts(rows) & (rows >= 0) & (rows != own)]
             keys = index.keys(rows)
             similarity = keys[:, : cues.looks.shape[1]] @ cues.looks[at]
             plain, rest = np.float32(channels.similarity), np.float32(total[at] - channels.similarity)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pam_retriever.arrays import concatenated
+from pam_retriever.arrays import firsts
 from pam_retriever.experience.cooccurrence import Links
+from pam_retriever.experience.graph import LEAST
 from pam_retriever.model.scoring import LOOK_ALIKES
 from pam_retriever.retrieval.cues import Cues, look_alikes
 from pam_retriever.store.view import View
@@ -51,18 +52,18 @@ class Towards:
             nothing = np.empty(0, np.float32)
             return cls(None, 0, nothing, nothing)
         query, row, mass = _seeds(view, cues, sure)
-        distinct, seed = np.unique(row, return_inverse=True)
-        owner, linked, this, whole = view.links.sides(distinct, view.window)
-        start = np.searchsorted(owner, np.arange(len(distinct) + 1))
-        count = np.diff(start)[seed]
-        entry, times = concatenated(start[seed], count), np.repeat(mass, count)
+        seed, linked, this, whole = view.links.sides(row, view.window)
         width = int(linked.max(initial=0)) + 1
-        keys, place = np.unique(np.repeat(query, count) * width + linked[entry], return_inverse=True)
-        this, whole = (np.bincount(place, times * met[entry], len(keys)).astype(np.float32) for met in (this, whole))
+        pairs, times = query[seed] * width + linked, mass[seed]
+        order = np.argsort(pairs, kind="stable")  # np.unique takes longer
+        pairs, times = pairs[order], times[order]
+        first = firsts(pairs)
+        keys, place = pairs[first], np.cumsum(first) - 1
+        this, whole = (np.bincount(place, times * met[order], len(keys)).astype(np.float32) for met in (this, whole))
         part = (this + UNDECIDED / 2) / (whole + UNDECIDED)
         return cls(keys, width, np.minimum(2 * part, 1).astype(np.float32), this)
 
-    def of_pairs(self, query: Int64, row: Int64, value: Float32) -> Float32:
+    def of_pairs(self, query: Int64 | int, row: Int64, value: Float32) -> Float32:
         """Returns the directed part (n,) of a value of each pair; all of it without a direction or if negative."""
         if self.keys is None or not len(self.keys):
             return value
@@ -74,28 +75,29 @@ class Towards:
 
     def of_query(self, query: int, row: Int64, value: Float32) -> Float32:
         """Returns the same for the memories ``row`` (n,) of one query."""
-        return self.of_pairs(np.full(len(row), query), row, value)
+        return self.of_pairs(query, row, value)
 
     def linked(self, query: int) -> Int64:
         """Returns the memories that are linked to one query in the direction, sorted."""
         assert self.keys is not None
-        start, end = np.searchsorted(self.keys, [query * self.width, (query + 1) * self.width])
-        return self.keys[start:end][self.met[start:end] > 0] - query * self.width
+        first = query * self.width
+        mine = slice(*self.keys.searchsorted(np.array([first, first + self.width])))
+        return self.keys[mine][self.met[mine] > 0] - first
 
 
 def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
     """Returns query, row and mass of the memories whose links count for each query: the cue and its look-alikes."""
     query = np.repeat(np.arange(len(cues)), [len(rows) for rows in cues.rows])
-    seeds = [(query, np.concatenate(cues.rows), np.concatenate(cues.weights) * sure[query])]
-    asking = np.flatnonzero(sure < 1)
+    row, mass = np.concatenate(cues.rows), np.concatenate(cues.weights) * sure[query]
+    asking = np.flatnonzero(sure < 1 - LEAST)
     if len(asking):
-        alike, mass = look_alikes(cues, asking, view, cues.among)
-        usable = (mass > 0) & view.links.experienced(alike)
+        alike, others = look_alikes(cues, asking, view, cues.among)
+        usable = (others > 0) & view.links.experienced(alike)
         usable &= np.cumsum(usable, axis=1) <= LOOK_ALIKES
-        mass = np.where(usable, mass, 0)
-        mass *= (1 - sure[asking][:, None]) / np.maximum(mass.sum(axis=1, keepdims=True), 1e-30)
-        at, place = np.nonzero(mass > 0)
-        seeds.append((asking[at], alike[at, place], mass[at, place]))
-    query, row, mass = (np.concatenate(column) for column in zip(*seeds, strict=True))
-    there = mass > 0
+        others = np.where(usable, others, 0)
+        others *= (1 - sure[asking][:, None]) / np.maximum(others.sum(axis=1, keepdims=True), 1e-30)
+        at, place = np.nonzero(others > LEAST)
+        seeds = (query, row, mass), (asking[at], alike[at, place], others[at, place])
+        query, row, mass = (np.concatenate(column) for column in zip(*seeds, strict=True))
+    there = mass > LEAST
     return query[there], row[there], mass[there].astype(np.float32)
