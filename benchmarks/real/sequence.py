@@ -1,9 +1,13 @@
-"""``python -m benchmarks.real.sequence``: next-article prediction by a sequence model, against a Markov chain.
+"""``python -m benchmarks.real.sequence --model GRU4Rec``: the next article, by networks that read the whole walk.
 
 SASRec (Kang and McAuley, ICDM 2018) in the implementation of RecTools: ``pip install "rectools[torch]>=0.19"
-"pandas<3"``, which no other part of this project needs. It reads the whole walk so far; the other methods read the last
-three articles. Data and steps are those of ``benchmarks.real.wikispeedia``; ``--part tuning`` does not use the test
-walks.
+"pandas<3"``, which no other part of this project needs; its loss is the cross-entropy over all articles (Klenitskiy and
+Vasilev, RecSys 2023). GRU4Rec is that of ``benchmarks.baselines.gru``. Questions and experience are those of
+``benchmarks.real.next``.
+
+``--part tuning`` splits the experience once more, does not use the test walks, and prints the figures after each pass,
+by 1,000 steps: the number of passes is chosen by MRR@20 there. ``--checkpoint`` names a folder where training
+continues; with ``--minutes`` a run ends after so much processor time, and prints what is left.
 """
 
 from __future__ import annotations
@@ -13,78 +17,123 @@ import logging
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from benchmarks import report
-from benchmarks.real.recommenders import Markov
+from benchmarks.baselines.gru import GRU4Rec
+from benchmarks.real.next import Steps, by_sessions, lists, questions
 from benchmarks.real.wikispeedia import (
     DEPTH,
-    WINDOW,
+    HIDDEN_SHARE,
     Rows,
     Walk,
     draw_steps,
-    experience_of,
     find_folder,
+    hide,
     judge_next,
-    next_article,
     read,
     split,
 )
 
-LONGEST = 20  # articles of a walk that the model reads
-NEGATIVES, CALIBRATION = 256, 0.75  # of the loss: gSASRec (Petrov and Macdonald, RecSys 2023)
+TUNED_ON = 1_000
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
-    parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--factors", type=int, default=128)
-    parser.add_argument("--seed", type=int, default=0, help="seed of the steps and of the training")
-    parser.add_argument("--name", default="real/sequence")
-    arguments = parser.parse_args()
-    titles, walks = read(find_folder(arguments.folder))
-    training, test = split(walks)
-    if arguments.part == "tuning":
-        training, test = split(training)
-    steps = draw_steps(test, arguments.seed)
-    started = time.perf_counter()
-    model, data = fit(training, arguments.epochs, arguments.factors, arguments.seed)
-    seconds = time.perf_counter() - started
-    markov = Markov()
-    markov.fit(experience_of(training), np.zeros((len(titles), 1), np.float32), WINDOW)
-    columns = {
-        "SASRec": judge_next(steps, ranked(model, data, steps)),
-        "Markov": next_article(test, markov.scores, arguments.seed),
-    }
-    print(report.table(["HR@20", "MRR@20"], columns, digits=3))
-    settings = {"epochs": arguments.epochs, "factors": arguments.factors, "longest": LONGEST}
-    result = {"seed": arguments.seed, "part": arguments.part, "sasrec": settings, "fit_seconds": seconds}
-    print(f"\nwritten to {report.write(arguments.name, result | {'next_article': columns})}")
+class Network(Protocol):
+    """A model that is trained pass by pass."""
+
+    done: int
+
+    def start(self, walks: list[tuple[int, ...]], items: int) -> None: ...
+    def one_pass(self) -> float: ...
+    def ranked(self, steps: Steps) -> list[Rows]: ...
+    def save(self, path: Path) -> None: ...
+    def load(self, path: Path) -> None: ...
 
 
-def fit(walks: list[Walk], epochs: int, factors: int, seed: int) -> tuple[Any, Any]:
-    """Returns SASRec trained on the walks, and its data set; other settings are the defaults of RecTools."""
-    try:
-        from pytorch_lightning import Trainer, seed_everything
+class Recurrent(GRU4Rec):
+    """GRU4Rec."""
+
+    def ranked(self, steps: Steps) -> list[Rows]:
+        """Returns the best articles after each walk so far, best first, without the current one."""
+        return by_sessions(self, steps)
+
+
+@dataclass
+class SASRec:
+    """SASRec, by RecTools; other settings are its defaults.
+
+    Args:
+        factors: size of the embeddings.
+        rate: of Adam.
+        longest: number of last articles that are read.
+        seed: of weights, dropout and order.
+    """
+
+    factors: int = 64
+    rate: float = 5e-3
+    longest: int = 10
+    seed: int = 0
+    done: int = field(default=0, init=False)
+
+    def start(self, walks: list[tuple[int, ...]], items: int) -> None:  # noqa: ARG002
+        """Reads the walks."""
+        try:
+            from pytorch_lightning import seed_everything
+            from rectools.models import SASRecModel
+        except ImportError as error:
+            sys.exit(f"{error}.\n{__doc__}")
+        logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+        warnings.filterwarnings("ignore", module="pytorch_lightning")
+        seed_everything(self.seed)
+        self._data = interactions(walks)
+        self._model = SASRecModel(
+            session_max_len=self.longest, n_factors=self.factors, lr=self.rate, loss="softmax", epochs=1_000
+        )
+
+    def one_pass(self) -> float:
+        """Reads all walks once."""
+        self._model.fit_partial(self._data, min_epochs=1, max_epochs=1)
+        self.done += 1
+        return 0.0
+
+    def save(self, path: Path) -> None:
+        """Writes a checkpoint."""
+        self._model.save(path)
+        path.with_suffix(".passes").write_text(str(self.done))
+
+    def load(self, path: Path) -> None:
+        """Continues from a checkpoint, after ``start``."""
+        from pytorch_lightning import seed_everything
         from rectools.models import SASRecModel
-    except ImportError as error:
-        sys.exit(f"{error}.\n{__doc__}")
-    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="pytorch_lightning")
-    seed_everything(seed)
-    data = interactions([walk.articles for walk in walks if len(walk.articles) > 1])
 
-    def trainer() -> Any:
-        return Trainer(max_epochs=epochs, logger=False, enable_checkpointing=False, accelerator="auto", devices=1)
+        self._model, self.done = SASRecModel.load(path), int(path.with_suffix(".passes").read_text())
+        seed_everything(self.seed + self.done)
 
-    loss = {"loss": "gBCE", "n_negatives": NEGATIVES, "gbce_t": CALIBRATION}
-    model = SASRecModel(session_max_len=LONGEST, n_factors=factors, epochs=epochs, get_trainer_func=trainer, **loss)
-    return model.fit(data), data
+    def ranked(self, steps: Steps) -> list[Rows]:
+        """Returns the best articles after each walk so far, best first, without the current one."""
+        from rectools import Columns
+
+        known = set(self._data.item_id_map.external_ids.tolist())
+        so_far = [tuple(article for article in walk.articles[:at] if article in known) for walk, at in steps]
+        asked = [number for number, articles in enumerate(so_far) if articles]
+        found = self._model.recommend(
+            users=np.arange(len(asked)),
+            dataset=interactions([so_far[number] for number in asked]),
+            k=DEPTH + 1,
+            filter_viewed=False,
+            on_unsupported_targets="ignore",  # walks without a prediction get no answer, which counts as a miss
+        )
+        best: list[Rows] = [np.empty(0, np.int64) for _ in steps]
+        for user, items in found.groupby(Columns.User)[Columns.Item]:
+            walk, at = steps[asked[user]]
+            rows = items.to_numpy(np.int64)
+            best[asked[user]] = rows[rows != walk.articles[at - 1]][:DEPTH]
+        return best
 
 
 def interactions(walks: list[tuple[int, ...]]) -> Any:
@@ -106,26 +155,66 @@ def interactions(walks: list[tuple[int, ...]]) -> Any:
     return Dataset.construct(frame)
 
 
-def ranked(model: Any, data: Any, steps: list[tuple[Walk, int]]) -> list[Rows]:
-    """Returns the best articles after each walk so far, best first, without the current one."""
-    from rectools import Columns
+MODELS: dict[str, Callable[..., Network]] = {"SASRec": SASRec, "GRU4Rec": Recurrent}
 
-    known = set(data.item_id_map.external_ids.tolist())
-    so_far = [tuple(article for article in walk.articles[:at] if article in known) for walk, at in steps]
-    asked = [number for number, articles in enumerate(so_far) if articles]
-    found = model.recommend(
-        users=np.arange(len(asked)),
-        dataset=interactions([so_far[number] for number in asked]),
-        k=DEPTH + 1,
-        filter_viewed=False,
-        on_unsupported_targets="ignore",  # walks without a prediction get no answer, which counts as a miss
-    )
-    best: list[Rows] = [np.empty(0, np.int64) for _ in steps]
-    for user, items in found.groupby(Columns.User)[Columns.Item]:
-        walk, at = steps[asked[user]]
-        rows = items.to_numpy(np.int64)
-        best[asked[user]] = rows[rows != walk.articles[at - 1]][:DEPTH]
-    return best
+
+def trained(
+    network: Network, walks: list[Walk], items: int, given: argparse.Namespace, name: str, after: Callable[[], None]
+) -> bool:
+    """Trains until all passes are done, or the time is over; returns whether they are done."""
+    network.start(lists(walks), items)
+    path = None if given.checkpoint is None else given.checkpoint / f"{given.model}-{given.part}-{name}.pt"
+    if path is not None and path.exists():
+        network.load(path)
+    while network.done < given.epochs:
+        if given.minutes is not None and time.process_time() > 60 * given.minutes:
+            return False
+        network.one_pass()
+        if path is not None:
+            network.save(path)
+        after()
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the data (default: found in PAM_DATA_DIR)")
+    parser.add_argument("--model", choices=sorted(MODELS), default="SASRec")
+    parser.add_argument("--part", choices=("reported", "tuning"), default="reported")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--set", nargs="*", default=[], help="settings of the model: name=value")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the steps and of the training")
+    parser.add_argument("--checkpoint", type=Path, help="folder where training continues")
+    parser.add_argument("--minutes", type=float, help="processor time after which this run ends")
+    parser.add_argument("--name", help="default: real/sequence-MODEL")
+    given = parser.parse_args()
+    titles, walks = read(find_folder(given.folder))
+    training, test = split(walks)
+    if given.part == "tuning":
+        training, test = split(training)
+    settings = {name: float(value) if "." in value else int(value) for name, value in (s.split("=") for s in given.set)}
+    hidden = set(np.random.default_rng(given.seed).permutation(len(titles))[: int(HIDDEN_SHARE * len(titles))].tolist())
+    asked = {"all": (training, {"all": draw_steps(test, given.seed)})}
+    if given.part == "reported":
+        asked["hidden"] = hide(training, hidden), questions(test, hidden, given.seed)
+    table: dict[str, dict[str, float]] = {}
+    curve: list[dict[str, float]] = []
+    for name, (experienced, rows) in asked.items():
+        network = MODELS[given.model](seed=given.seed, **settings)
+
+        def after(network: Network = network, rows: dict[str, Steps] = rows) -> None:
+            if given.part == "tuning":
+                curve.append(judge_next(rows["all"][:TUNED_ON], network.ranked(rows["all"][:TUNED_ON])))
+                print(network.done, curve[-1], f"{time.process_time():.0f} s", flush=True)
+
+        if not trained(network, experienced, len(titles), given, name, after):
+            print(f"{name}: {network.done} of {given.epochs} passes; run again")
+            return
+        table |= {row: judge_next(steps, network.ranked(steps)) for row, steps in rows.items()}
+    print(report.table(["HR@20", "MRR@20"], table, digits=3))
+    about = {"model": given.model, "part": given.part, "seed": given.seed, "epochs": given.epochs, "settings": settings}
+    name = given.name or f"real/sequence-{given.model.lower()}"
+    print(f"\nwritten to {report.write(name, about | ({'curve': curve} if curve else {}) | {'next': table})}")
 
 
 if __name__ == "__main__":
