@@ -1,9 +1,8 @@
 """``python -m benchmarks.real.sequence --model GRU4Rec``: the next article, by networks that read the whole walk.
 
 SASRec (Kang and McAuley, ICDM 2018) in the implementation of RecTools: ``pip install "rectools[torch]>=0.19"
-"pandas<3"``, which no other part of this project needs; its loss is the cross-entropy over all articles (Klenitskiy and
-Vasilev, RecSys 2023). GRU4Rec is that of ``benchmarks.baselines.gru``. Questions and experience are those of
-``benchmarks.real.next``.
+"pandas<3"``, which no other part of this project needs; with the loss of gSASRec (Petrov and Macdonald, RecSys 2023).
+GRU4Rec is that of ``benchmarks.baselines.gru``. Questions and experience are those of ``benchmarks.real.next``.
 
 ``--part tuning`` splits the experience once more, does not use the test walks, and prints the figures after each pass,
 by 1,000 steps: the number of passes is chosen by MRR@20 there. ``--checkpoint`` names a folder where training
@@ -41,6 +40,7 @@ from benchmarks.real.wikispeedia import (
 )
 
 TUNED_ON = 1_000
+NEGATIVES, CALIBRATION = 256, 0.75  # of the loss
 
 
 class Network(Protocol):
@@ -74,9 +74,9 @@ class SASRec:
         seed: of weights, dropout and order.
     """
 
-    factors: int = 64
-    rate: float = 5e-3
-    longest: int = 10
+    factors: int = 128
+    rate: float = 1e-3
+    longest: int = 20
     seed: int = 0
     done: int = field(default=0, init=False)
 
@@ -91,8 +91,9 @@ class SASRec:
         warnings.filterwarnings("ignore", module="pytorch_lightning")
         seed_everything(self.seed)
         self._data = interactions(walks)
+        loss = {"loss": "gBCE", "n_negatives": NEGATIVES, "gbce_t": CALIBRATION}
         self._model = SASRecModel(
-            session_max_len=self.longest, n_factors=self.factors, lr=self.rate, loss="softmax", epochs=1_000
+            session_max_len=self.longest, n_factors=self.factors, lr=self.rate, epochs=1_000, **loss
         )
 
     def one_pass(self) -> float:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pam_retriever.arrays import concatenated
 from pam_retriever.types import Int64
 
 UInt64 = npt.NDArray[np.uint64]
@@ -82,11 +83,11 @@ class _Level:
         return cls(flags, shift, hashes[are_names][order], names[are_names][order])
 
     def at(self, hashes: UInt64) -> tuple[Int64, Int64]:
-        """Returns the positions in ``hashes`` of those that are names, and the names."""
+        """Returns pairs of a position in ``hashes`` and a name with this hash."""
         maybe = np.flatnonzero(self.flags[hashes >> self.shift] & NAME)
-        place = np.minimum(np.searchsorted(self.hashes, hashes[maybe]), max(len(self.hashes) - 1, 0))
-        same = self.hashes[place] == hashes[maybe] if len(self.hashes) else np.zeros(len(maybe), bool)
-        return maybe[same], self.names[place[same]]
+        start = np.searchsorted(self.hashes, hashes[maybe])
+        count = np.searchsorted(self.hashes, hashes[maybe], side="right") - start
+        return np.repeat(maybe, count), self.names[concatenated(start, count)]
 
 
 class MemoryVocabulary:
@@ -100,8 +101,9 @@ class MemoryVocabulary:
         self._phrases = list(numbers)
         self._numbers = list(numbers.values())
         self._powers: UInt64 = np.ones((2, 0), np.uint64)
-        while not self._build():  # two names had one hash
-            pass
+        self._base, self._factor, self._mixer = (np.uint64(secrets.randbits(64) | 1) for _ in range(3))
+        self._levels: list[_Level] = []
+        self._build()
 
     def find(self, folded: Sequence[str]) -> Iterator[Found]:
         """Yields the names in some texts: leftmost, longest, whole words only.
@@ -140,10 +142,8 @@ class MemoryVocabulary:
         columns = text, start, end, first - words.first[text], counts, names
         return zip(*(column.tolist() for column in columns), strict=True)
 
-    def _build(self) -> bool:
-        """Hashes the names; returns whether all hashes differ."""
-        self._base, self._factor = (np.uint64(secrets.randbits(64) | 1) for _ in range(2))
-        self._levels: list[_Level] = []
+    def _build(self) -> None:
+        """Hashes the names."""
         names = np.arange(len(self._phrases))
         words = [self._words(some) for _, some in _batches(self._phrases)]
         each = np.concatenate([np.empty(0, np.uint64), *(some.hashes for some in words)])
@@ -152,20 +152,23 @@ class MemoryVocabulary:
         while len(names):
             hashes = hashes * self._factor + each[first + len(self._levels)]
             self._levels.append(_Level.of(hashes, counts == len(self._levels) + 1, names))
-            if len(np.unique(self._levels[-1].hashes)) < len(self._levels[-1].hashes):
-                return False
             longer = counts > len(self._levels)
             names, first, hashes, counts = names[longer], first[longer], hashes[longer], counts[longer]
-        return True
 
     def _words(self, folded: Sequence[str]) -> _Words:
-        """Hashes all words: a polynomial of the characters modulo 2^64."""
+        """Hashes all words: a polynomial of the characters modulo 2^64.
+
+        The characters are mixed first. Otherwise words could be made that have one hash for many bases (of characters
+        far apart in Unicode, in the order of Thue and Morse).
+        """
         joined = f" {' '.join(folded)} "
         codes = np.frombuffer(joined.encode("utf-32-le"), np.uint32)
         edges = np.flatnonzero(np.diff(codes != SPACE)) + 1
         starts, ends = edges[::2], edges[1::2]
         powers, inverse = self._powers_to(len(codes))
-        sums = np.cumsum(codes * powers, dtype=np.uint64)
+        mixed = codes * self._mixer
+        mixed ^= mixed >> np.uint64(32)
+        sums = np.cumsum(mixed * powers, dtype=np.uint64)
         offsets = np.cumsum([1, *(len(text) + 1 for text in folded)])[:-1]
         counts = np.diff(np.append(np.searchsorted(starts, offsets), len(starts)))
         texts = np.repeat(np.arange(len(folded)), counts)
@@ -173,7 +176,7 @@ class MemoryVocabulary:
 
     def _powers_to(self, count: int) -> tuple[UInt64, UInt64]:
         """Returns the first powers of the base, and of its inverse."""
-        if self._powers.shape[1] < count or self._powers[0, 1] != self._base:
+        if self._powers.shape[1] < count:
             size = max(1 << (count - 1).bit_length(), 2)
             bases = np.array([[self._base], [pow(int(self._base), -1, 1 << 64)]], np.uint64)
             factors = np.hstack([np.ones_like(bases), np.repeat(bases, size - 1, axis=1)])
