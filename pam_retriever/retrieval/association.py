@@ -122,9 +122,10 @@ class AssociationScorer:
     def _score(self, cues: Cues, k: int | None, allowed: Rows | None, min_score: float | None) -> list[Candidates]:
         view, index, calibration = self._view, self._index, self._calibration
         t = recognised(cues, view.links)  # (Q,)
-        completed = _query(cues, calibration.seen, cues.completed, cues.predicted)
-        as_given = _query(cues, calibration.unseen, cues.looks, cues.unaided)
-        queries = t[:, None] * completed + (1 - t[:, None]) * as_given
+        queries = _query(cues, calibration.seen, cues.completed, cues.predicted)
+        if (t < 1).any():
+            as_given = _query(cues, calibration.unseen, cues.looks, cues.unaided)
+            queries = t[:, None] * queries + (1 - t[:, None]) * as_given
         outside = t * calibration.seen.background[0] + (1 - t) * calibration.unseen.background[0]  # (Q,)
         pool = min(max(BEST, POOLED * (k or len(index))), len(index))
         odds, named = _share_out(index, queries, cues.own, outside, pool, allowed)
@@ -155,7 +156,8 @@ class AssociationScorer:
         query, row = query[kept], row[kept]
         values, share, experienced = values[kept], share[kept], experienced[kept]
         similarity = _products(cues.looks, query, view.similar, row)
-        complete, missing = values.copy(), np.flatnonzero((values[:, 5] == 0) & ~experienced)
+        complete = values.copy()
+        missing = np.flatnonzero((values[:, 5] == 0) & ~experienced)
         complete[missing, 5] = look_like(query[missing], row[missing])  # not among the best by similarity
         sureness = _confidence(complete, experienced, t[query], odds.lead[query], calibration)
         ends = np.searchsorted(query, np.arange(len(t) + 1)).tolist()
