@@ -8,6 +8,7 @@ import json
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +37,8 @@ LONG = {  # pages that take more than a second each
     "docs/reference/scaling.md",
     "docs/results/real-data.md",
 }
-COMMAND = re.compile(r"^    pam-retriever (.+)$", re.MULTILINE)
+COMMAND = re.compile(r"^(?:    )?pam-retriever (.+)$", re.MULTILINE)
+SERVERS = ("mcp", "explore")  # their tests start them
 FITS = re.compile(r"^    pam-retriever fit (\S+)", re.MULTILINE)
 EVENT = re.compile(r"^    (\{.+\})$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
@@ -108,12 +110,37 @@ def test_the_commands_of_a_page_run_on_what_its_code_made(page, tmp_path, monkey
     (tmp_path / "page.py").write_text("\n".join(BLOCK.findall(text)))
     run(tmp_path / "page.py", tmp_path, monkeypatch)
     (tmp_path / FITS.search(text)[1]).with_suffix(".jsonl").write_text("\n".join(EVENT.findall(text)))
-    commands = [shlex.split(line, comments=True) for line in COMMAND.findall(text)]
-    assert len(commands) >= 2
+    assert run_commands(text, capsys) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["guides/code-memory.md", "guides/explore.md", "reference/guarantees.md"])
+def test_the_commands_of_a_page_run_on_a_repository_or_an_index(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pam_retriever.PredictiveAssociativeIndex.open("my-index", embedder="default") as index:
+        index.append("2 May", text="Ann: The cellar stairs were wet again this morning.")
+        index.append("2 May", text="Ben: Who mended the tap?")
+    repository = tmp_path / "path" / "to" / "repository"
+    (repository / "src" / "net").mkdir(parents=True)
+    git = ["git", "-C", str(repository), "-c", "user.name=A", "-c", "user.email=a@example"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for version in range(3):
+        for file in ("wire.py", "retry.py"):
+            (repository / "src" / "net" / file).write_text(f"TRIES = {version}")
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-qm", f"Retry when the peer resets the connection, {version}"], check=True)
+    assert run_commands((ROOT / "docs" / page).read_text(), capsys) >= 1
+
+
+def run_commands(page: str, capsys: pytest.CaptureFixture[str]) -> int:
+    """Runs the commands of a page, without servers; returns how many ran."""
+    commands = [shlex.split(line, comments=True) for line in COMMAND.findall(page)]
+    commands = [command for command in commands if command[0] not in SERVERS or "--export" in command]
     for command in commands:
         capsys.readouterr()
         assert main(command) == 0, command
-    assert capsys.readouterr().out, "the last command prints what it found"
+        assert capsys.readouterr().out, f"{command} prints what it did or found"
+    return len(commands)
 
 
 @pytest.mark.slow
