@@ -97,7 +97,7 @@ def _seeds(view: View, cues: Cues, sure: Float32) -> Links:
         others = np.where(usable, others, 0)
         others *= (1 - sure[asking][:, None]) / np.maximum(others.sum(axis=1, keepdims=True), 1e-30)
         at, place = np.nonzero(others > LEAST)
-        seeds = (query, row, mass), (asking[at], alike[at, place], others[at, place])
-        query, row, mass = (np.concatenate(column) for column in zip(*seeds, strict=True))
+        query, row = np.concatenate([query, asking[at]]), np.concatenate([row, alike[at, place]])
+        mass = np.concatenate([mass, others[at, place]])
     there = mass > LEAST
     return query[there], row[there], mass[there].astype(np.float32)
