@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.real.use_words import Splitter
 from pam_retriever import PredictiveAssociativeIndex
 from pam_retriever.errors import InvalidInput
-from pam_retriever.retrieval.mixture import logit
+from pam_retriever.retrieval.mixture import logit, use
 from pam_retriever.retrieval.mixture.calibration import Calibration, expected_calibration_error
 from pam_retriever.retrieval.mixture.fitting import fit_kind, fit_mixture, sample
 from pam_retriever.retrieval.mixture.holdout import Asked, History, Newcomers, ask_held_out, parts
@@ -594,3 +594,13 @@ def test_requests_that_used_what_nothing_used_before_can_be_learnt_from():
     ids = index.add(random.standard_normal((90, 4)), [str(at) for at in range(90)])
     index.feedback(random.standard_normal((90, 4)), [[ids[at % 5]] if at < 72 else [ids[at]] for at in range(90)])
     assert index.fit(progress=False).requests == 90
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_regression_is_solved_exactly_and_nothing_asked_gives_nothing():
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((60, 8)).astype(np.float32)
+    matrix = np.exp(vectors @ vectors.T / 20) + 0.3 * np.eye(60, dtype=np.float32)
+    values = random.standard_normal(60).astype(np.float32)
+    np.testing.assert_allclose(use._solve(matrix, values), np.linalg.solve(matrix, values), rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(use._solve(matrix, np.zeros(60, np.float32)), 0)

@@ -346,13 +346,13 @@ def _solve(matrix: Float32, values: Float32) -> Float32:
     rest, direction = values, values
     first = square = rest @ rest
     for _ in range(STEPS):
+        if square <= EXACT * first:
+            return solution
         along = matrix @ direction
         step: Any = square / (direction @ along)
         solution = solution + step * direction
         rest = rest - step * along
         before, square = square, rest @ rest
-        if square <= EXACT * first:
-            return solution
         turn: Any = square / before
         direction = rest + turn * direction
     solved: Float32 = np.linalg.solve(matrix, values)
