@@ -231,13 +231,13 @@ def _weigh(
 
     ``values`` (E, 6) are the parts in the order of ``AssociationScorer``.
     """
-    learned, links, _, _, looks, appearance = values.T
+    learned, links = values[:, 0], values[:, 1]
     sure, prior = t[query], 1 / window
     total = np.bincount(query, links, len(t))[query]
     known = (links + prior * learned) / (total + prior)
     by_channels, by_alike, by_named, by_looks = calibration.unseen.mixture
     old = sure * known + (1 - sure) * _unknown(values, calibration)
-    new = (1 - by_looks) * appearance + by_looks * looks
+    new = _never_experienced(values, calibration)
     # for a cue of one or two experiences, a new memory does not rank above a linked one
     met = np.bincount(query[links > 0], minlength=len(t))[query]
     few = (met > 0) & (met <= EPISODIC * window)
@@ -270,6 +270,13 @@ def _unknown(values: Float32, calibration: Calibration) -> Float32:
     return share
 
 
+def _never_experienced(values: Float32, calibration: Calibration) -> Float32:
+    """Returns the share (E,) of each pair, from the parts (E, 6), if the memory was never experienced."""
+    by_looks = calibration.unseen.mixture[3]
+    share: Float32 = (1 - by_looks) * values[:, 5] + by_looks * values[:, 4]
+    return share
+
+
 def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float32, calibration: Calibration) -> Float32:
     """Returns the probability (E,) that cue and memory are experienced together.
 
@@ -283,12 +290,10 @@ def _confidence(values: Float32, experienced: Bools, sure: Float32, lead: Float3
         lead: (E,) of the best memory for the cue; see ``Odds``.
         calibration: of recall.
     """
-    links, looks, appearance = values[:, 1], values[:, 4], values[:, 5]
-    linked: Float32 = (links > 0).astype(np.float32)
+    linked: Float32 = (values[:, 1] > 0).astype(np.float32)
     if experienced.all() and (sure == 1).all():  # nothing to guess
         return linked
-    by_looks = calibration.unseen.mixture[3]
-    new = (1 - by_looks) * appearance + by_looks * looks
+    new = _never_experienced(values, calibration)
     guess = np.where(experienced, _unknown(values, calibration), new)
     known = np.where(experienced, linked, confidence(calibration.seen, new, lead))
     certain: Float32 = sure * known + (1 - sure) * confidence(calibration.unseen, guess, lead)

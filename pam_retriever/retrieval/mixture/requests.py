@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pam_retriever.ann.scan import FEW as FEW_QUERIES
+from pam_retriever.ann.scan import few_products
 from pam_retriever.experience.feedback import MOST_OF_ONE
 from pam_retriever.retrieval.mixture.pools import Cues, WordList
 from pam_retriever.types import Float32, Int64
 
-FEW_CUES = 4
 STALE, FEW = 0.1, 100  # inverted lists are rebuilt after this many more requests, as a share and in number
 
 
@@ -177,8 +178,8 @@ class RequestLog:
 
     def cosines(self, cues: Cues) -> Float32:
         """Returns the dense similarity (Q, n) of cues and requests."""
-        if len(cues) <= FEW_CUES and hasattr(np, "vecdot"):  # out of the cache half the time of a matrix-vector product
-            return np.stack([np.vecdot(self.vectors, vector) for vector in cues.vectors])
+        if len(cues) <= FEW_QUERIES:
+            return few_products(cues.vectors, self.vectors)
         cosines: Float32 = cues.vectors @ self.vectors.T
         return cosines
 
